@@ -1,0 +1,124 @@
+//! Why a task or a run failed, in the few words that callers can count on.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The public taxonomy of task failures; the only keys of `stats.failure_reasons`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureClass {
+    AuthFailed,
+    Blocked,
+    BadTarget,
+    RateLimited,
+    Timeout,
+    GatewayError,
+    Other,
+}
+
+impl FailureClass {
+    pub const ALL: [FailureClass; 7] = [
+        FailureClass::AuthFailed,
+        FailureClass::Blocked,
+        FailureClass::BadTarget,
+        FailureClass::RateLimited,
+        FailureClass::Timeout,
+        FailureClass::GatewayError,
+        FailureClass::Other,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FailureClass::AuthFailed => "auth_failed",
+            FailureClass::Blocked => "blocked",
+            FailureClass::BadTarget => "bad_target",
+            FailureClass::RateLimited => "rate_limited",
+            FailureClass::Timeout => "timeout",
+            FailureClass::GatewayError => "gateway_error",
+            FailureClass::Other => "other",
+        }
+    }
+}
+
+/// Why a whole run failed: the account that the gateway bills, not any one task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AccountFault {
+    InsufficientCredits,
+    SubscriptionInactive,
+    ApiKeyCapReached,
+}
+
+impl AccountFault {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            AccountFault::InsufficientCredits => "insufficient_credits",
+            AccountFault::SubscriptionInactive => "subscription_inactive",
+            AccountFault::ApiKeyCapReached => "api_key_cap_reached",
+        }
+    }
+}
+
+/// RFC 7807 problem details: the error of a task, and the body of an error answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub title: String,
+    pub status: u16,
+    pub code: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
+    /// Members beyond the standard ones, such as `invalid_tasks`.
+    #[serde(flatten)]
+    pub extra: BTreeMap<String, serde_json::Value>,
+}
+
+impl Problem {
+    pub fn new(status: u16, code: impl Into<String>, title: impl Into<String>) -> Problem {
+        let code = code.into();
+        Problem {
+            kind: format!("urn:conveyor:error:{code}"),
+            title: title.into(),
+            status,
+            code,
+            detail: None,
+            instance: None,
+            extra: BTreeMap::new(),
+        }
+    }
+
+    #[must_use]
+    pub fn with_detail(mut self, detail: impl Into<String>) -> Problem {
+        self.detail = Some(detail.into());
+        self
+    }
+}
+
+/// The first `max` characters of a text, never half of one.
+pub fn cut(text: &str, max: usize) -> &str {
+    match text.char_indices().nth(max) {
+        Some((at, _)) => &text[..at],
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wire_names_are_the_serialized_names() {
+        for class in FailureClass::ALL {
+            assert_eq!(serde_json::to_value(class).unwrap(), class.as_str());
+        }
+    }
+
+    #[test]
+    fn cut_respects_characters() {
+        assert_eq!(cut("añb", 2), "añ");
+        assert_eq!(cut("añb", 9), "añb");
+    }
+}

@@ -1,0 +1,209 @@
+//! Identifiers (SPEC 4). Parsed once at the edge; inside, an id is a type, never a string.
+
+use crate::entropy::Entropy;
+use crate::time::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::str::FromStr;
+use ulid::Ulid;
+
+/// The text is not an id of this kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a valid id")]
+pub struct InvalidId;
+
+macro_rules! ulid_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Ulid);
+
+        impl $name {
+            pub fn new(now: Timestamp, entropy: &Entropy) -> Self {
+                Self(entropy.ulid(now))
+            }
+            pub fn to_bytes(self) -> [u8; 16] {
+                self.0.to_bytes()
+            }
+            pub fn from_bytes(bytes: [u8; 16]) -> Self {
+                Self(Ulid::from_bytes(bytes))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0.to_string())
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidId;
+            fn from_str(s: &str) -> Result<Self, InvalidId> {
+                let id = Ulid::from_string(s).map_err(|_| InvalidId)?;
+                // One spelling only: lower case, or 26 characters that overflow 128 bits, is another text for the same id.
+                if id.to_string() == s { Ok(Self(id)) } else { Err(InvalidId) }
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+                s.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+                String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+ulid_id!(
+    /// The owner of an API key.
+    CallerId
+);
+ulid_id!(JobId);
+ulid_id!(RunId);
+ulid_id!(
+    /// One start of one worker process.
+    WorkerId
+);
+
+/// A task: 8 hex digits of its index, then 24 of `sha256("{run_id}:{index}")`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId {
+    index: u32,
+    digest: [u8; 12],
+}
+
+impl TaskId {
+    /// The id of the task at `index` in a run whose ids are seeded by `seed`.
+    pub fn of(seed: RunId, index: u32) -> TaskId {
+        let full = Sha256::digest(format!("{seed}:{index}").as_bytes());
+        let mut digest = [0; 12];
+        digest.copy_from_slice(&full[..12]);
+        TaskId { index, digest }
+    }
+
+    pub fn index(self) -> u32 {
+        self.index
+    }
+
+    /// Whether this id is the one that `seed` gives its index.
+    pub fn belongs_to(self, seed: RunId) -> bool {
+        self == TaskId::of(seed, self.index)
+    }
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", self.index)?;
+        self.digest.iter().try_for_each(|b| write!(f, "{b:02x}"))
+    }
+}
+
+impl fmt::Debug for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TaskId({self})")
+    }
+}
+
+impl FromStr for TaskId {
+    type Err = InvalidId;
+    fn from_str(s: &str) -> Result<Self, InvalidId> {
+        let lower_hex = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
+        if s.len() != 32 || !s.bytes().all(lower_hex) {
+            return Err(InvalidId);
+        }
+        let index = u32::from_str_radix(&s[..8], 16).map_err(|_| InvalidId)?;
+        let mut digest = [0; 12];
+        for (i, byte) in digest.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&s[8 + 2 * i..10 + 2 * i], 16).map_err(|_| InvalidId)?;
+        }
+        Ok(TaskId { index, digest })
+    }
+}
+
+/// Proof of the latest claim of a task: only its holder can settle it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ClaimToken(u64);
+
+impl ClaimToken {
+    pub fn new(entropy: &Entropy) -> ClaimToken {
+        ClaimToken(entropy.next_u64())
+    }
+    /// As a signed integer, the form that stores keep.
+    pub fn to_stored(self) -> i64 {
+        self.0.cast_signed()
+    }
+    pub fn from_stored(v: i64) -> ClaimToken {
+        ClaimToken(v.cast_unsigned())
+    }
+}
+
+impl fmt::Debug for ClaimToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ClaimToken({:016x})", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn task_id_is_the_documented_digest() {
+        // Computed with `printf '01ARZ3NDEKTSV4RRFFQ69G5FAV:7' | sha256sum`.
+        let run: RunId = "01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap();
+        let id = TaskId::of(run, 7).to_string();
+        assert_eq!(id, format!("00000007{}", SHA256_OF_RUN_AND_7));
+    }
+    const SHA256_OF_RUN_AND_7: &str = "875016fb84338c37f020c1a9";
+
+    #[test]
+    fn one_spelling_per_ulid() {
+        assert!("01arz3ndektsv4rrffq69g5fav".parse::<RunId>().is_err());
+        assert!("81ARZ3NDEKTSV4RRFFQ69G5FAV".parse::<RunId>().is_err());
+        assert!("01ARZ3NDEKTSV4RRFFQ69G5FA".parse::<RunId>().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn ulids_round_trip(bytes: [u8; 16]) {
+            let id = RunId::from_bytes(bytes);
+            prop_assert_eq!(id.to_string().parse::<RunId>().unwrap(), id);
+            prop_assert_eq!(RunId::from_bytes(id.to_bytes()), id);
+        }
+
+        #[test]
+        fn task_ids_round_trip_and_sort_in_input_order(bytes: [u8; 16], a: u32, b: u32) {
+            let run = RunId::from_bytes(bytes);
+            let (x, y) = (TaskId::of(run, a), TaskId::of(run, b));
+            prop_assert_eq!(x.to_string().parse::<TaskId>().unwrap(), x);
+            prop_assert!(x.belongs_to(run));
+            prop_assert_eq!(x.to_string().cmp(&y.to_string()), a.cmp(&b));
+            prop_assert_eq!(x.cmp(&y), a.cmp(&b));
+        }
+
+        #[test]
+        fn a_task_id_belongs_to_one_run(a: [u8; 16], b: [u8; 16], index: u32) {
+            prop_assume!(a != b);
+            prop_assert!(!TaskId::of(RunId::from_bytes(a), index).belongs_to(RunId::from_bytes(b)));
+        }
+
+        #[test]
+        fn parsing_never_panics(s in "\\PC{0,40}") {
+            let _ = s.parse::<TaskId>();
+            let _ = s.parse::<JobId>();
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! What Conveyor is, without any I/O: identifiers, states and their transitions, validation, limits, and the arithmetic
+//! of retries and permits.
+//!
+//! This crate must not know about stores, sockets, clocks or threads. Time and randomness come in as arguments, so every
+//! function here gives the same answer for the same input.
+
+pub mod entropy;
+pub mod failure;
+pub mod gateway_answer;
+pub mod grant;
+pub mod id;
+pub mod job;
+pub mod lifecycle;
+pub mod limits;
+pub mod message;
+pub mod params;
+pub mod retry;
+pub mod run;
+pub mod seal;
+pub mod task;
+pub mod task_input;
+pub mod time;
+
+pub use entropy::Entropy;
+pub use failure::{AccountFault, FailureClass, Problem};
+pub use id::{CallerId, ClaimToken, JobId, RunId, TaskId, WorkerId};
+pub use job::{Job, JobStatus};
+pub use run::{Run, RunStats, RunStatus};
+pub use task::{Task, TaskStatus};
+pub use task_input::TaskInput;
+pub use time::{Clock, Timestamp};

@@ -1,0 +1,139 @@
+use super::*;
+use crate::failure::FailureClass;
+use proptest::prelude::*;
+
+fn submitted(open: bool, tasks: u32) -> Decision {
+    let id = |n| [n; 16];
+    submit(
+        JobId::from_bytes(id(1)),
+        RunId::from_bytes(id(2)),
+        CallerId::from_bytes(id(3)),
+        JobSpec::default(),
+        open,
+        tasks,
+        Timestamp(0),
+    )
+}
+
+fn counts(successful: u32, failed: u32) -> Counts {
+    let mut c = Counts { successful, ..Counts::default() };
+    (0..failed).for_each(|_| c.add_failed(FailureClass::Other));
+    c
+}
+
+fn add(count: u32, last_batch: bool) -> Command {
+    Command::AddTasks { count, last_batch, run_tasks_max: 1_000 }
+}
+
+fn step(d: &Decision, c: Counts, command: &Command) -> Result<Decision, Refusal> {
+    decide(&d.job, &d.run, &c, command, Timestamp(7))
+}
+
+#[test]
+fn a_closed_job_completes_when_the_last_task_is_terminal() {
+    let d = submitted(false, 3);
+    assert_eq!(step(&d, counts(1, 1), &Command::Drained), Err(Refusal::NotDrained));
+    let done = step(&d, counts(2, 1), &Command::Drained).unwrap();
+    assert_eq!(done.run.status, RunStatus::Completed);
+    assert_eq!(done.run.updated, Timestamp(7));
+    assert_eq!(done.job.updated, Timestamp(0), "the job row did not change");
+}
+
+#[test]
+fn an_open_job_rests_between_batches_and_completes_on_close() {
+    let d = submitted(true, 2);
+    let resting = step(&d, counts(2, 0), &Command::Drained).unwrap();
+    assert_eq!(resting.run.status, RunStatus::Pending);
+    let more = step(&resting, counts(2, 0), &add(1, false)).unwrap();
+    assert_eq!((more.run.status, more.run.total), (RunStatus::Running, 3));
+    let closed = step(&more, counts(2, 0), &Command::Close).unwrap();
+    assert_eq!((closed.job.status, closed.run.status), (JobStatus::Closed, RunStatus::Running));
+    let done = step(&closed, counts(3, 0), &Command::Drained).unwrap();
+    assert_eq!(done.run.status, RunStatus::Completed);
+}
+
+#[test]
+fn closing_an_idle_job_completes_its_run_at_once() {
+    let empty = submitted(true, 0);
+    assert_eq!(empty.run.status, RunStatus::Pending);
+    let done = step(&empty, counts(0, 0), &Command::Close).unwrap();
+    assert_eq!((done.job.status, done.run.status), (JobStatus::Closed, RunStatus::Completed));
+    assert_eq!(step(&done, counts(0, 0), &Command::Close).unwrap(), done, "closing again changes nothing");
+}
+
+#[test]
+fn tasks_are_refused_once_the_last_batch_came() {
+    let d = step(&submitted(true, 1), counts(0, 0), &add(1, true)).unwrap();
+    assert_eq!(step(&d, counts(0, 0), &add(1, false)), Err(Refusal::LastBatchReceived));
+    let stopped = step(&submitted(true, 1), counts(0, 0), &Command::Stop).unwrap();
+    assert_eq!(step(&stopped, counts(0, 0), &add(1, false)), Err(Refusal::JobNotOpen));
+    assert_eq!(step(&submitted(true, 999), counts(0, 0), &add(2, false)), Err(Refusal::RunTasksMax));
+}
+
+#[test]
+fn stop_is_repeatable_but_only_on_a_stopped_run() {
+    let stopped = step(&submitted(false, 5), counts(1, 0), &Command::Stop).unwrap();
+    assert_eq!(stopped.run.status, RunStatus::Stopped);
+    assert_eq!(step(&stopped, counts(1, 0), &Command::Stop).unwrap(), stopped);
+    let done = step(&submitted(false, 1), counts(1, 0), &Command::Drained).unwrap();
+    assert_eq!(step(&done, counts(1, 0), &Command::Stop), Err(Refusal::RunNotStoppable));
+}
+
+#[test]
+fn the_first_account_fault_is_the_reason() {
+    let fail = |reason| Command::FailRun { reason, detail: "é".repeat(600) };
+    let failed = step(&submitted(false, 5), counts(0, 0), &fail(AccountFault::InsufficientCredits)).unwrap();
+    assert_eq!(failed.run.failure.as_ref().unwrap().detail.chars().count(), 500);
+    let again = step(&failed, counts(0, 0), &fail(AccountFault::ApiKeyCapReached)).unwrap();
+    assert_eq!(again, failed);
+}
+
+fn any_command() -> impl Strategy<Value = Command> {
+    prop_oneof![
+        (0u32..20, any::<bool>()).prop_map(|(n, last)| add(n, last)),
+        Just(Command::Close),
+        Just(Command::Stop),
+        Just(Command::FailRun { reason: AccountFault::InsufficientCredits, detail: String::new() }),
+        Just(Command::Drained),
+        Just(Command::Delete),
+    ]
+}
+
+proptest! {
+    /// Whatever commands come, in whatever order, with whatever progress between them.
+    #[test]
+    fn no_sequence_of_commands_breaks_an_invariant(
+        open: bool, first in 0u32..20,
+        steps in proptest::collection::vec((any_command(), 0u32..10), 0..40),
+    ) {
+        let mut now = submitted(open, if open { first } else { first + 1 });
+        let mut done = 0u32;
+        let mut completions = 0;
+        for (command, progress) in steps {
+            done = (done + progress).min(now.run.total);
+            let Ok(next) = step(&now, counts(done, 0), &command) else { continue };
+            // Terminal is for ever, totals and latches never go back.
+            if now.run.status.is_terminal() {
+                prop_assert_eq!(next.run.status, now.run.status);
+            }
+            prop_assert!(next.run.total >= now.run.total);
+            prop_assert!(next.run.latched >= now.run.latched);
+            if now.job.status == JobStatus::Deleted {
+                prop_assert_eq!(next.job.status, JobStatus::Deleted);
+            }
+            if next.run.status == RunStatus::Completed && now.run.status != RunStatus::Completed {
+                completions += 1;
+                prop_assert_eq!(done, next.run.total, "completed early");
+                prop_assert!(next.run.latched);
+            }
+            // Repeating a command that is absolute changes nothing more.
+            if !matches!(command, Command::AddTasks { .. })
+                && let Ok(again) = step(&next, counts(done, 0), &command)
+            {
+                prop_assert_eq!(&again, &next);
+            }
+            now = next;
+        }
+        prop_assert!(completions <= 1);
+    }
+}

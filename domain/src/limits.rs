@@ -1,0 +1,86 @@
+//! Every limit, once (SPEC 12). What an operator or a caller can set has its default here and its flag in the binary.
+
+use std::time::Duration;
+
+pub const KIB: usize = 1024;
+pub const MIB: usize = 1024 * KIB;
+
+/// Tasks in the body of one submit. Longer lists are staged.
+pub const INLINE_TASKS_MAX: usize = 9_999;
+/// Tasks in one `addTasks` call.
+pub const ADD_TASKS_MAX: usize = 10_000;
+/// Tasks in one run.
+pub const RUN_TASKS_MAX: u32 = 1_000_000;
+pub const MAX_BODY_BYTES: usize = 64 * MIB;
+
+pub const URL_MAX_BYTES: usize = 2_048;
+pub const EXTERNAL_ID_MAX: usize = 128;
+pub const NAME_MAX_CHARS: usize = 100;
+pub const METADATA_PAIRS_MAX: usize = 20;
+pub const METADATA_KEY_MAX: usize = 128;
+pub const METADATA_VALUE_MAX: usize = 1_024;
+pub const TASK_BODY_MAX_BYTES: usize = 16 * KIB;
+pub const CUSTOM_HEADERS_MAX: usize = 32;
+pub const CUSTOM_HEADERS_MAX_BYTES: usize = 8 * KIB;
+/// How much of a bad value an error repeats.
+pub const ECHO_MAX_CHARS: usize = 200;
+
+pub const MAX_INFLIGHT_DEFAULT: u32 = 100;
+pub const MAX_INFLIGHT_MAX: u32 = 10_000;
+/// Tasks that one worker process has in flight.
+pub const SLOTS: u32 = 256;
+
+pub const ATTEMPTS_MAX: u32 = 4;
+pub const RETRY_BASE: Duration = Duration::from_secs(1);
+pub const RETRY_CAP: Duration = Duration::from_secs(60);
+/// The longest Retry-After that is believed.
+pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(600);
+/// Claims of one task before it counts as the cause of its workers' deaths.
+pub const CLAIMS_MAX: u32 = 20;
+
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+pub const GATEWAY_TIMEOUT: Duration = Duration::from_secs(180);
+pub const RESULT_MAX_BYTES: usize = 16 * MIB;
+pub const REDIRECTS_MAX: usize = 5;
+/// How much of a gateway's error body is read and kept.
+pub const ERROR_BODY_MAX_BYTES: usize = 16 * KIB;
+pub const FAILURE_DETAIL_MAX_CHARS: usize = 500;
+
+/// With the counter row, what one DynamoDB transaction holds.
+pub const SETTLE_GROUP_MAX: usize = 99;
+/// Groups of one worker being written at once.
+pub const SETTLE_GROUPS_INFLIGHT: usize = 4;
+/// Bodies up to this size share an object with their group.
+pub const PACK_BODY_MAX_BYTES: usize = 64 * KIB;
+pub const PACK_MAX_BYTES: usize = 4 * MIB;
+
+pub const VISIBILITY: Duration = Duration::from_secs(60);
+pub const VISIBILITY_EXTEND_EVERY: Duration = Duration::from_secs(20);
+pub const CONTROL_MAX_RECEIVES: u32 = 5;
+pub const MESSAGE_MAX_BYTES: usize = 64 * KIB;
+
+pub const GRANT_TTL: Duration = Duration::from_secs(30);
+pub const GRANT_RENEW_EVERY: Duration = Duration::from_secs(10);
+/// A worker stops starting work this long before its grant lapses.
+pub const GRANT_MARGIN: Duration = Duration::from_secs(5);
+
+pub const DISCOVER_EVERY: Duration = Duration::from_secs(1);
+/// How long an idle worker waits before it looks again by itself.
+pub const IDLE_WAIT: Duration = Duration::from_millis(200);
+pub const SWEEP_EVERY: Duration = Duration::from_secs(5);
+/// Rows that one step of a sweep removes.
+pub const SWEEP_STEP_ROWS: u32 = 2_000;
+pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(20);
+
+pub const PAGE_DEFAULT: u32 = 50;
+pub const PAGE_MAX: u32 = 100;
+pub const RESULTS_PAGE_DEFAULT: u32 = 100;
+pub const RESULTS_PAGE_MAX: u32 = 1_000;
+pub const CURSOR_TTL: Duration = Duration::from_secs(24 * 3600);
+pub const RESULT_URL_TTL: Duration = Duration::from_secs(2 * 3600);
+pub const REQUEST_ID_MAX: usize = 128;
+pub const API_KEY_MIN_CHARS: usize = 16;
+
+/// Operations that share one durable commit, and how many may wait for the next.
+pub const COMMIT_OPERATIONS_MAX: usize = 512;
+pub const WRITE_QUEUE_MAX: usize = 2_048;

@@ -1,0 +1,118 @@
+//! One execution of a job, and what has been counted of it.
+
+use crate::failure::{AccountFault, FailureClass};
+use crate::id::{JobId, RunId};
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    Running,
+    Pending,
+    Completed,
+    Stopped,
+    Failed,
+    Deleted,
+}
+
+impl RunStatus {
+    pub const ALL: [RunStatus; 6] = [
+        RunStatus::Running,
+        RunStatus::Pending,
+        RunStatus::Completed,
+        RunStatus::Stopped,
+        RunStatus::Failed,
+        RunStatus::Deleted,
+    ];
+
+    pub fn is_terminal(self) -> bool {
+        match self {
+            RunStatus::Running | RunStatus::Pending => false,
+            RunStatus::Completed | RunStatus::Stopped | RunStatus::Failed | RunStatus::Deleted => true,
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RunStatus::Running => "running",
+            RunStatus::Pending => "pending",
+            RunStatus::Completed => "completed",
+            RunStatus::Stopped => "stopped",
+            RunStatus::Failed => "failed",
+            RunStatus::Deleted => "deleted",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunFailure {
+    pub reason: AccountFault,
+    pub detail: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    pub id: RunId,
+    pub job: JobId,
+    pub sequence: u32,
+    pub status: RunStatus,
+    /// Tasks accepted so far.
+    pub total: u32,
+    /// The index that the next added task gets. Equal to `total` unless an addition was given up half way.
+    pub next_index: u32,
+    /// No more tasks will come.
+    pub latched: bool,
+    /// The run whose id seeds the ids of its tasks: itself, or the first run that it replays.
+    pub id_seed: RunId,
+    pub failure: Option<RunFailure>,
+    pub created: Timestamp,
+    pub updated: Timestamp,
+}
+
+/// Sums over the counter rows of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    pub successful: u32,
+    pub failed: [u32; FailureClass::ALL.len()],
+}
+
+impl Counts {
+    pub fn add_failed(&mut self, class: FailureClass) {
+        self.failed[class as usize] += 1;
+    }
+
+    pub fn failed_total(&self) -> u32 {
+        self.failed.iter().sum()
+    }
+
+    pub fn completed(&self) -> u32 {
+        self.successful + self.failed_total()
+    }
+
+    pub fn is_zero(&self) -> bool {
+        self.completed() == 0
+    }
+
+    #[must_use]
+    pub fn plus(mut self, other: Counts) -> Counts {
+        self.successful += other.successful;
+        for (mine, theirs) in self.failed.iter_mut().zip(other.failed) {
+            *mine += theirs;
+        }
+        self
+    }
+}
+
+/// What a caller sees of a run's progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunStats {
+    pub total: u32,
+    pub counts: Counts,
+}
+
+impl RunStats {
+    pub fn is_drained(&self) -> bool {
+        self.counts.completed() == self.total
+    }
+}

@@ -1,0 +1,97 @@
+use super::*;
+use proptest::prelude::*;
+use serde_json::json;
+
+fn reason(url: &str) -> Option<Reason> {
+    check_url(url).err().map(|e| e.reason)
+}
+
+fn task(v: Value) -> Result<TaskInput, Invalid> {
+    TaskInput::from_json(&v, &Params::new(), ParamPolicy::ZenRows)
+}
+
+#[test]
+fn urls_are_told_apart_by_what_is_wrong_with_them() {
+    for good in ["http://a", "https://a.b/c?d=e#f", "HTTPS://A", "http://[::1]:80/", "http://u:p@h/", "https://ex.com/ü"] {
+        assert_eq!(reason(good), None, "{good}");
+    }
+    let bad = [
+        ("", Reason::MalformedUrl),
+        ("example.com", Reason::MalformedUrl),
+        ("localhost:8080/x", Reason::MalformedUrl),
+        ("http://a b", Reason::MalformedUrl),
+        (" http://a", Reason::MalformedUrl),
+        ("http://a\n", Reason::MalformedUrl),
+        ("http://a:99999", Reason::MalformedUrl),
+        ("://a", Reason::MalformedUrl),
+        ("ftp://a", Reason::UnsupportedScheme),
+        ("javascript:alert(1)", Reason::UnsupportedScheme),
+        ("http://", Reason::MissingHost),
+        ("http:a", Reason::MissingHost),
+        ("https:///path", Reason::MissingHost),
+        ("https://?q", Reason::MissingHost),
+    ];
+    for (url, why) in bad {
+        assert_eq!(reason(url), Some(why), "{url:?}");
+    }
+    let longest = format!("http://a/{}", "x".repeat(limits::URL_MAX_BYTES - 9));
+    assert_eq!(reason(&longest), None);
+    assert_eq!(reason(&format!("{longest}x")), Some(Reason::UrlTooLong));
+}
+
+#[test]
+fn a_refused_url_shows_no_secret() {
+    let e = check_url("ftp://user:hunter2@host/path?token=abc").unwrap_err();
+    assert_eq!(e.value, "ftp://…@host/path?…");
+}
+
+#[test]
+fn every_field_has_its_own_reason() {
+    let with = |field: &str, v: Value| task(json!({"url": "http://a", field: v})).unwrap_err().reason;
+    assert_eq!(with("external_id", json!("a b")), Reason::InvalidExternalId);
+    assert_eq!(with("external_id", json!("")), Reason::InvalidExternalId);
+    assert_eq!(with("external_id", json!(7)), Reason::InvalidExternalId);
+    assert_eq!(with("metadata", json!({"k": "v".repeat(1025)})), Reason::MetadataTooLarge);
+    assert_eq!(with("metadata", json!({"": "v"})), Reason::MetadataKeyInvalid);
+    assert_eq!(with("metadata", json!({"k": 1})), Reason::MetadataKeyInvalid);
+    assert_eq!(with("method", json!("PUT")), Reason::UnsupportedMethod);
+    assert_eq!(with("body", json!("x")), Reason::BodyNotAllowed);
+    assert_eq!(with("zenrows_params", json!({"zz": 1})), Reason::UnknownParam);
+    assert_eq!(with("wat", json!(1)), Reason::MalformedTask);
+    assert_eq!(task(json!("http://a")).unwrap_err().reason, Reason::MalformedTask);
+    assert_eq!(task(json!({})).unwrap_err().reason, Reason::MalformedUrl);
+    let big = json!({"url": "http://a", "method": "post", "body": "x".repeat(16 * 1024 + 1)});
+    assert_eq!(task(big).unwrap_err().reason, Reason::BodyTooLarge);
+    let many: Map<String, Value> = (0..21).map(|i| (i.to_string(), json!("v"))).collect();
+    assert_eq!(with("metadata", Value::Object(many)), Reason::MetadataTooLarge);
+}
+
+#[test]
+fn a_body_is_sent_as_its_type_says() {
+    let body = |b: Value| task(json!({"url": "http://a", "method": "POST", "body": b})).unwrap().body.unwrap();
+    assert_eq!(body(json!({"q": [1]})), TaskBody::Json(r#"{"q":[1]}"#.into()));
+    assert_eq!(body(json!("q=1")), TaskBody::Form("q=1".into()));
+}
+
+#[test]
+fn stored_rows_of_layout_1_can_be_read() {
+    let old = r#"{"u":"http://a","x":"id","m":{"k":"v"},"p":{"wait":"1"},"v":"POST","b":{"json":"{}"}}"#;
+    let task: TaskInput = serde_json::from_str(old).unwrap();
+    assert_eq!(serde_json::to_string(&task).unwrap(), old);
+}
+
+proptest! {
+    #[test]
+    fn checking_never_panics(url in "\\PC{0,80}") {
+        let _ = check_url(&url);
+    }
+
+    #[test]
+    fn what_is_accepted_has_a_host_and_survives_storage(url in "https?://[a-z]{1,9}(\\.[a-z]{2,3})?(/[a-z0-9?=&%#@:]{0,20})?") {
+        if let Ok(task) = TaskInput::from_url(&url) {
+            prop_assert!(Url::parse(&url).unwrap().has_host());
+            let stored = serde_json::to_string(&task).unwrap();
+            prop_assert_eq!(serde_json::from_str::<TaskInput>(&stored).unwrap(), task);
+        }
+    }
+}
