@@ -41,6 +41,10 @@ impl Grants {
         self.version += 1;
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.holders.is_empty()
+    }
+
     /// Who holds what, without those whose time has passed.
     pub fn live(&self, now: Timestamp) -> impl Iterator<Item = (WorkerId, Holding)> + '_ {
         self.holders.iter().filter(move |(_, h)| h.expires > now).map(|(w, h)| (*w, *h))

@@ -115,7 +115,9 @@ pub fn decide(
                 next.run.status = RunStatus::Stopped;
             }
             RunStatus::Stopped => {}
-            RunStatus::Completed | RunStatus::Failed | RunStatus::Deleted => return Err(Refusal::RunNotStoppable),
+            RunStatus::Completed | RunStatus::Failed | RunStatus::Deleted => {
+                return Err(Refusal::RunNotStoppable);
+            }
         },
         Command::FailRun { reason, detail } => match run.status {
             RunStatus::Running | RunStatus::Pending => {

@@ -88,7 +88,10 @@ impl Format {
             Some(_) | None => {}
         }
         let set = |key| params.get(key).is_some_and(|v| !v.is_empty());
-        let json = is_on(params, "autoparse") || is_on(params, "json_response") || set("css_extractor") || set("extract");
+        let json = is_on(params, "autoparse")
+            || is_on(params, "json_response")
+            || set("css_extractor")
+            || set("extract");
         if json { Format::Json } else { Format::Html }
     }
 }
@@ -189,7 +192,9 @@ mod tests {
 
     #[test]
     fn values_become_strings() {
-        let p = params(json!({"js_render": true, "wait": 500, "custom_headers": {"A": "b"}, "proxy_country": "us"}));
+        let p = params(
+            json!({"js_render": true, "wait": 500, "custom_headers": {"A": "b"}, "proxy_country": "us"}),
+        );
         assert_eq!(p["js_render"], "true");
         assert_eq!(p["wait"], "500");
         assert_eq!(p["custom_headers"], r#"{"A":"b"}"#);
@@ -198,9 +203,18 @@ mod tests {
     #[test]
     fn bad_params_are_named() {
         assert_eq!(refused(json!({"nope": 1}), ParamPolicy::ZenRows), (Reason::UnknownParam, "nope".into()));
-        assert_eq!(refused(json!({"js_render": "yes"}), ParamPolicy::ZenRows), (Reason::InvalidParamValue, "js_render".into()));
-        assert_eq!(refused(json!({"wait": null}), ParamPolicy::Any), (Reason::InvalidParamValue, "wait".into()));
-        assert_eq!(refused(json!({"js_render": true}), ParamPolicy::DirectFetch), (Reason::UnsupportedParam, "js_render".into()));
+        assert_eq!(
+            refused(json!({"js_render": "yes"}), ParamPolicy::ZenRows),
+            (Reason::InvalidParamValue, "js_render".into())
+        );
+        assert_eq!(
+            refused(json!({"wait": null}), ParamPolicy::Any),
+            (Reason::InvalidParamValue, "wait".into())
+        );
+        assert_eq!(
+            refused(json!({"js_render": true}), ParamPolicy::DirectFetch),
+            (Reason::UnsupportedParam, "js_render".into())
+        );
         assert!(parse(&json!({"nope": 1}), ParamPolicy::Any).is_ok());
         let split = json!({"custom_headers": {"X": "a\r\nHost: evil"}});
         assert_eq!(refused(split, ParamPolicy::Any).0, Reason::InvalidParamValue);

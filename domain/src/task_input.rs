@@ -212,7 +212,9 @@ pub fn check_url(url: &str) -> Result<(), Invalid> {
 pub fn parse_external_id(value: &Value) -> Result<String, Invalid> {
     let legal = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     match value {
-        Value::String(s) if (1..=limits::EXTERNAL_ID_MAX).contains(&s.len()) && s.bytes().all(legal) => Ok(s.clone()),
+        Value::String(s) if (1..=limits::EXTERNAL_ID_MAX).contains(&s.len()) && s.bytes().all(legal) => {
+            Ok(s.clone())
+        }
         Value::String(s) => Err(Invalid::new(Reason::InvalidExternalId, s)),
         other => Err(Invalid::new(Reason::InvalidExternalId, &other.to_string())),
     }

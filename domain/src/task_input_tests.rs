@@ -12,7 +12,14 @@ fn task(v: Value) -> Result<TaskInput, Invalid> {
 
 #[test]
 fn urls_are_told_apart_by_what_is_wrong_with_them() {
-    for good in ["http://a", "https://a.b/c?d=e#f", "HTTPS://A", "http://[::1]:80/", "http://u:p@h/", "https://ex.com/ü"] {
+    for good in [
+        "http://a",
+        "https://a.b/c?d=e#f",
+        "HTTPS://A",
+        "http://[::1]:80/",
+        "http://u:p@h/",
+        "https://ex.com/ü",
+    ] {
         assert_eq!(reason(good), None, "{good}");
     }
     let bad = [
@@ -68,7 +75,8 @@ fn every_field_has_its_own_reason() {
 
 #[test]
 fn a_body_is_sent_as_its_type_says() {
-    let body = |b: Value| task(json!({"url": "http://a", "method": "POST", "body": b})).unwrap().body.unwrap();
+    let body =
+        |b: Value| task(json!({"url": "http://a", "method": "POST", "body": b})).unwrap().body.unwrap();
     assert_eq!(body(json!({"q": [1]})), TaskBody::Json(r#"{"q":[1]}"#.into()));
     assert_eq!(body(json!("q=1")), TaskBody::Form("q=1".into()));
 }

@@ -1,1 +1,27 @@
+//! Where state lives: the ports that the roles speak, the rules every backend obeys, and the backends.
+//!
+//! Roles know [`port`], never a backend. A backend knows the domain's decisions and carries each out in one atomic step.
+//! [`conformance`] holds one function per rule; a backend is one that passes them all.
 
+pub mod conformance;
+pub mod embedded;
+pub mod port;
+
+pub use port::{Blobs, Coordinator, Error, Queue, Result, Store};
+
+use std::sync::Arc;
+
+/// One backend of each port: what a role is given.
+#[derive(Clone)]
+pub struct Backend {
+    pub store: Arc<dyn Store>,
+    pub queue: Arc<dyn Queue>,
+    pub blobs: Arc<dyn Blobs>,
+    pub coordinator: Arc<dyn Coordinator>,
+}
+
+impl std::fmt::Debug for Backend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Backend")
+    }
+}

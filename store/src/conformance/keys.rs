@@ -1,0 +1,20 @@
+//! Rules of API keys.
+
+use super::world::must;
+use super::{Harness, World};
+use conveyor_domain::CallerId;
+use conveyor_domain::seal::KeyHash;
+
+pub async fn a_key_belongs_to_its_first_caller(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let key = KeyHash::of("a key");
+    let (first, second) =
+        (CallerId::new(world.now(), &world.entropy), CallerId::new(world.now(), &world.entropy));
+    let store = &world.backend.store;
+    assert_eq!(must(store.caller_of(key).await), None);
+    assert_eq!(must(store.put_key(key, first, world.now()).await), first);
+    assert_eq!(must(store.put_key(key, second, world.now()).await), first);
+    assert_eq!(must(store.caller_of(key).await), Some(first));
+    let after = harness.crash().await;
+    assert_eq!(must(after.backend().store.caller_of(key).await), Some(first));
+}

@@ -1,0 +1,120 @@
+//! What every backend must do, one function per rule. A backend's tests implement [`Harness`] and call
+//! [`conformance_suite!`](crate::conformance_suite); a decorator of a backend does the same.
+
+pub mod blobs;
+pub mod coordinator;
+pub mod jobs;
+pub mod keys;
+pub mod queue;
+pub mod retention;
+pub mod tasks;
+mod world;
+
+use crate::Backend;
+use async_trait::async_trait;
+pub use world::World;
+
+/// A backend under test.
+#[async_trait]
+pub trait Harness: Send + Sync {
+    /// The backend, empty when the test begins.
+    fn backend(&self) -> Backend;
+
+    /// What a new process finds after this one was killed at this moment.
+    async fn crash(&self) -> Box<dyn Harness>;
+}
+
+/// Makes one test of every rule. `$open` is an expression of type `impl Harness`, evaluated anew for each.
+#[macro_export]
+macro_rules! conformance_suite {
+    ($open:expr) => {
+        $crate::conformance_suite! { @each $open;
+            blobs::an_object_reads_back_by_range,
+            blobs::a_missing_object_is_not_found,
+            blobs::a_short_object_is_corrupt,
+            blobs::deleting_is_repeatable_and_stays_in_its_prefix,
+            blobs::an_acknowledged_object_survives_a_crash,
+            coordinator::permits_never_pass_the_cap,
+            coordinator::a_repeated_request_changes_nothing,
+            coordinator::a_lapsed_share_is_given_to_others,
+            jobs::a_submitted_job_is_visible_whole,
+            jobs::a_repeated_submit_changes_nothing,
+            jobs::acknowledged_jobs_survive_a_crash,
+            jobs::a_job_is_invisible_to_other_callers,
+            jobs::jobs_page_newest_first_without_gaps,
+            jobs::concurrent_additions_never_share_an_index,
+            jobs::a_refused_addition_writes_nothing,
+            jobs::only_running_runs_are_active,
+            jobs::completion_happens_once_and_never_early,
+            jobs::a_command_on_an_unknown_job_is_not_found,
+            keys::a_key_belongs_to_its_first_caller,
+            queue::messages_come_in_order_and_once,
+            queue::a_message_comes_back_after_the_visibility_timeout,
+            queue::a_stale_receipt_cannot_delete,
+            queue::a_stale_receipt_cannot_extend_or_release,
+            queue::an_extended_message_stays_hidden,
+            queue::a_released_message_comes_back_after_its_delay,
+            queue::concurrent_receivers_share_no_message,
+            queue::a_message_received_too_often_is_dead_lettered,
+            queue::messages_survive_a_crash,
+            queue::a_removed_queue_is_empty_and_usable_again,
+            retention::a_deleted_job_is_removed_in_steps_and_disappears,
+            retention::nothing_of_a_live_job_is_removed,
+            tasks::put_if_absent_never_resets_a_row,
+            tasks::a_hundred_claims_leave_one_that_can_settle,
+            tasks::a_hundred_settles_of_one_claim_count_once,
+            tasks::a_settle_repeated_after_a_lost_answer_counts_once,
+            tasks::a_superseded_claim_cannot_settle,
+            tasks::a_terminal_task_cannot_be_claimed,
+            tasks::a_retry_waits_and_keeps_its_history,
+            tasks::a_release_burns_no_attempt,
+            tasks::too_many_claims_exhaust_a_task,
+            tasks::tasks_of_a_stopped_run_cannot_be_claimed_but_still_settle,
+            tasks::foreign_and_unknown_tasks_are_gone,
+            tasks::one_lost_settle_does_not_spoil_its_group,
+            tasks::failures_are_counted_by_class,
+            tasks::pages_are_dense_ordered_and_complete,
+            tasks::filtered_pages_are_dense,
+            tasks::pages_are_stable_under_concurrent_writes,
+            tasks::stats_never_pass_the_total_while_workers_race,
+            tasks::settles_survive_a_crash,
+        }
+    };
+    (@each $open:expr; $($area:ident :: $rule:ident,)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $rule() {
+                let harness = $open;
+                $crate::conformance::$area::$rule(&harness).await;
+            }
+        )*
+
+        /// A rule that is written but not listed would never run.
+        #[test]
+        fn every_rule_is_listed() {
+            let listed = [$(concat!(stringify!($area), "::", stringify!($rule))),*];
+            for rule in $crate::conformance::rules() {
+                assert!(listed.contains(&rule.as_str()), "{rule} is not part of the suite");
+            }
+        }
+    };
+}
+
+/// The names of all rules, read off the source.
+pub fn rules() -> Vec<String> {
+    const SOURCES: [(&str, &str); 7] = [
+        ("blobs", include_str!("blobs.rs")),
+        ("coordinator", include_str!("coordinator.rs")),
+        ("jobs", include_str!("jobs.rs")),
+        ("keys", include_str!("keys.rs")),
+        ("queue", include_str!("queue.rs")),
+        ("retention", include_str!("retention.rs")),
+        ("tasks", include_str!("tasks.rs")),
+    ];
+    let of = |(area, text): (&'static str, &'static str)| {
+        text.lines()
+            .filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next())
+            .map(move |rule| format!("{area}::{rule}"))
+    };
+    SOURCES.into_iter().flat_map(of).collect()
+}

@@ -1,0 +1,125 @@
+//! A small world for the rules: ids, a clock that moves when told to, and the common steps of a run.
+
+use crate::Backend;
+use crate::port::{Claim, ClaimedTask, JobView, RunKey, Settle, SettleGroup, Settled, Submission};
+use conveyor_domain::job::JobSpec;
+use conveyor_domain::lifecycle;
+use conveyor_domain::message::TaskRef;
+use conveyor_domain::params::Format;
+use conveyor_domain::task::{Outcome, ResultRef};
+use conveyor_domain::{
+    CallerId, ClaimToken, Entropy, FailureClass, JobId, Problem, RunId, TaskId, TaskInput, Timestamp,
+    WorkerId,
+};
+use std::sync::atomic::{AtomicI64, Ordering};
+
+pub const CLAIMS_MAX: u32 = 20;
+
+/// Expects what a rule needs in order to go on.
+pub fn must<T, E: std::fmt::Debug>(outcome: Result<T, E>) -> T {
+    outcome.expect("the backend answered with an error")
+}
+
+#[derive(Debug)]
+pub struct World {
+    pub backend: Backend,
+    pub caller: CallerId,
+    pub worker: WorkerId,
+    pub entropy: Entropy,
+    now_ms: AtomicI64,
+}
+
+impl World {
+    pub fn new(backend: Backend) -> World {
+        // Far from zero, so that "long ago" is representable, and the same for every rule.
+        let (now, entropy) = (Timestamp(1_800_000_000_000), Entropy::from_number(7));
+        World {
+            caller: CallerId::new(now, &entropy),
+            worker: WorkerId::new(now, &entropy),
+            backend,
+            entropy,
+            now_ms: AtomicI64::new(now.0),
+        }
+    }
+
+    pub fn now(&self) -> Timestamp {
+        Timestamp(self.now_ms.load(Ordering::SeqCst))
+    }
+
+    pub fn pass(&self, ms: i64) {
+        self.now_ms.fetch_add(ms, Ordering::SeqCst);
+    }
+
+    pub fn inputs(count: u32) -> Vec<TaskInput> {
+        (0..count).map(|i| must(TaskInput::from_url(&format!("https://example.com/{i}")))).collect()
+    }
+
+    pub fn submission(&self, open: bool, tasks: u32) -> Submission {
+        let (job, run) = (JobId::new(self.now(), &self.entropy), RunId::new(self.now(), &self.entropy));
+        let rows = lifecycle::submit(job, run, self.caller, JobSpec::default(), open, tasks, self.now());
+        Submission { job: rows.job, run: rows.run, tasks: World::inputs(tasks) }
+    }
+
+    /// Submits a job and sends its refs.
+    pub async fn submit(&self, open: bool, tasks: u32) -> RunKey {
+        let submission = self.submission(open, tasks);
+        let key = RunKey { job: submission.job.id, run: submission.run.id };
+        let unsent = must(self.backend.store.submit(submission).await);
+        self.send(key, unsent).await;
+        key
+    }
+
+    pub async fn send(&self, key: RunKey, refs: Vec<TaskRef>) {
+        if !refs.is_empty() {
+            let queue = conveyor_domain::message::QueueName::Run(key.run);
+            let bodies = refs.iter().map(TaskRef::to_string).collect();
+            must(self.backend.queue.send(queue, bodies, self.now()).await);
+        }
+    }
+
+    pub async fn view(&self, key: RunKey) -> JobView {
+        must(self.backend.store.job(self.caller, key.job).await).expect("the job is there")
+    }
+
+    pub fn task(key: RunKey, index: u32) -> TaskId {
+        TaskId::of(key.run, index)
+    }
+
+    pub async fn claim(&self, key: RunKey, index: u32) -> Claim {
+        let task = TaskRef { task: World::task(key, index), task_shard_count: 1 };
+        let claims = vec![(task, ClaimToken::new(&self.entropy))];
+        must(self.backend.store.claim(key, claims, CLAIMS_MAX, self.now()).await).remove(0)
+    }
+
+    pub async fn claimed(&self, key: RunKey, index: u32) -> ClaimedTask {
+        match self.claim(key, index).await {
+            Claim::Claimed(task) => task,
+            other => panic!("expected a claim of task {index}, got {other:?}"),
+        }
+    }
+
+    pub async fn settle(&self, key: RunKey, claimed: &ClaimedTask, outcome: Outcome) -> Settled {
+        let settles = vec![Settle { task: claimed.task, token: claimed.token, outcome }];
+        let group = SettleGroup { key, worker: self.worker, settles };
+        must(self.backend.store.settle(group, self.now()).await).remove(0)
+    }
+
+    /// Claims and settles in one go.
+    pub async fn finish(&self, key: RunKey, index: u32, outcome: Outcome) {
+        let claimed = self.claimed(key, index).await;
+        assert_eq!(self.settle(key, &claimed, outcome).await, Settled::Applied);
+    }
+}
+
+pub fn success() -> Outcome {
+    let object = Some("jobs/x/results/1".to_owned());
+    Outcome::Successful(ResultRef { object, offset: 3, length: 5, format: Format::Html, http_status: 200 })
+}
+
+pub fn problem() -> Problem {
+    Problem::new(503, "http_503", "The gateway answered 503").with_detail("try later")
+}
+
+pub fn failure(class: FailureClass) -> Outcome {
+    Outcome::Failed { class, problem: problem() }
+}

@@ -1,0 +1,124 @@
+//! Objects as files: whole or not there, and durable once answered (SPEC 5.2).
+
+use super::Embedded;
+use crate::port::{BlobKey, Blobs, Error, Result};
+use async_trait::async_trait;
+use bytes::Bytes;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+#[derive(Clone, Debug)]
+pub struct Files {
+    root: PathBuf,
+    unfinished: PathBuf,
+    next: Arc<AtomicU64>,
+}
+
+impl Files {
+    pub fn open(dir: &Path) -> io::Result<Files> {
+        let (root, unfinished) = (dir.join("blobs"), dir.join("tmp"));
+        fs::create_dir_all(&root)?;
+        if unfinished.exists() {
+            fs::remove_dir_all(&unfinished)?;
+        }
+        fs::create_dir_all(&unfinished)?;
+        Ok(Files { root, unfinished, next: Arc::default() })
+    }
+
+    fn path(&self, key: &BlobKey) -> PathBuf {
+        self.root.join(key.as_str())
+    }
+
+    fn put(&self, key: &BlobKey, body: &[u8]) -> io::Result<()> {
+        let temporary = self.unfinished.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
+        let written = self.write_and_rename(&temporary, &self.path(key), body);
+        if written.is_err() {
+            let _ = fs::remove_file(&temporary);
+        }
+        written
+    }
+
+    fn write_and_rename(&self, temporary: &Path, target: &Path, body: &[u8]) -> io::Result<()> {
+        let mut file = File::create(temporary)?;
+        file.write_all(body)?;
+        file.sync_all()?;
+        let parent = target.parent().unwrap_or(&self.root);
+        self.ensure_directory(parent)?;
+        fs::rename(temporary, target)?;
+        sync_directory(parent)
+    }
+
+    /// Creates missing directories and syncs the parent of each, so that the path to a durable file is durable too.
+    fn ensure_directory(&self, dir: &Path) -> io::Result<()> {
+        if dir.is_dir() {
+            return Ok(());
+        }
+        let parent = dir.parent().unwrap_or(&self.root);
+        self.ensure_directory(parent)?;
+        match fs::create_dir(dir) {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(e),
+        }
+        sync_directory(parent)
+    }
+
+    fn get(&self, key: &BlobKey, offset: u64, length: u64) -> io::Result<Bytes> {
+        let mut file = File::open(self.path(key))?;
+        file.seek(SeekFrom::Start(offset))?;
+        let mut body = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+        file.read_exact(&mut body)?;
+        Ok(body.into())
+    }
+}
+
+pub fn sync_directory(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+fn explain(e: &io::Error) -> Error {
+    match e.kind() {
+        io::ErrorKind::NotFound => Error::NotFound,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::Full(e.to_string()),
+        io::ErrorKind::UnexpectedEof => Error::Corrupt("an object is shorter than its row says".to_owned()),
+        _ => Error::Unavailable(e.to_string()),
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T> {
+    let joined = tokio::task::spawn_blocking(work).await;
+    joined.map_err(|e| Error::Unavailable(e.to_string()))?.map_err(|e| explain(&e))
+}
+
+fn absent_is_fine(outcome: io::Result<()>) -> io::Result<()> {
+    match outcome {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+#[async_trait]
+impl Blobs for Embedded {
+    async fn put(&self, key: &BlobKey, body: Bytes) -> Result<()> {
+        let (files, key) = (self.files.clone(), key.clone());
+        blocking(move || files.put(&key, &body)).await
+    }
+
+    async fn get(&self, key: &BlobKey, offset: u64, length: u64) -> Result<Bytes> {
+        let (files, key) = (self.files.clone(), key.clone());
+        blocking(move || files.get(&key, offset, length)).await
+    }
+
+    async fn delete(&self, key: &BlobKey) -> Result<()> {
+        let path = self.files.path(key);
+        blocking(move || absent_is_fine(fs::remove_file(path))).await
+    }
+
+    async fn delete_under(&self, prefix: &BlobKey) -> Result<()> {
+        let path = self.files.path(prefix);
+        blocking(move || absent_is_fine(fs::remove_dir_all(path))).await
+    }
+}

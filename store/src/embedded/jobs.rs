@@ -1,0 +1,197 @@
+//! Jobs: the domain's decisions, each read, made and written in one transaction.
+
+use super::codec::{from_json, job_status, to_json};
+use super::runs::{self, StoredRun};
+use super::{Embedded, codec, queue, tasks};
+use crate::port::{
+    ActiveRun, Added, Error, JobStore, JobView, JobsQuery, Result, RunKey, RunView, Submission,
+};
+use async_trait::async_trait;
+use conveyor_domain::job::JobSpec;
+use conveyor_domain::lifecycle::{Command, decide};
+use conveyor_domain::message::{QueueName, TaskRef};
+use conveyor_domain::{CallerId, Job, JobId, RunId, TaskInput, Timestamp};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::sync::Arc;
+
+const COLUMNS: &str = "job_id, caller_id, status, latest_run_key, created_ms, updated_ms, doc";
+
+/// A job row and the run that it calls its latest.
+struct StoredJob {
+    job: Job,
+    run: StoredRun,
+}
+
+impl StoredJob {
+    fn view(self, connection: &Connection) -> Result<JobView> {
+        Ok(JobView { job: self.job, latest: runs::view(connection, self.run)? })
+    }
+}
+
+fn decode(connection: &Connection, row: &Row<'_>) -> Result<StoredJob> {
+    let run = runs::by_key(connection, row.get(3)?)?;
+    let status: String = row.get(2)?;
+    let doc: String = row.get(6)?;
+    let job = Job {
+        id: JobId::from_bytes(row.get(0)?),
+        caller: CallerId::from_bytes(row.get(1)?),
+        status: job_status(&status)?,
+        latest_run: run.run.id,
+        created: Timestamp(row.get(4)?),
+        updated: Timestamp(row.get(5)?),
+        spec: Arc::new(from_json::<JobSpec>(&doc)?),
+    };
+    Ok(StoredJob { job, run })
+}
+
+fn find(connection: &Connection, job: JobId) -> Result<Option<StoredJob>> {
+    let mut statement =
+        connection.prepare_cached(&format!("SELECT {COLUMNS} FROM jobs WHERE job_id = ?1"))?;
+    statement.query_row([job.to_bytes()], |row| Ok(decode(connection, row))).optional()?.transpose()
+}
+
+/// Reads, decides, writes. The caller is inside a transaction.
+fn apply(connection: &Connection, job: JobId, command: &Command, now: Timestamp) -> Result<StoredJob> {
+    let stored = find(connection, job)?.ok_or(Error::NotFound)?;
+    let counts = runs::counts(connection, stored.run.key)?;
+    let next = decide(&stored.job, &stored.run.run, &counts, command, now)?;
+    if next.job != stored.job {
+        connection
+            .prepare_cached("UPDATE jobs SET status = ?2, updated_ms = ?3 WHERE job_id = ?1")?
+            .execute(params![job.to_bytes(), next.job.status.as_str(), next.job.updated.0])?;
+    }
+    if next.run != stored.run.run {
+        runs::update(connection, stored.run.key, &next.run)?;
+    }
+    Ok(StoredJob { job: next.job, run: StoredRun { key: stored.run.key, run: next.run } })
+}
+
+/// Rows and their refs, from `first` on.
+fn write_tasks(
+    connection: &Connection,
+    run: &StoredRun,
+    first: u32,
+    inputs: &[TaskInput],
+    shards: u32,
+    now: Timestamp,
+) -> Result<()> {
+    let rows = (first..).zip(inputs);
+    let fresh = tasks::put(connection, run, rows, shards, now)?;
+    queue::enqueue(connection, QueueName::Run(run.run.id), fresh.iter().map(TaskRef::to_string), now)
+}
+
+fn submit(connection: &Connection, s: &Submission) -> Result<()> {
+    if find(connection, s.job.id)?.is_some() {
+        // Only a repeat has the same random id: the first one stands.
+        return Ok(());
+    }
+    let now = s.job.created;
+    let stored = StoredRun { key: runs::insert(connection, &s.run)?, run: s.run.clone() };
+    connection
+        .prepare_cached(&format!("INSERT INTO jobs ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"))?
+        .execute(params![
+            s.job.id.to_bytes(),
+            s.job.caller.to_bytes(),
+            s.job.status.as_str(),
+            stored.key,
+            s.job.created.0,
+            s.job.updated.0,
+            to_json(s.job.spec.as_ref())?,
+        ])?;
+    write_tasks(connection, &stored, 0, &s.tasks, s.job.spec.task_shard_count, now)
+}
+
+#[async_trait]
+impl JobStore for Embedded {
+    async fn submit(&self, submission: Submission) -> Result<Vec<TaskRef>> {
+        self.write(move |connection| submit(connection, &submission)).await?;
+        self.announce();
+        Ok(Vec::new())
+    }
+
+    async fn add_tasks(
+        &self,
+        job: JobId,
+        tasks: Vec<TaskInput>,
+        last_batch: bool,
+        run_tasks_max: u32,
+        now: Timestamp,
+    ) -> Result<Added> {
+        let view = self
+            .write(move |connection| {
+                let count = u32::try_from(tasks.len()).map_err(|_| codec::corrupt("task count"))?;
+                let command = Command::AddTasks { count, last_batch, run_tasks_max };
+                let stored = apply(connection, job, &command, now)?;
+                let first = stored.run.run.next_index - count;
+                write_tasks(connection, &stored.run, first, &tasks, stored.job.spec.task_shard_count, now)?;
+                stored.view(connection)
+            })
+            .await?;
+        self.announce();
+        Ok(Added { view, unsent: Vec::new() })
+    }
+
+    async fn apply(&self, job: JobId, command: Command, now: Timestamp) -> Result<JobView> {
+        let view =
+            self.write(move |connection| apply(connection, job, &command, now)?.view(connection)).await?;
+        self.announce();
+        Ok(view)
+    }
+
+    async fn job(&self, caller: CallerId, job: JobId) -> Result<Option<JobView>> {
+        self.read(move |connection| match find(connection, job)? {
+            Some(stored) if stored.job.caller == caller => stored.view(connection).map(Some),
+            Some(_) | None => Ok(None),
+        })
+        .await
+    }
+
+    async fn jobs(&self, query: JobsQuery) -> Result<Vec<JobView>> {
+        self.read(move |connection| {
+            let before = query.before.map_or([0xff; 16], JobId::to_bytes);
+            let status = query.status.map(|s| s.as_str());
+            let mut statement = connection.prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM jobs WHERE caller_id = ?1 AND job_id < ?2 AND (?3 IS NULL OR status = ?3)
+                 ORDER BY job_id DESC LIMIT ?4"
+            ))?;
+            let rows = statement.query_map(params![query.caller.to_bytes(), before, status, query.limit], |row| {
+                Ok(decode(connection, row))
+            })?;
+            rows.map(|row| row??.view(connection)).collect()
+        })
+        .await
+    }
+
+    async fn run(&self, job: JobId, run: RunId) -> Result<Option<RunView>> {
+        self.read(move |connection| {
+            let found = runs::find(connection, RunKey { job, run })?;
+            found.map(|stored| runs::view(connection, stored)).transpose()
+        })
+        .await
+    }
+
+    async fn runs(&self, job: JobId, before: Option<u32>, limit: u32) -> Result<Vec<RunView>> {
+        self.read(move |connection| {
+            let page = runs::page(connection, job, before, limit)?;
+            page.into_iter().map(|stored| runs::view(connection, stored)).collect()
+        })
+        .await
+    }
+
+    async fn active_runs(&self) -> Result<Vec<ActiveRun>> {
+        self.read(move |connection| {
+            let mut active = Vec::new();
+            for StoredRun { run, .. } in runs::active(connection)? {
+                let job = find(connection, run.job)?.ok_or_else(|| codec::corrupt("job of a run"))?.job;
+                active.push(ActiveRun { job, run });
+            }
+            Ok(active)
+        })
+        .await
+    }
+
+    async fn ready(&self) -> Result<()> {
+        // A commit that writes nothing: it goes through the same thread and fails as the real ones would.
+        self.write(|_| Ok(())).await
+    }
+}

@@ -1,0 +1,35 @@
+//! API keys.
+
+use super::Embedded;
+use super::codec::corrupt;
+use crate::port::{KeyStore, Result};
+use async_trait::async_trait;
+use conveyor_domain::seal::KeyHash;
+use conveyor_domain::{CallerId, Timestamp};
+use rusqlite::{Connection, OptionalExtension, params};
+
+fn find(connection: &Connection, key: KeyHash) -> Result<Option<CallerId>> {
+    let mut statement = connection.prepare_cached("SELECT caller_id FROM api_keys WHERE hash = ?1")?;
+    let found: Option<Vec<u8>> = statement.query_row([key.0], |row| row.get(0)).optional()?;
+    let id = |bytes: Vec<u8>| bytes.try_into().map(CallerId::from_bytes).map_err(|_| corrupt("caller id"));
+    found.map(id).transpose()
+}
+
+#[async_trait]
+impl KeyStore for Embedded {
+    async fn put_key(&self, key: KeyHash, caller: CallerId, now: Timestamp) -> Result<CallerId> {
+        self.write(move |connection| {
+            connection
+                .prepare_cached(
+                    "INSERT OR IGNORE INTO api_keys (hash, caller_id, created_ms) VALUES (?1, ?2, ?3)",
+                )?
+                .execute(params![key.0, caller.to_bytes(), now.0])?;
+            find(connection, key)?.ok_or_else(|| corrupt("api key"))
+        })
+        .await
+    }
+
+    async fn caller_of(&self, key: KeyHash) -> Result<Option<CallerId>> {
+        self.read(move |connection| find(connection, key)).await
+    }
+}

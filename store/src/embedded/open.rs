@@ -1,0 +1,157 @@
+//! Opening a data directory: lock, check, create or refuse, and clear what a crash left.
+
+use super::files::Files;
+use super::lock::{DirectoryLock, LockError};
+use super::reader::Readers;
+use super::writer::Writer;
+use super::{Embedded, files};
+use conveyor_domain::Timestamp;
+use rusqlite::{Connection, OpenFlags, ffi};
+use std::io;
+use std::path::{Path, PathBuf};
+use tokio::sync::watch;
+
+/// "CONV": tells our database from any other SQLite file.
+const APPLICATION_ID: i32 = 0x434F_4E56;
+const LAYOUT_VERSION: i32 = 1;
+const LAYOUT: &str = include_str!("../../../schemas/embedded/0001.sql");
+const STATEMENTS_CACHED: usize = 128;
+const CACHE_KIB: i32 = 64 * 1024;
+const READER_CACHE_KIB: i32 = 8 * 1024;
+const CHECKPOINT_PAGES: i32 = 4_000;
+
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error("cannot use data directory {}: {source}", dir.display())]
+    Directory { dir: PathBuf, source: io::Error },
+    #[error("{} is corrupt: {detail}. Nothing was changed; restore a backup, or move it away to start afresh", database.display())]
+    Corrupt { database: PathBuf, detail: String },
+    #[error("{} is not a Conveyor database. Nothing was changed", database.display())]
+    NotOurs { database: PathBuf },
+    #[error("{} has layout {found}, newer than layout {LAYOUT_VERSION} that this version knows. Nothing was changed; use a newer conveyor", database.display())]
+    Newer { database: PathBuf, found: i32 },
+    #[error("no room in data directory for {}: {detail}", database.display())]
+    Full { database: PathBuf, detail: String },
+    #[error("cannot open {}: {detail}", database.display())]
+    Database { database: PathBuf, detail: String },
+}
+
+pub fn open(dir: &Path, now: Timestamp) -> Result<Embedded, OpenError> {
+    let unusable = |source| OpenError::Directory { dir: dir.to_owned(), source };
+    std::fs::create_dir_all(dir).map_err(unusable)?;
+    let lock = DirectoryLock::acquire(dir)?;
+    let database = dir.join("conveyor.db");
+    let failed = |e: rusqlite::Error| explain(&database, &e);
+    let connection = Connection::open(&database).map_err(failed)?;
+    let found = find_layout(&connection, &database)?;
+    configure_writer(&connection).map_err(failed)?;
+    match found {
+        Layout::None => create(&connection).map_err(failed)?,
+        Layout::Current => {}
+    }
+    check_length(&connection, &database)?;
+    revive(&connection, now).map_err(failed)?;
+    let files = Files::open(dir).map_err(unusable)?;
+    // The files inside are synced by those who write them; that the directory itself stays is up to us.
+    files::sync_directory(dir).map_err(unusable)?;
+    Ok(Embedded {
+        writer: Writer::start(connection).map_err(unusable)?,
+        readers: Readers::new(database),
+        files,
+        changes: watch::channel(0).0,
+        _lock: lock,
+    })
+}
+
+fn configure_writer(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    // FULL: every commit is synced before it is answered. NORMAL would lose acknowledged work with the power.
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")
+}
+
+pub fn connect_reader(database: &Path) -> rusqlite::Result<Connection> {
+    // Query-only rather than a read-only open: a reader must be able to take part in the WAL's shared memory.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(database, flags)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    connection.pragma_update(None, "query_only", true)?;
+    connection.pragma_update(None, "cache_size", -READER_CACHE_KIB)?;
+    Ok(connection)
+}
+
+enum Layout {
+    None,
+    Current,
+}
+
+/// Only reads: what is not ours, or not yet known to us, stays as it is.
+fn find_layout(connection: &Connection, database: &Path) -> Result<Layout, OpenError> {
+    let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+    let read = || -> rusqlite::Result<(i32, i32, i32)> {
+        let tables = connection.query_row("SELECT count(*) FROM sqlite_master", [], |r| r.get(0))?;
+        Ok((pragma("application_id")?, pragma("user_version")?, tables))
+    };
+    let database = database.to_owned();
+    match read().map_err(|e| explain(&database, &e))? {
+        (0, 0, 0) => Ok(Layout::None),
+        (APPLICATION_ID, LAYOUT_VERSION, _) => Ok(Layout::Current),
+        (APPLICATION_ID, found, _) if found > LAYOUT_VERSION => Err(OpenError::Newer { database, found }),
+        (APPLICATION_ID, found, _) => {
+            Err(OpenError::Corrupt { database, detail: format!("layout version {found}") })
+        }
+        _ => Err(OpenError::NotOurs { database }),
+    }
+}
+
+/// All or nothing: a crash in the middle leaves an empty database, which the next start fills.
+fn create(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(&format!(
+        "BEGIN IMMEDIATE; {LAYOUT} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {LAYOUT_VERSION}; COMMIT;"
+    ))
+}
+
+/// A file cut short reads well until somebody needs the missing part. Better to find out now.
+fn check_length(connection: &Connection, database: &Path) -> Result<(), OpenError> {
+    let read = || -> rusqlite::Result<(u64, u64)> {
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+        let pages: i64 = connection.pragma_query_value(None, "page_count", |r| r.get(0))?;
+        let page: i64 = connection.pragma_query_value(None, "page_size", |r| r.get(0))?;
+        Ok((u64::try_from(pages).unwrap_or(0), u64::try_from(page).unwrap_or(0)))
+    };
+    let (pages, page) = read().map_err(|e| explain(database, &e))?;
+    let length = std::fs::metadata(database).map(|m| m.len()).unwrap_or(0);
+    if length < pages * page {
+        let detail = format!("it has {length} bytes and should have {}", pages * page);
+        return Err(OpenError::Corrupt { database: database.to_owned(), detail });
+    }
+    Ok(())
+}
+
+/// The lock proves that whoever held messages or permits is dead: their messages can be received again at once, and their
+/// permits are free.
+fn revive(connection: &Connection, now: Timestamp) -> rusqlite::Result<()> {
+    let transaction = connection.unchecked_transaction()?;
+    // A delayed message (a retry that is not due) becomes visible too; its claim answers `Early` and sends it back.
+    transaction.execute(
+        "UPDATE messages SET visible_ms = ?1
+             WHERE queue_key IN (SELECT queue_key FROM queues) AND visible_ms > ?1",
+        [now.0],
+    )?;
+    transaction.execute("DELETE FROM grants", [])?;
+    transaction.commit()
+}
+
+fn explain(database: &Path, e: &rusqlite::Error) -> OpenError {
+    let (database, detail) = (database.to_owned(), e.to_string());
+    match e.sqlite_error().map(|f| f.extended_code & 0xff) {
+        Some(ffi::SQLITE_CORRUPT | ffi::SQLITE_NOTADB) => OpenError::Corrupt { database, detail },
+        Some(ffi::SQLITE_FULL) => OpenError::Full { database, detail },
+        Some(_) | None => OpenError::Database { database, detail },
+    }
+}

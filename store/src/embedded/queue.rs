@@ -1,0 +1,240 @@
+//! Queues in the same database (SPEC 7): a message's place in the tree is its receipt.
+
+use super::Embedded;
+use crate::port::{Delivery, Depth, Queue, Receipt, Result};
+use async_trait::async_trait;
+use conveyor_domain::Timestamp;
+use conveyor_domain::message::QueueName;
+use rusqlite::{Connection, OptionalExtension, params};
+use std::time::Duration;
+use tokio::sync::watch;
+
+const RECEIVE_MAX: usize = 256;
+
+fn find(connection: &Connection, queue: QueueName) -> Result<Option<i64>> {
+    let mut statement = connection.prepare_cached("SELECT queue_key FROM queues WHERE name = ?1")?;
+    Ok(statement.query_row([queue.to_string()], |row| row.get(0)).optional()?)
+}
+
+fn ensure(connection: &Connection, queue: QueueName) -> Result<i64> {
+    if let Some(key) = find(connection, queue)? {
+        return Ok(key);
+    }
+    connection
+        .prepare_cached("INSERT INTO queues (name, next_seq) VALUES (?1, 1)")?
+        .execute([queue.to_string()])?;
+    Ok(connection.last_insert_rowid())
+}
+
+/// Adds messages. The caller is inside a transaction, perhaps one that also writes the rows they are about.
+pub fn enqueue(
+    connection: &Connection,
+    queue: QueueName,
+    bodies: impl Iterator<Item = String>,
+    now: Timestamp,
+) -> Result<()> {
+    let key = ensure(connection, queue)?;
+    let mut next: i64 = connection
+        .prepare_cached("SELECT next_seq FROM queues WHERE queue_key = ?1")?
+        .query_row([key], |row| row.get(0))?;
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO messages (queue_key, visible_ms, seq, receives, body) VALUES (?1, ?2, ?3, 0, ?4)",
+    )?;
+    for body in bodies {
+        insert.execute(params![key, now.0, next, body])?;
+        next += 1;
+    }
+    connection
+        .prepare_cached("UPDATE queues SET next_seq = ?2 WHERE queue_key = ?1")?
+        .execute([key, next])?;
+    Ok(())
+}
+
+/// Where a message stands.
+#[derive(Clone, Copy)]
+struct Place {
+    visible_ms: i64,
+    seq: i64,
+}
+
+impl Place {
+    fn receipt(self) -> Receipt {
+        Receipt(format!("{}-{}", self.visible_ms, self.seq))
+    }
+
+    fn of(receipt: &Receipt) -> Option<Place> {
+        let (visible_ms, seq) = receipt.0.split_once('-')?;
+        Some(Place { visible_ms: visible_ms.parse().ok()?, seq: seq.parse().ok()? })
+    }
+}
+
+/// Moves the message that the receipt names to `visible`. Returns where it is then; `None` if the receipt is stale.
+fn shift(connection: &Connection, key: i64, receipt: &Receipt, visible: Timestamp) -> Result<Option<Place>> {
+    let Some(from) = Place::of(receipt) else { return Ok(None) };
+    let changed = connection
+        .prepare_cached(
+            "UPDATE messages SET visible_ms = ?4 WHERE queue_key = ?1 AND visible_ms = ?2 AND seq = ?3",
+        )?
+        .execute(params![key, from.visible_ms, from.seq, visible.0])?;
+    Ok((changed == 1).then_some(Place { visible_ms: visible.0, seq: from.seq }))
+}
+
+fn any_visible(connection: &Connection, queue: QueueName, now: Timestamp) -> Result<bool> {
+    let Some(key) = find(connection, queue)? else { return Ok(false) };
+    let mut first = connection
+        .prepare_cached("SELECT 1 FROM messages WHERE queue_key = ?1 AND visible_ms <= ?2 LIMIT 1")?;
+    Ok(first.exists([key, now.0])?)
+}
+
+fn receive(
+    connection: &Connection,
+    queue: QueueName,
+    max: usize,
+    hidden_until: Timestamp,
+    now: Timestamp,
+) -> Result<Vec<Delivery>> {
+    let Some(key) = find(connection, queue)? else { return Ok(Vec::new()) };
+    let limit = i64::try_from(max.min(RECEIVE_MAX)).unwrap_or(0);
+    let mut select = connection.prepare_cached(
+        "SELECT visible_ms, seq, receives, body FROM messages WHERE queue_key = ?1 AND visible_ms <= ?2
+         ORDER BY visible_ms, seq LIMIT ?3",
+    )?;
+    let rows = select.query_map(params![key, now.0, limit], |r| {
+        Ok((Place { visible_ms: r.get(0)?, seq: r.get(1)? }, r.get::<_, u32>(2)?, r.get::<_, String>(3)?))
+    })?;
+    let found: Vec<_> = rows.collect::<rusqlite::Result<_>>()?;
+    let mut mark = connection.prepare_cached(
+        "UPDATE messages SET visible_ms = ?4, receives = receives + 1
+         WHERE queue_key = ?1 AND visible_ms = ?2 AND seq = ?3",
+    )?;
+    let mut deliveries = Vec::with_capacity(found.len());
+    for (place, receives, body) in found {
+        match queue.dead_letters() {
+            Some((dead, max_receives)) if receives >= max_receives => {
+                remove(connection, key, &place.receipt())?;
+                enqueue(connection, dead, std::iter::once(body), now)?;
+            }
+            Some(_) | None => {
+                mark.execute(params![key, place.visible_ms, place.seq, hidden_until.0])?;
+                let receipt = Place { visible_ms: hidden_until.0, ..place }.receipt();
+                deliveries.push(Delivery { body, receipt, receives: receives + 1 });
+            }
+        }
+    }
+    Ok(deliveries)
+}
+
+fn remove(connection: &Connection, key: i64, receipt: &Receipt) -> Result<()> {
+    if let Some(place) = Place::of(receipt) {
+        connection
+            .prepare_cached("DELETE FROM messages WHERE queue_key = ?1 AND visible_ms = ?2 AND seq = ?3")?
+            .execute([key, place.visible_ms, place.seq])?;
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl Queue for Embedded {
+    async fn send(&self, queue: QueueName, bodies: Vec<String>, now: Timestamp) -> Result<()> {
+        self.write(move |connection| enqueue(connection, queue, bodies.into_iter(), now)).await?;
+        self.announce();
+        Ok(())
+    }
+
+    async fn receive(
+        &self,
+        queue: QueueName,
+        max: usize,
+        visibility: Duration,
+        now: Timestamp,
+    ) -> Result<Vec<Delivery>> {
+        // Looking costs nothing, a commit does: an empty queue is told from a reader.
+        if !self.read(move |connection| any_visible(connection, queue, now)).await? {
+            return Ok(Vec::new());
+        }
+        self.write(move |connection| receive(connection, queue, max, now.after(visibility), now)).await
+    }
+
+    async fn ack(&self, queue: QueueName, receipts: Vec<Receipt>) -> Result<()> {
+        self.write(move |connection| {
+            let Some(key) = find(connection, queue)? else { return Ok(()) };
+            receipts.iter().try_for_each(|receipt| remove(connection, key, receipt))
+        })
+        .await
+    }
+
+    async fn release(
+        &self,
+        queue: QueueName,
+        receipts: Vec<(Receipt, Duration)>,
+        now: Timestamp,
+    ) -> Result<()> {
+        self.write(move |connection| {
+            let Some(key) = find(connection, queue)? else { return Ok(()) };
+            for (receipt, delay) in &receipts {
+                shift(connection, key, receipt, now.after(*delay))?;
+            }
+            Ok(())
+        })
+        .await?;
+        self.announce();
+        Ok(())
+    }
+
+    async fn extend(
+        &self,
+        queue: QueueName,
+        receipts: Vec<Receipt>,
+        visibility: Duration,
+        now: Timestamp,
+    ) -> Result<Vec<Option<Receipt>>> {
+        self.write(move |connection| {
+            let Some(key) = find(connection, queue)? else { return Ok(vec![None; receipts.len()]) };
+            let until = now.after(visibility);
+            let moved = |receipt| Ok(shift(connection, key, receipt, until)?.map(Place::receipt));
+            receipts.iter().map(moved).collect()
+        })
+        .await
+    }
+
+    async fn depth(&self, queue: QueueName, now: Timestamp) -> Result<Depth> {
+        self.read(move |connection| {
+            let Some(key) = find(connection, queue)? else { return Ok(Depth::default()) };
+            let mut count = connection.prepare_cached(
+                "SELECT (SELECT count(*) FROM messages WHERE queue_key = ?1 AND visible_ms <= ?2),
+                        (SELECT count(*) FROM messages WHERE queue_key = ?1 AND visible_ms > ?2)",
+            )?;
+            Ok(count.query_row([key, now.0], |r| {
+                let whole = |column| Ok::<_, rusqlite::Error>(r.get::<_, i64>(column)?.cast_unsigned());
+                Ok(Depth { visible: whole(0)?, hidden: whole(1)? })
+            })?)
+        })
+        .await
+    }
+
+    async fn remove(&self, queue: QueueName, limit: u32) -> Result<bool> {
+        self.write(move |connection| {
+            let Some(key) = find(connection, queue)? else { return Ok(true) };
+            let removed = connection
+                .prepare_cached(
+                    "DELETE FROM messages WHERE (queue_key, visible_ms, seq) IN
+                        (SELECT queue_key, visible_ms, seq FROM messages WHERE queue_key = ?1 LIMIT ?2)",
+                )?
+                .execute([key, i64::from(limit)])?;
+            let done = removed < limit as usize;
+            if done {
+                connection.prepare_cached("DELETE FROM queues WHERE queue_key = ?1")?.execute([key])?;
+            }
+            Ok(done)
+        })
+        .await
+    }
+
+    fn receive_max(&self) -> usize {
+        RECEIVE_MAX
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+}

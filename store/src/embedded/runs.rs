@@ -1,0 +1,156 @@
+//! Run rows and what was counted of them.
+
+use super::codec::{corrupt, from_json, run_status, to_json};
+use crate::port::{Error, Result, RunKey, RunView};
+use conveyor_domain::run::{Counts, RunFailure};
+use conveyor_domain::{FailureClass, JobId, Run, RunId, RunStats, Timestamp, WorkerId};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+const COLUMNS: &str = "run_key, run_id, job_id, sequence, status, total, next_index, latched, id_seed, failure, created_ms, updated_ms";
+
+/// A run and the small number that its rows go by.
+#[derive(Clone, Debug)]
+pub struct StoredRun {
+    pub key: i64,
+    pub run: Run,
+}
+
+fn decode(row: &Row<'_>) -> Result<StoredRun> {
+    let failure: Option<String> = row.get(9)?;
+    Ok(StoredRun {
+        key: row.get(0)?,
+        run: Run {
+            id: RunId::from_bytes(row.get(1)?),
+            job: JobId::from_bytes(row.get(2)?),
+            sequence: row.get(3)?,
+            status: run_status(row.get_ref(4)?.as_str().map_err(|_| corrupt("run status"))?)?,
+            total: row.get(5)?,
+            next_index: row.get(6)?,
+            latched: row.get(7)?,
+            id_seed: RunId::from_bytes(row.get(8)?),
+            failure: failure.map(|f| from_json::<RunFailure>(&f)).transpose()?,
+            created: Timestamp(row.get(10)?),
+            updated: Timestamp(row.get(11)?),
+        },
+    })
+}
+
+fn one(connection: &Connection, condition: &str, values: impl rusqlite::Params) -> Result<Option<StoredRun>> {
+    let mut statement =
+        connection.prepare_cached(&format!("SELECT {COLUMNS} FROM runs WHERE {condition}"))?;
+    statement.query_row(values, |row| Ok(decode(row))).optional()?.transpose()
+}
+
+pub fn by_key(connection: &Connection, key: i64) -> Result<StoredRun> {
+    one(connection, "run_key = ?1", [key])?.ok_or_else(|| corrupt("run of a job"))
+}
+
+pub fn find(connection: &Connection, key: RunKey) -> Result<Option<StoredRun>> {
+    one(connection, "run_id = ?1 AND job_id = ?2", [key.run.to_bytes(), key.job.to_bytes()])
+}
+
+pub fn page(connection: &Connection, job: JobId, before: Option<u32>, limit: u32) -> Result<Vec<StoredRun>> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM runs WHERE job_id = ?1 AND sequence < ?2 ORDER BY sequence DESC LIMIT ?3"
+    ))?;
+    let rows = statement
+        .query_map(params![job.to_bytes(), before.unwrap_or(u32::MAX), limit], |row| Ok(decode(row)))?;
+    rows.map(|row| row?).collect()
+}
+
+pub fn active(connection: &Connection) -> Result<Vec<StoredRun>> {
+    let mut statement = connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM runs WHERE status = 'running' ORDER BY run_key"))?;
+    let rows = statement.query_map([], |row| Ok(decode(row)))?;
+    rows.map(|row| row?).collect()
+}
+
+/// Inserts a run; its key is given out here.
+pub fn insert(connection: &Connection, run: &Run) -> Result<i64> {
+    connection
+        .prepare_cached(
+            "INSERT INTO runs (run_id, job_id, sequence, status, total, next_index, latched, id_seed, failure, created_ms, updated_ms)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        )?
+        .execute(params![
+            run.id.to_bytes(),
+            run.job.to_bytes(),
+            run.sequence,
+            run.status.as_str(),
+            run.total,
+            run.next_index,
+            run.latched,
+            run.id_seed.to_bytes(),
+            failure_doc(run)?,
+            run.created.0,
+            run.updated.0,
+        ])?;
+    let key = connection.last_insert_rowid();
+    // Keys share an integer with a 32-bit index; 2^31 runs are out of reach, but not out of mind.
+    if key >= 1 << 31 { Err(Error::Full("no run keys left".to_owned())) } else { Ok(key) }
+}
+
+pub fn update(connection: &Connection, key: i64, run: &Run) -> Result<()> {
+    connection
+        .prepare_cached(
+            "UPDATE runs SET status = ?2, total = ?3, next_index = ?4, latched = ?5, failure = ?6, updated_ms = ?7
+             WHERE run_key = ?1",
+        )?
+        .execute(params![
+            key,
+            run.status.as_str(),
+            run.total,
+            run.next_index,
+            run.latched,
+            failure_doc(run)?,
+            run.updated.0,
+        ])?;
+    Ok(())
+}
+
+fn failure_doc(run: &Run) -> Result<Option<String>> {
+    run.failure.as_ref().map(to_json).transpose()
+}
+
+pub fn counts(connection: &Connection, key: i64) -> Result<Counts> {
+    let mut statement = connection.prepare_cached(
+        "SELECT total(successful), total(auth_failed), total(blocked), total(bad_target), total(rate_limited),
+                total(timeout), total(gateway_error), total(other)
+         FROM counters WHERE run_key = ?1",
+    )?;
+    let counts = statement.query_row([key], |row| {
+        // `total()` is a float: exact up to 2^53, and 0 where there is no row.
+        let whole = |column: usize| -> rusqlite::Result<u32> { Ok(row.get::<_, f64>(column)? as u32) };
+        let mut counts = Counts { successful: whole(0)?, ..Counts::default() };
+        for class in FailureClass::ALL {
+            counts.failed[class as usize] = whole(1 + class as usize)?;
+        }
+        Ok(counts)
+    })?;
+    Ok(counts)
+}
+
+/// Adds to one worker's own counter row of a run.
+pub fn count(connection: &Connection, key: i64, worker: WorkerId, delta: Counts) -> Result<()> {
+    if delta.is_zero() {
+        return Ok(());
+    }
+    let f = delta.failed;
+    connection
+        .prepare_cached(
+            "INSERT INTO counters VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+             ON CONFLICT (run_key, worker) DO UPDATE SET
+                successful = successful + excluded.successful, auth_failed = auth_failed + excluded.auth_failed,
+                blocked = blocked + excluded.blocked, bad_target = bad_target + excluded.bad_target,
+                rate_limited = rate_limited + excluded.rate_limited, timeout = timeout + excluded.timeout,
+                gateway_error = gateway_error + excluded.gateway_error, other = other + excluded.other",
+        )?
+        .execute(params![key, worker.to_bytes(), delta.successful, f[0], f[1], f[2], f[3], f[4], f[5], f[6]])?;
+    Ok(())
+}
+
+pub fn view(connection: &Connection, stored: StoredRun) -> Result<RunView> {
+    let counts = counts(connection, stored.key)?;
+    let stats = RunStats { total: stored.run.total, counts };
+    Ok(RunView { run: stored.run, stats })
+}

@@ -1,0 +1,319 @@
+//! Task rows: put if absent, claim, settle with its count, read.
+
+use super::codec::{corrupt, from_json, index_of, task_key, task_status, task_status_code, to_json};
+use super::runs::{self, StoredRun};
+use super::{Embedded, queue};
+use crate::port::{
+    Claim, ClaimedTask, Error, Result, RunKey, Settle, SettleGroup, Settled, StatusFilter, TaskStore,
+    TasksQuery,
+};
+use async_trait::async_trait;
+use conveyor_domain::message::{QueueName, TaskRef};
+use conveyor_domain::run::Counts;
+use conveyor_domain::task::{Attempt, ClaimDecision, Outcome, decide_claim};
+use conveyor_domain::{ClaimToken, Problem, RunId, RunStatus, Task, TaskId, TaskInput, Timestamp};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+/// One database is one partition.
+const TASK_SHARD_COUNT: u32 = 1;
+
+/// Writes the rows that are missing. Returns the refs of exactly those.
+pub fn put<'a>(
+    connection: &Connection,
+    stored: &StoredRun,
+    rows: impl Iterator<Item = (u32, &'a TaskInput)>,
+    task_shard_count: u32,
+    now: Timestamp,
+) -> Result<Vec<TaskRef>> {
+    let mut statement = connection.prepare_cached(
+        "INSERT OR IGNORE INTO tasks (task_key, status, attempts, claims, not_before_ms, created_ms, updated_ms, input)
+         VALUES (?1, 0, 0, 0, 0, ?2, ?2, ?3)",
+    )?;
+    let mut fresh = Vec::new();
+    for (index, input) in rows {
+        let inserted = statement.execute(params![task_key(stored.key, index), now.0, to_json(input)?])?;
+        if inserted == 1 {
+            fresh.push(TaskRef { task: TaskId::of(stored.run.id_seed, index), task_shard_count });
+        }
+    }
+    Ok(fresh)
+}
+
+fn claim_one(
+    connection: &Connection,
+    stored: &StoredRun,
+    (task_ref, token): (TaskRef, ClaimToken),
+    claims_max: u32,
+    now: Timestamp,
+) -> Result<Claim> {
+    let task = task_ref.task;
+    if !task.belongs_to(stored.run.id_seed) {
+        return Ok(Claim::Gone);
+    }
+    let key = task_key(stored.key, task.index());
+    let mut read = connection.prepare_cached(
+        "SELECT status, attempts, claims, not_before_ms, input FROM tasks WHERE task_key = ?1",
+    )?;
+    let row = read
+        .query_row([key], |r| {
+            Ok((
+                r.get::<_, i64>(0)?,
+                r.get::<_, u32>(1)?,
+                r.get::<_, u32>(2)?,
+                r.get::<_, i64>(3)?,
+                r.get::<_, String>(4)?,
+            ))
+        })
+        .optional()?;
+    let Some((status, attempts, claims, not_before, input)) = row else { return Ok(Claim::Gone) };
+    let decision = decide_claim(task_status(status)?, claims, claims_max, Timestamp(not_before), now);
+    match decision {
+        ClaimDecision::Terminal => return Ok(Claim::Terminal),
+        ClaimDecision::Early(due) => return Ok(Claim::Early(due)),
+        ClaimDecision::Claim | ClaimDecision::Exhausted => {}
+    }
+    connection
+        .prepare_cached(
+            "UPDATE tasks SET status = 1, claims = claims + 1, claim_token = ?2, started_ms = ?3, updated_ms = ?3
+             WHERE task_key = ?1",
+        )?
+        .execute(params![key, token.to_stored(), now.0])?;
+    let claimed = ClaimedTask { task, token, attempt: attempts + 1, input: from_json(&input)? };
+    Ok(if decision == ClaimDecision::Exhausted { Claim::Exhausted(claimed) } else { Claim::Claimed(claimed) })
+}
+
+/// Changes the row if it is still under our token. The answer says whether it did, or had already.
+fn settle_one(
+    connection: &Connection,
+    stored: &StoredRun,
+    settle: &Settle,
+    now: Timestamp,
+) -> Result<Settled> {
+    let key = task_key(stored.key, settle.task.index());
+    let token = settle.token.to_stored();
+    let (result, error, not_before, attempted) = match &settle.outcome {
+        Outcome::Successful(result) => (Some(to_json(result)?), None, 0, true),
+        Outcome::Failed { problem, .. } => (None, Some(to_json(problem)?), 0, true),
+        Outcome::Retry { problem, not_before } => {
+            keep_attempt(connection, key, token, problem, now)?;
+            (None, None, not_before.0, true)
+        }
+        Outcome::Release => (None, None, 0, false),
+    };
+    let status = settle.outcome.status();
+    let changed = connection
+        .prepare_cached(
+            "UPDATE tasks SET status = ?3, attempts = attempts + ?4, not_before_ms = ?5, result = ?6, error = ?7,
+                updated_ms = ?8
+             WHERE task_key = ?1 AND claim_token = ?2 AND status = 1",
+        )?
+        .execute(params![key, token, task_status_code(status), attempted, not_before, result, error, now.0])?;
+    if changed == 1 {
+        return Ok(Settled::Applied);
+    }
+    let mut read = connection
+        .prepare_cached("SELECT 1 FROM tasks WHERE task_key = ?1 AND claim_token = ?2 AND status = ?3")?;
+    let ours = read.exists(params![key, token, task_status_code(status)])?;
+    Ok(if ours { Settled::Already } else { Settled::Lost })
+}
+
+/// The last attempt lives on the task row; an attempt that will be followed by another is moved out of its way.
+fn keep_attempt(
+    connection: &Connection,
+    key: i64,
+    token: i64,
+    problem: &Problem,
+    now: Timestamp,
+) -> Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT OR IGNORE INTO attempts (task_key, attempt, started_ms, ended_ms, error)
+             SELECT task_key, attempts + 1, started_ms, ?3, ?4 FROM tasks
+             WHERE task_key = ?1 AND claim_token = ?2 AND status = 1",
+        )?
+        .execute(params![key, token, now.0, to_json(problem)?])?;
+    Ok(())
+}
+
+fn settle(connection: &Connection, group: &SettleGroup, now: Timestamp) -> Result<Vec<Settled>> {
+    let Some(stored) = runs::find(connection, group.key)? else {
+        return Ok(vec![Settled::Lost; group.settles.len()]);
+    };
+    let mut delta = Counts::default();
+    let mut answers = Vec::with_capacity(group.settles.len());
+    for settle in &group.settles {
+        let answer = settle_one(connection, &stored, settle, now)?;
+        match (&settle.outcome, answer) {
+            (Outcome::Successful(_), Settled::Applied) => delta.successful += 1,
+            (Outcome::Failed { class, .. }, Settled::Applied) => delta.add_failed(*class),
+            (Outcome::Retry { .. } | Outcome::Release, _) | (_, Settled::Already | Settled::Lost) => {}
+        }
+        answers.push(answer);
+    }
+    runs::count(connection, stored.key, group.worker, delta)?;
+    Ok(answers)
+}
+
+const COLUMNS: &str = "task_key, status, created_ms, updated_ms, input, result, error";
+
+fn decode(seed: RunId, row: &Row<'_>) -> Result<Task> {
+    let text = |column: usize| -> Result<Option<String>> { Ok(row.get(column)?) };
+    let input = text(4)?.ok_or_else(|| corrupt("task input"))?;
+    Ok(Task {
+        id: TaskId::of(seed, index_of(row.get(0)?)),
+        status: task_status(row.get(1)?)?,
+        created: Timestamp(row.get(2)?),
+        updated: Timestamp(row.get(3)?),
+        input: from_json(&input)?,
+        result: text(5)?.map(|t| from_json(&t)).transpose()?,
+        error: text(6)?.map(|t| from_json(&t)).transpose()?,
+    })
+}
+
+/// The status codes that a filter lets through, as two bounds on the stored number.
+fn status_range(filter: StatusFilter) -> (i64, i64) {
+    match filter {
+        StatusFilter::All => (0, 3),
+        StatusFilter::Unfinished => (0, 1),
+        StatusFilter::Successful => (2, 2),
+        StatusFilter::Failed => (3, 3),
+    }
+}
+
+fn page(connection: &Connection, query: TasksQuery) -> Result<Vec<Task>> {
+    let stored = runs::find(connection, query.key)?.ok_or(Error::NotFound)?;
+    let first = match query.after {
+        None => task_key(stored.key, 0),
+        Some(task) => task_key(stored.key, task.index()) + 1,
+    };
+    let (low, high) = status_range(query.filter);
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM tasks WHERE task_key >= ?1 AND task_key < ?2 AND status BETWEEN ?3 AND ?4
+         ORDER BY task_key LIMIT ?5"
+    ))?;
+    let end = task_key(stored.key + 1, 0);
+    let rows = statement
+        .query_map(params![first, end, low, high, query.limit], |row| Ok(decode(stored.run.id_seed, row)))?;
+    rows.map(|row| row?).collect()
+}
+
+fn attempts(connection: &Connection, key: RunKey, task: TaskId) -> Result<Option<Vec<Attempt>>> {
+    let Some(stored) = runs::find(connection, key)?.filter(|s| task.belongs_to(s.run.id_seed)) else {
+        return Ok(None);
+    };
+    let key = task_key(stored.key, task.index());
+    let mut last = connection.prepare_cached(
+        "SELECT status, attempts, started_ms, updated_ms, error FROM tasks WHERE task_key = ?1",
+    )?;
+    let last = last
+        .query_row([key], |r| {
+            Ok((
+                r.get::<_, i64>(0)?,
+                r.get::<_, u32>(1)?,
+                r.get::<_, Option<i64>>(2)?,
+                r.get::<_, i64>(3)?,
+                r.get::<_, Option<String>>(4)?,
+            ))
+        })
+        .optional()?;
+    let Some((status, number, started, ended, error)) = last else { return Ok(None) };
+    let mut earlier = connection.prepare_cached(
+        "SELECT attempt, started_ms, ended_ms, error FROM attempts WHERE task_key = ?1 ORDER BY attempt",
+    )?;
+    let rows = earlier.query_map([key], |r| {
+        Ok((r.get::<_, u32>(0)?, r.get::<_, i64>(1)?, r.get::<_, i64>(2)?, r.get::<_, Option<String>>(3)?))
+    })?;
+    let attempt = |number, started, ended, error: Option<String>| -> Result<Attempt> {
+        let error = error.map(|e| from_json(&e)).transpose()?;
+        Ok(Attempt { number, started: Timestamp(started), ended: Timestamp(ended), error })
+    };
+    let mut history = Vec::new();
+    for row in rows {
+        let (number, started, ended, error) = row?;
+        history.push(attempt(number, started, ended, error)?);
+    }
+    if task_status(status)?.is_terminal() {
+        history.push(attempt(number, started.unwrap_or(ended), ended, error)?);
+    }
+    Ok(Some(history))
+}
+
+#[async_trait]
+impl TaskStore for Embedded {
+    async fn put_tasks(
+        &self,
+        key: RunKey,
+        rows: Vec<(u32, TaskInput)>,
+        now: Timestamp,
+    ) -> Result<Vec<TaskRef>> {
+        self.write(move |connection| {
+            let stored = runs::find(connection, key)?.ok_or(Error::NotFound)?;
+            let rows = rows.iter().map(|(index, input)| (*index, input));
+            let fresh = put(connection, &stored, rows, TASK_SHARD_COUNT, now)?;
+            queue::enqueue(connection, QueueName::Run(key.run), fresh.iter().map(TaskRef::to_string), now)
+        })
+        .await?;
+        self.announce();
+        Ok(Vec::new())
+    }
+
+    async fn claim(
+        &self,
+        key: RunKey,
+        claims: Vec<(TaskRef, ClaimToken)>,
+        claims_max: u32,
+        now: Timestamp,
+    ) -> Result<Vec<Claim>> {
+        self.write(move |connection| {
+            let running = runs::find(connection, key)?.filter(|s| s.run.status == RunStatus::Running);
+            let Some(stored) = running else { return Ok(vec![Claim::Gone; claims.len()]) };
+            claims.into_iter().map(|claim| claim_one(connection, &stored, claim, claims_max, now)).collect()
+        })
+        .await
+    }
+
+    async fn settle(&self, group: SettleGroup, now: Timestamp) -> Result<Vec<Settled>> {
+        self.write(move |connection| settle(connection, &group, now)).await
+    }
+
+    async fn task(&self, key: RunKey, task: TaskId) -> Result<Option<Task>> {
+        self.read(move |connection| {
+            let Some(stored) = runs::find(connection, key)?.filter(|s| task.belongs_to(s.run.id_seed)) else {
+                return Ok(None);
+            };
+            let mut statement =
+                connection.prepare_cached(&format!("SELECT {COLUMNS} FROM tasks WHERE task_key = ?1"))?;
+            statement
+                .query_row([task_key(stored.key, task.index())], |row| Ok(decode(stored.run.id_seed, row)))
+                .optional()?
+                .transpose()
+        })
+        .await
+    }
+
+    async fn tasks(&self, query: TasksQuery) -> Result<Vec<Task>> {
+        self.read(move |connection| page(connection, query)).await
+    }
+
+    async fn attempts(&self, key: RunKey, task: TaskId) -> Result<Option<Vec<Attempt>>> {
+        self.read(move |connection| attempts(connection, key, task)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conveyor_domain::TaskStatus;
+
+    #[test]
+    fn the_stored_range_of_a_filter_is_what_it_admits() {
+        for filter in
+            [StatusFilter::All, StatusFilter::Successful, StatusFilter::Failed, StatusFilter::Unfinished]
+        {
+            let (low, high) = status_range(filter);
+            for status in TaskStatus::ALL {
+                assert_eq!((low..=high).contains(&task_status_code(status)), filter.admits(status));
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+use super::Result;
+use async_trait::async_trait;
+use bytes::Bytes;
+use conveyor_domain::{JobId, RunId, WorkerId};
+use std::fmt;
+use std::str::FromStr;
+
+/// The key of an object: segments of `[A-Za-z0-9._-]` joined by `/`, none of them `.` or `..`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct BlobKey(String);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a valid object key")]
+pub struct InvalidBlobKey;
+
+impl BlobKey {
+    /// Result object number `n` of one worker incarnation: never written twice.
+    pub fn results(job: JobId, run: RunId, worker: WorkerId, n: u64) -> BlobKey {
+        BlobKey(format!("jobs/{job}/runs/{run}/results/{worker}-{n}"))
+    }
+
+    /// Everything of a job is under this prefix.
+    pub fn job_prefix(job: JobId) -> BlobKey {
+        BlobKey(format!("jobs/{job}"))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for BlobKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for BlobKey {
+    type Err = InvalidBlobKey;
+    fn from_str(s: &str) -> std::result::Result<Self, InvalidBlobKey> {
+        let legal = |segment: &str| {
+            !matches!(segment, "" | "." | "..")
+                && segment.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+        };
+        if s.len() <= 512 && s.split('/').all(legal) {
+            Ok(BlobKey(s.to_owned()))
+        } else {
+            Err(InvalidBlobKey)
+        }
+    }
+}
+
+/// Immutable objects.
+#[async_trait]
+pub trait Blobs: Send + Sync {
+    /// Durable when it returns. Keys are written once; a repeated write of the same bytes is harmless.
+    async fn put(&self, key: &BlobKey, body: Bytes) -> Result<()>;
+
+    /// `length` bytes from `offset`; `NotFound` if the object is not there, `Corrupt` if it is shorter.
+    async fn get(&self, key: &BlobKey, offset: u64, length: u64) -> Result<Bytes>;
+
+    async fn delete(&self, key: &BlobKey) -> Result<()>;
+
+    /// Deletes every object under `prefix/`. Repeatable.
+    async fn delete_under(&self, prefix: &BlobKey) -> Result<()>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_never_leaves_its_place() {
+        for bad in ["", "/a", "a/", "a//b", "../a", "a/../b", "./a", "a\\b", "a b", "ä"] {
+            assert!(bad.parse::<BlobKey>().is_err(), "{bad:?}");
+        }
+        assert!("jobs/01A/runs/x.y-z_1".parse::<BlobKey>().is_ok());
+    }
+}

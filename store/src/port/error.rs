@@ -1,0 +1,26 @@
+use conveyor_domain::lifecycle::Refusal;
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong, by what the caller does next.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// There is no such thing. Answer 404, or drop the message.
+    #[error("not found")]
+    NotFound,
+    /// The state does not allow it. Tell the caller why.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// It is already there in another form. Do not repeat.
+    #[error("conflict: {0}")]
+    Conflict(String),
+    /// No room. Nothing was written; it may work once there is room.
+    #[error("storage is full: {0}")]
+    Full(String),
+    /// No answer, or none that can be trusted: the write may or may not have happened. Wait, then repeat or read back.
+    #[error("storage is unavailable: {0}")]
+    Unavailable(String),
+    /// What is stored cannot be read. An operator has to look.
+    #[error("stored data is corrupt: {0}")]
+    Corrupt(String),
+}

@@ -1,0 +1,87 @@
+use super::Result;
+use async_trait::async_trait;
+use conveyor_domain::lifecycle::Command;
+use conveyor_domain::message::TaskRef;
+use conveyor_domain::{CallerId, Job, JobId, JobStatus, Run, RunId, RunStats, TaskInput, Timestamp};
+
+/// A job and its first run, with the tasks at indexes 0 and on.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    pub job: Job,
+    pub run: Run,
+    pub tasks: Vec<TaskInput>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunView {
+    pub run: Run,
+    pub stats: RunStats,
+}
+
+/// A job with its latest run, read in one snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobView {
+    pub job: Job,
+    pub latest: RunView,
+}
+
+#[derive(Clone, Debug)]
+pub struct Added {
+    pub view: JobView,
+    /// Refs that still have to be sent. Empty where rows and refs are one transaction.
+    pub unsent: Vec<TaskRef>,
+}
+
+/// A page of one caller's jobs, newest first.
+#[derive(Clone, Copy, Debug)]
+pub struct JobsQuery {
+    pub caller: CallerId,
+    pub status: Option<JobStatus>,
+    /// Only jobs older than this one.
+    pub before: Option<JobId>,
+    pub limit: u32,
+}
+
+/// What a worker needs to know about a run that has work.
+#[derive(Clone, Debug)]
+pub struct ActiveRun {
+    pub job: Job,
+    pub run: Run,
+}
+
+/// Jobs and runs.
+#[async_trait]
+pub trait JobStore: Send + Sync {
+    /// Makes a job, its run and its tasks durable and visible, all or nothing. Repeating it changes nothing.
+    /// Returns the refs that still have to be sent.
+    async fn submit(&self, submission: Submission) -> Result<Vec<TaskRef>>;
+
+    /// Adds tasks behind those that the job's run has.
+    async fn add_tasks(
+        &self,
+        job: JobId,
+        tasks: Vec<TaskInput>,
+        last_batch: bool,
+        run_tasks_max: u32,
+        now: Timestamp,
+    ) -> Result<Added>;
+
+    /// Decides a command on the job and its latest run and writes the outcome, in one step.
+    async fn apply(&self, job: JobId, command: Command, now: Timestamp) -> Result<JobView>;
+
+    /// A job of this caller; another's is not there.
+    async fn job(&self, caller: CallerId, job: JobId) -> Result<Option<JobView>>;
+
+    async fn jobs(&self, query: JobsQuery) -> Result<Vec<JobView>>;
+
+    async fn run(&self, job: JobId, run: RunId) -> Result<Option<RunView>>;
+
+    /// Runs of a job, newest first, older than sequence `before`.
+    async fn runs(&self, job: JobId, before: Option<u32>, limit: u32) -> Result<Vec<RunView>>;
+
+    /// Runs whose status is `running`. May lag behind on a distributed backend; nothing may depend on it being fresh.
+    async fn active_runs(&self) -> Result<Vec<ActiveRun>>;
+
+    /// Whether a write would be answered now.
+    async fn ready(&self) -> Result<()>;
+}

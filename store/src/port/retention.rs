@@ -1,0 +1,21 @@
+use super::Result;
+use async_trait::async_trait;
+use conveyor_domain::{JobId, RunId};
+
+/// Removing what is no longer wanted, in bounded steps that can be repeated.
+#[async_trait]
+pub trait Retention: Send + Sync {
+    /// Jobs that were deleted and still have something stored.
+    async fn deleted_jobs(&self, limit: u32) -> Result<Vec<JobId>>;
+
+    /// Removes up to `limit` rows of a deleted job, all but the job row itself. Returns how many; 0 means none are left.
+    async fn remove_rows(&self, job: JobId, limit: u32) -> Result<u32>;
+
+    /// Removes the row of a deleted job that has nothing else left.
+    async fn forget_job(&self, job: JobId) -> Result<()>;
+
+    /// Runs that have ended and whose queue may still be there.
+    async fn ended_runs_with_queue(&self, limit: u32) -> Result<Vec<RunId>>;
+
+    async fn queue_removed(&self, run: RunId) -> Result<()>;
+}

@@ -1,0 +1,118 @@
+use super::Result;
+use async_trait::async_trait;
+use conveyor_domain::message::TaskRef;
+use conveyor_domain::task::{Attempt, Outcome};
+use conveyor_domain::{ClaimToken, JobId, RunId, Task, TaskId, TaskInput, TaskStatus, Timestamp, WorkerId};
+
+/// Where a run's rows are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RunKey {
+    pub job: JobId,
+    pub run: RunId,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClaimedTask {
+    pub task: TaskId,
+    pub token: ClaimToken,
+    /// The attempt that this claim makes, from 1.
+    pub attempt: u32,
+    pub input: TaskInput,
+}
+
+/// The answer to a claim (SPEC 6.3).
+#[derive(Clone, Debug, PartialEq)]
+pub enum Claim {
+    Claimed(ClaimedTask),
+    /// Claimed, to be failed: too many claims came to nothing.
+    Exhausted(ClaimedTask),
+    Terminal,
+    Early(Timestamp),
+    Gone,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settle {
+    pub task: TaskId,
+    pub token: ClaimToken,
+    pub outcome: Outcome,
+}
+
+/// Settles of one run by one worker, to be written and counted together.
+#[derive(Clone, Debug)]
+pub struct SettleGroup {
+    pub key: RunKey,
+    pub worker: WorkerId,
+    pub settles: Vec<Settle>,
+}
+
+/// The answer to a settle (SPEC 6.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    Applied,
+    /// An earlier send of the same settle won; its answer was lost.
+    Already,
+    /// Another claim superseded this one, or the row is gone.
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum StatusFilter {
+    #[default]
+    All,
+    Successful,
+    Failed,
+    /// Not terminal yet.
+    Unfinished,
+}
+
+impl StatusFilter {
+    pub fn admits(self, status: TaskStatus) -> bool {
+        match self {
+            StatusFilter::All => true,
+            StatusFilter::Successful => status == TaskStatus::Successful,
+            StatusFilter::Failed => status == TaskStatus::Failed,
+            StatusFilter::Unfinished => !status.is_terminal(),
+        }
+    }
+}
+
+/// A page of a run's tasks, in task-id order.
+#[derive(Clone, Copy, Debug)]
+pub struct TasksQuery {
+    pub key: RunKey,
+    pub filter: StatusFilter,
+    pub after: Option<TaskId>,
+    pub limit: u32,
+}
+
+/// Task rows and their attempts.
+#[async_trait]
+pub trait TaskStore: Send + Sync {
+    /// Writes rows that are not there yet and leaves the others as they are. Returns the refs that still have to be sent.
+    async fn put_tasks(
+        &self,
+        key: RunKey,
+        rows: Vec<(u32, TaskInput)>,
+        now: Timestamp,
+    ) -> Result<Vec<TaskRef>>;
+
+    /// Claims tasks, each under its own fresh token; one answer per task, in order.
+    async fn claim(
+        &self,
+        key: RunKey,
+        claims: Vec<(TaskRef, ClaimToken)>,
+        claims_max: u32,
+        now: Timestamp,
+    ) -> Result<Vec<Claim>>;
+
+    /// Settles and counts in one step; one answer per settle, in order.
+    async fn settle(&self, group: SettleGroup, now: Timestamp) -> Result<Vec<Settled>>;
+
+    async fn task(&self, key: RunKey, task: TaskId) -> Result<Option<Task>>;
+
+    async fn tasks(&self, query: TasksQuery) -> Result<Vec<Task>>;
+
+    /// Attempts that reached an end, oldest first. `None` if there is no such task.
+    async fn attempts(&self, key: RunKey, task: TaskId) -> Result<Option<Vec<Attempt>>>;
+}

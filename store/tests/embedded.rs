@@ -1,0 +1,147 @@
+//! The embedded backend obeys every rule, and refuses data directories that it should not touch.
+
+use async_trait::async_trait;
+use conveyor_domain::Timestamp;
+use conveyor_store::Backend;
+use conveyor_store::conformance::{Harness, World};
+use conveyor_store::embedded::{Embedded, OpenError};
+use std::path::Path;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+const NOW: Timestamp = Timestamp(1_800_000_000_000);
+
+struct OnDisk {
+    // Dropped in this order: the store lets go of the directory before it is removed.
+    store: Arc<Embedded>,
+    dir: TempDir,
+}
+
+impl OnDisk {
+    fn open(dir: TempDir) -> OnDisk {
+        OnDisk { store: Embedded::open(dir.path(), NOW).unwrap(), dir }
+    }
+
+    fn new() -> OnDisk {
+        OnDisk::open(TempDir::new().unwrap())
+    }
+}
+
+#[async_trait]
+impl Harness for OnDisk {
+    fn backend(&self) -> Backend {
+        self.store.backend()
+    }
+
+    /// What kill -9 leaves is what the files hold now: a copy of them, opened by "another process".
+    async fn crash(&self) -> Box<dyn Harness> {
+        let copy = TempDir::new().unwrap();
+        copy_tree(self.dir.path(), copy.path());
+        Box::new(OnDisk::open(copy))
+    }
+}
+
+fn copy_tree(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_tree(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+conveyor_store::conformance_suite!(OnDisk::new());
+
+#[tokio::test]
+async fn many_callers_share_one_commit() {
+    let disk = OnDisk::new();
+    let world = Arc::new(World::new(disk.backend()));
+    let submits: Vec<_> = (0..300)
+        .map(|_| {
+            let world = world.clone();
+            tokio::spawn(async move { world.submit(false, 2).await })
+        })
+        .collect();
+    for submit in submits {
+        let key = submit.await.unwrap();
+        assert_eq!(world.view(key).await.latest.stats.total, 2);
+    }
+}
+
+#[test]
+fn one_process_at_a_time_has_the_directory() {
+    let disk = OnDisk::new();
+    let second = Embedded::open(disk.dir.path(), NOW).unwrap_err();
+    assert!(matches!(second, OpenError::Lock(_)));
+    let text = second.to_string();
+    assert!(text.contains("in use by process"), "{text}");
+    let dir = disk.dir;
+    drop(disk.store);
+    Embedded::open(dir.path(), NOW).unwrap();
+}
+
+/// Every file of the directory but the lock's note, which names the process that looked.
+fn contents(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<_> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|e| e.unwrap())
+        .filter(|e| e.file_type().unwrap().is_file() && e.file_name() != "conveyor.lock")
+        .map(|e| (e.file_name().into_string().unwrap(), std::fs::read(e.path()).unwrap()))
+        .collect();
+    files.sort();
+    files
+}
+
+async fn used_directory() -> TempDir {
+    let OnDisk { store, dir } = OnDisk::new();
+    World::new(store.backend()).submit(false, 2_000).await;
+    drop(store);
+    dir
+}
+
+#[tokio::test]
+async fn a_corrupt_database_is_refused_and_left_alone() {
+    let dir = used_directory().await;
+    std::fs::write(dir.path().join("conveyor.db"), vec![0x5a; 64 * 1024]).unwrap();
+    let before = contents(dir.path());
+    let error = Embedded::open(dir.path(), NOW).unwrap_err();
+    assert!(matches!(error, OpenError::Corrupt { .. }), "{error}");
+    assert_eq!(contents(dir.path()), before);
+}
+
+#[tokio::test]
+async fn a_database_cut_short_is_refused() {
+    let dir = used_directory().await;
+    let path = dir.path().join("conveyor.db");
+    let whole = std::fs::metadata(&path).unwrap().len();
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(whole / 2).unwrap();
+    let error = Embedded::open(dir.path(), NOW).unwrap_err();
+    assert!(matches!(error, OpenError::Corrupt { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_newer_layout_is_refused_and_left_alone() {
+    let dir = used_directory().await;
+    let database = rusqlite::Connection::open(dir.path().join("conveyor.db")).unwrap();
+    database.pragma_update(None, "user_version", 99).unwrap();
+    drop(database);
+    let before = contents(dir.path());
+    let error = Embedded::open(dir.path(), NOW).unwrap_err();
+    assert!(matches!(error, OpenError::Newer { found: 99, .. }), "{error}");
+    assert_eq!(contents(dir.path()), before);
+}
+
+#[test]
+fn another_programs_database_is_refused() {
+    let dir = TempDir::new().unwrap();
+    let database = rusqlite::Connection::open(dir.path().join("conveyor.db")).unwrap();
+    database.execute_batch("CREATE TABLE theirs (x)").unwrap();
+    drop(database);
+    let before = contents(dir.path());
+    assert!(matches!(Embedded::open(dir.path(), NOW).unwrap_err(), OpenError::NotOurs { .. }));
+    assert_eq!(contents(dir.path()), before);
+}
