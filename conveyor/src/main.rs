@@ -1,1 +1,112 @@
-fn main() {}
+//! Conveyor: takes up to a million URLs, answers at once, turns each into a tracked task, drains them through a gateway
+//! under exact limits, keeps every result, and says once, for certain, when the list is done.
+//!
+//! The binary is configuration, wiring and the command line; what the system does is in the other crates.
+
+mod client;
+mod server;
+
+use clap::{Parser, Subcommand};
+use server::{Role, ServerArgs};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// A durable inbox for bulk URL work.
+///
+/// `conveyor dev` is the whole system in one process, on an embedded store. Submit a list to it with `conveyor submit`.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 110, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run everything in one process: API, worker and sweeper, on the embedded store
+    Dev(ServerArgs),
+    /// Run the HTTP API alone
+    Api(ServerArgs),
+    /// Run a worker alone: drain what was accepted
+    Worker(ServerArgs),
+    #[command(flatten)]
+    Client(client::ClientCommand),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse_from(arguments(std::env::args_os().collect(), std::env::var_os("CONVEYOR_ROLE")));
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error.into()),
+    };
+    let outcome = runtime.block_on(async {
+        match cli.command {
+            Command::Dev(args) => server::run(Role::Dev, args).await,
+            Command::Api(args) => server::run(Role::Api, args).await,
+            Command::Worker(args) => server::run(Role::Worker, args).await,
+            Command::Client(command) => client::run(command).await,
+        }
+    });
+    outcome.unwrap_or_else(|error| fail(&error))
+}
+
+/// A container image runs one command for every role: `CONVEYOR_ROLE` names the one to run when no command is given.
+fn arguments(mut given: Vec<OsString>, role: Option<OsString>) -> Vec<OsString> {
+    let has_command = given.get(1).is_some_and(|first| !first.to_string_lossy().starts_with("--"));
+    let asks_for_help =
+        given.iter().any(|a| matches!(a.to_str(), Some("--help" | "-h" | "--version" | "-V" | "help")));
+    if let Some(role) = role
+        && !has_command
+        && !asks_for_help
+        && !given.is_empty()
+    {
+        given.insert(1, role);
+    }
+    given
+}
+
+fn fail(error: &anyhow::Error) -> ExitCode {
+    eprintln!("error: {error:#}");
+    ExitCode::FAILURE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn with_role(given: &[&str], role: Option<&str>) -> Vec<String> {
+        let given = given.iter().map(OsString::from).collect();
+        let arguments = arguments(given, role.map(OsString::from));
+        arguments.into_iter().map(|a| a.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_role_variable_stands_in_for_a_missing_command() {
+        assert_eq!(with_role(&["conveyor"], Some("api")), ["conveyor", "api"]);
+        assert_eq!(with_role(&["conveyor", "--slots", "3"], Some("worker")), ["conveyor", "worker", "--slots", "3"]);
+        assert_eq!(with_role(&["conveyor", "dev"], Some("api")), ["conveyor", "dev"]);
+        assert_eq!(with_role(&["conveyor", "--help"], Some("api")), ["conveyor", "--help"]);
+        assert_eq!(with_role(&["conveyor"], None), ["conveyor"]);
+    }
+
+    #[test]
+    fn every_flag_has_a_variable_of_its_name() {
+        for command in Cli::command().get_subcommands() {
+            for argument in command.get_arguments().filter(|a| a.get_long().is_some()) {
+                let long = argument.get_long().unwrap();
+                if matches!(long, "help" | "version") {
+                    continue;
+                }
+                let expected = format!("CONVEYOR_{}", long.replace('-', "_").to_uppercase());
+                let variable = argument.get_env().map(|v| v.to_string_lossy().into_owned());
+                assert_eq!(variable.as_deref(), Some(expected.as_str()), "{} --{long}", command.get_name());
+            }
+        }
+    }
+}

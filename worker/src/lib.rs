@@ -1,1 +1,73 @@
+//! The worker: takes tasks that may start, calls the gateway, keeps the result, settles and counts (SPEC 8).
+//!
+//! It knows the ports and a gateway; never a backend, never another role. Everything it holds in memory can be lost at any
+//! moment: rows are truth, and a message that was not acknowledged comes back.
 
+mod dispatch;
+mod execute;
+mod flight;
+pub mod gateway;
+mod pack;
+mod permits;
+mod runs;
+mod settle;
+
+pub use dispatch::run;
+
+use conveyor_domain::limits;
+use conveyor_domain::retry::RetryPolicy;
+use conveyor_domain::seal::Secret;
+use conveyor_domain::{Clock, Entropy, WorkerId};
+use conveyor_store::Backend;
+use gateway::{Credential, Gateway};
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Clone, Debug)]
+pub struct WorkerConfig {
+    /// Tasks in flight or being settled, over all jobs.
+    pub slots: u32,
+    pub retry: RetryPolicy,
+    pub claims_max: u32,
+    pub shutdown_grace: Duration,
+    /// Sent to the gateway instead of the callers' own keys.
+    pub gateway_credential: Option<Credential>,
+}
+
+impl Default for WorkerConfig {
+    fn default() -> Self {
+        WorkerConfig {
+            slots: limits::SLOTS,
+            retry: RetryPolicy::default(),
+            claims_max: limits::CLAIMS_MAX,
+            shutdown_grace: limits::SHUTDOWN_GRACE,
+            gateway_credential: None,
+        }
+    }
+}
+
+/// What every part of one worker incarnation shares.
+#[derive(Debug)]
+pub struct Worker {
+    id: WorkerId,
+    backend: Backend,
+    gateway: Arc<dyn Gateway>,
+    secret: Secret,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<Entropy>,
+    config: WorkerConfig,
+}
+
+impl Worker {
+    pub fn new(
+        backend: Backend,
+        gateway: Arc<dyn Gateway>,
+        secret: Secret,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<Entropy>,
+        config: WorkerConfig,
+    ) -> Worker {
+        let id = WorkerId::new(clock.now(), &entropy);
+        Worker { id, backend, gateway, secret, clock, entropy, config }
+    }
+}

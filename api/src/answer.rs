@@ -1,0 +1,78 @@
+//! What every answer has, whatever made it: a request id, a body that is a problem if it is an error, a log line and its
+//! place in the metrics. Outermost, so that no answer goes round it.
+
+use crate::problem::{ApiError, Unrendered};
+use crate::request_id::{RequestId, X_REQUEST_ID};
+use crate::state::Shared;
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderValue, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures::FutureExt;
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use tokio::time::Instant;
+
+pub(crate) async fn complete(State(state): State<Shared>, request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let id = RequestId::of(request.headers(), state.now(), &state.entropy);
+    let method = method_label(request.method());
+    // The template, never the path: ids would make a new time series each, and the log has no use for them.
+    let matched = request.extensions().get::<MatchedPath>();
+    let route = matched.map_or("unmatched", MatchedPath::as_str).to_owned();
+
+    // Unwind safety: what a panicking handler shares with others is the backend, which survives its callers.
+    let answer = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+    let mut response = answer.unwrap_or_else(|panic| ApiError::internal(panic_text(&*panic)).into_response());
+    finish(&mut response, &id, method, &route);
+
+    let (status, elapsed) = (response.status().as_u16(), started.elapsed());
+    let labels = [("route", route.clone()), ("method", method.to_owned()), ("status", status.to_string())];
+    metrics::counter!("conveyor_http_requests_total", &labels).increment(1);
+    metrics::histogram!("conveyor_http_request_seconds", &labels).record(elapsed.as_secs_f64());
+    let ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+    tracing::info!(method, route, status, ms, request_id = %id, "request");
+    response
+}
+
+fn finish(response: &mut Response, id: &RequestId, method: &str, route: &str) {
+    if let Some(unrendered) = response.extensions_mut().remove::<Unrendered>() {
+        render(response, unrendered, id, method, route);
+    }
+    let headers = response.headers_mut();
+    if let Some(value) = id.to_header() {
+        headers.insert(X_REQUEST_ID, value);
+    }
+    // Isolation: a shared cache does not know that X-API-Key decides what a URL answers, and result URLs are secrets.
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+}
+
+fn render(response: &mut Response, unrendered: Unrendered, id: &RequestId, method: &str, route: &str) {
+    let Unrendered { mut problem, cause } = unrendered;
+    if let Some(cause) = cause {
+        let status = response.status();
+        if status == StatusCode::INTERNAL_SERVER_ERROR {
+            tracing::error!(method, route, request_id = %id, cause, "request failed");
+        } else {
+            tracing::warn!(method, route, status = status.as_u16(), request_id = %id, cause, "request refused");
+        }
+    }
+    // The problem of a failed task may carry the gateway's own instance.
+    problem.instance.get_or_insert_with(|| id.to_string());
+    *response.body_mut() = Body::from(serde_json::to_vec(&problem).unwrap_or_default());
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+}
+
+/// A caller can invent methods; each would be a time series.
+fn method_label(method: &Method) -> &'static str {
+    const KNOWN: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+    KNOWN.into_iter().find(|known| *known == method.as_str()).unwrap_or("OTHER")
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("panic: {}", text.unwrap_or("without a text"))
+}

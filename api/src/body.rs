@@ -1,0 +1,109 @@
+//! Reading a request body: JSON, and never more of it than allowed.
+
+use crate::problem::{ApiError, Code, Result};
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+
+/// The bytes of a JSON body of at most `max` bytes.
+pub(crate) async fn read_json(request: Request, max: usize) -> Result<Bytes> {
+    check_media_type(request.headers())?;
+    // An honest client is told before it sends; what a dishonest one sends is counted below.
+    if announced_length(request.headers()).is_some_and(|length| length > max as u64) {
+        return Err(too_large(max));
+    }
+    read(request.into_body(), max).await
+}
+
+async fn read(body: Body, max: usize) -> Result<Bytes> {
+    let mut stream = body.into_data_stream();
+    let mut bytes = BytesMut::new();
+    while let Some(chunk) = stream.next().await {
+        let chunk = chunk.map_err(|_| ApiError::invalid("The body ended before it was complete."))?;
+        if chunk.len() > max - bytes.len() {
+            return Err(too_large(max));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes.freeze())
+}
+
+fn check_media_type(headers: &HeaderMap) -> Result<()> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let media_type = text(CONTENT_TYPE).and_then(|value| value.split(';').next()).map(str::trim);
+    let refuse = |detail| Err(ApiError::new(Code::UnsupportedMediaType, detail));
+    if !media_type.is_some_and(|value| value.eq_ignore_ascii_case("application/json")) {
+        return refuse("`Content-Type` must be application/json.");
+    }
+    if headers.contains_key(CONTENT_ENCODING)
+        && !text(CONTENT_ENCODING).is_some_and(|value| value.eq_ignore_ascii_case("identity"))
+    {
+        return refuse("`Content-Encoding` is not supported.");
+    }
+    Ok(())
+}
+
+fn announced_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+fn too_large(max: usize) -> ApiError {
+    ApiError::new(Code::BodyTooLarge, format!("The body is larger than {max} bytes."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::response::IntoResponse;
+
+    async fn status(content_type: Option<&str>, length: Option<&str>, chunks: &[&'static str]) -> u16 {
+        let mut request = Request::builder();
+        if let Some(value) = content_type {
+            request = request.header(CONTENT_TYPE, value);
+        }
+        if let Some(value) = length {
+            request = request.header(CONTENT_LENGTH, value);
+        }
+        let chunks = chunks.iter().map(|c| Ok::<_, std::io::Error>(Bytes::from_static(c.as_bytes())));
+        let body = Body::from_stream(futures::stream::iter(chunks.collect::<Vec<_>>()));
+        match read_json(request.body(body).unwrap(), 8).await {
+            Ok(_) => 200,
+            Err(error) => error.into_response().status().as_u16(),
+        }
+    }
+
+    const JSON: Option<&str> = Some("application/json");
+
+    #[tokio::test]
+    async fn the_limit_holds_whatever_the_length_header_says() {
+        assert_eq!(status(JSON, None, &["1234", "5678"]).await, 200);
+        assert_eq!(status(JSON, None, &["1234", "56789"]).await, 413, "no length");
+        assert_eq!(status(JSON, Some("2"), &["1234", "56789"]).await, 413, "a lie");
+        assert_eq!(status(JSON, Some("9"), &[]).await, 413, "the truth, before the body is read");
+        assert_eq!(status(JSON, Some("x"), &["12345678", "", "9"]).await, 413);
+    }
+
+    #[tokio::test]
+    async fn only_json_is_read() {
+        for good in ["application/json", "Application/JSON; charset=utf-8"] {
+            assert_eq!(status(Some(good), None, &["{}"]).await, 200, "{good}");
+        }
+        for bad in ["text/json", "application/jsonx", "", "text/plain; application/json"] {
+            assert_eq!(status(Some(bad), None, &["{}"]).await, 415, "{bad}");
+        }
+        assert_eq!(status(None, None, &["{}"]).await, 415);
+    }
+
+    #[tokio::test]
+    async fn a_compressed_body_is_not_mistaken_for_json() {
+        let with = |encoding: &str| {
+            let request = Request::builder().header(CONTENT_TYPE, "application/json");
+            read_json(request.header(CONTENT_ENCODING, encoding).body(Body::from("{}")).unwrap(), 8)
+        };
+        assert!(with("gzip").await.is_err());
+        assert!(with("identity").await.is_ok());
+    }
+}

@@ -1,0 +1,189 @@
+//! A JSON object taken apart field by field, each kept as its bytes until somebody wants it. So a body costs little more
+//! memory than it has bytes, whatever is nested in it, and every complaint can name its field.
+
+use crate::problem::{ApiError, Code, Result};
+use conveyor_domain::failure::cut;
+use conveyor_domain::limits;
+use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::error::Category;
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The fields of a request. Null counts as absent.
+#[derive(Debug)]
+pub(crate) struct Fields<'a>(BTreeMap<&'static str, &'a RawValue>);
+
+impl<'a> Fields<'a> {
+    /// Reads an object that has no other fields than `known`, and each of them once.
+    pub fn parse(body: &'a [u8], known: &'static [&'static str]) -> Result<Fields<'a>> {
+        let mut deserializer = serde_json::Deserializer::from_slice(body);
+        let seen = deserializer.deserialize_map(ObjectVisitor(known)).map_err(|e| not_json(&e))?;
+        deserializer.end().map_err(|e| not_json(&e))?;
+        let named = |name: &str, what| {
+            Err(ApiError::invalid(format!("`{}` {what}.", cut(name, limits::ECHO_MAX_CHARS))))
+        };
+        match (seen.unknown, seen.repeated) {
+            (Some(name), _) => named(&name, "is not a field of this request"),
+            (None, Some(name)) => named(name, "is given twice"),
+            (None, None) => Ok(Fields(seen.fields)),
+        }
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.raw(name).is_some()
+    }
+
+    /// A field as a `T`; `expected` completes "must be ..." for the caller.
+    pub fn get<T: DeserializeOwned>(&self, name: &str, expected: &str) -> Result<Option<T>> {
+        let Some(raw) = self.raw(name) else { return Ok(None) };
+        let parsed = serde_json::from_str(raw.get());
+        parsed.map(Some).map_err(|_| ApiError::invalid(format!("`{name}` must be {expected}.")))
+    }
+
+    /// The items of a list, at most `max` of them.
+    pub fn list(&self, name: &str, max: usize) -> Result<Option<Vec<&'a RawValue>>> {
+        let Some(raw) = self.raw(name) else { return Ok(None) };
+        let mut deserializer = serde_json::Deserializer::from_str(raw.get());
+        let list = deserializer.deserialize_seq(ListVisitor { max });
+        let list = list.map_err(|_| ApiError::invalid(format!("`{name}` must be a list.")))?;
+        if list.len > max {
+            let detail = format!("`{name}` has {} items; this route takes at most {max}.", list.len);
+            return Err(ApiError::new(Code::TooManyTasks, detail));
+        }
+        Ok(Some(list.items))
+    }
+
+    fn raw(&self, name: &str) -> Option<&'a RawValue> {
+        self.0.get(name).copied().filter(|raw| raw.get() != "null")
+    }
+}
+
+fn not_json(error: &serde_json::Error) -> ApiError {
+    match error.classify() {
+        Category::Data => ApiError::invalid("The body must be a JSON object."),
+        Category::Syntax | Category::Eof | Category::Io => {
+            let at = format!("line {}, column {}", error.line(), error.column());
+            ApiError::new(Code::MalformedJson, format!("The body is not JSON: {at}."))
+        }
+    }
+}
+
+struct Seen<'a> {
+    fields: BTreeMap<&'static str, &'a RawValue>,
+    unknown: Option<String>,
+    repeated: Option<&'static str>,
+}
+
+struct ObjectVisitor(&'static [&'static str]);
+
+impl<'de> Visitor<'de> for ObjectVisitor {
+    type Value = Seen<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Seen<'de>, A::Error> {
+        let mut seen = Seen { fields: BTreeMap::new(), unknown: None, repeated: None };
+        while let Some(key) = map.next_key::<String>()? {
+            if let Some(known) = self.0.iter().find(|known| **known == key) {
+                if seen.fields.insert(known, map.next_value()?).is_some() {
+                    seen.repeated = Some(known);
+                }
+            } else {
+                // Read on: what is not JSON at all should be called that.
+                map.next_value::<IgnoredAny>()?;
+                seen.unknown.get_or_insert(key);
+            }
+        }
+        Ok(seen)
+    }
+}
+
+struct List<'a> {
+    items: Vec<&'a RawValue>,
+    len: usize,
+}
+
+struct ListVisitor {
+    max: usize,
+}
+
+impl<'de> Visitor<'de> for ListVisitor {
+    type Value = List<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<List<'de>, A::Error> {
+        let mut list = List { items: Vec::new(), len: 0 };
+        loop {
+            // Past the limit items are only counted: ten million empty ones fit into a body.
+            let more = if list.len < self.max {
+                seq.next_element()?.map(|item| list.items.push(item)).is_some()
+            } else {
+                seq.next_element::<IgnoredAny>()?.is_some()
+            };
+            if !more {
+                return Ok(list);
+            }
+            list.len += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::problem::Unrendered;
+    use axum::response::IntoResponse;
+
+    const KNOWN: &[&str] = &["name", "tasks"];
+
+    fn refused<T>(result: Result<T>) -> (String, String) {
+        let response = result.err().unwrap().into_response();
+        let problem = response.extensions().get::<Unrendered>().unwrap().problem.clone();
+        (problem.code, problem.detail.unwrap())
+    }
+
+    #[test]
+    fn complaints_name_the_field() {
+        let parse = |body: &'static str| Fields::parse(body.as_bytes(), KNOWN);
+        assert_eq!(refused(parse(r#"{"nmae":1,"name":""}"#)).1, "`nmae` is not a field of this request.");
+        assert_eq!(refused(parse(r#"{"name":1,"name":2}"#)).1, "`name` is given twice.");
+        let name: Result<Option<String>> = parse(r#"{"name":7}"#).unwrap().get("name", "a string");
+        assert_eq!(refused(name), ("invalid_argument".into(), "`name` must be a string.".into()));
+        assert_eq!(refused(parse(r#"{"tasks":{}}"#).unwrap().list("tasks", 9)).1, "`tasks` must be a list.");
+    }
+
+    #[test]
+    fn what_is_not_json_is_told_from_what_is_not_an_object() {
+        let cut_off = ["", "{", r#"{"tasks":[1,}"#, r#"{"x":[}"#];
+        for bad in cut_off.into_iter().chain(["nope", r#"{"x":1,}"#, "{} {}", "{\"name\":\"\u{1}\"}"]) {
+            assert_eq!(refused(Fields::parse(bad.as_bytes(), KNOWN)).0, "malformed_json", "{bad:?}");
+        }
+        assert_eq!(refused(Fields::parse(b"{\"name\":\"\xff\"}", KNOWN)).0, "malformed_json");
+        for other in ["[]", "7", "null", r#""text""#] {
+            assert_eq!(refused(Fields::parse(other.as_bytes(), KNOWN)).0, "invalid_argument", "{other:?}");
+        }
+    }
+
+    #[test]
+    fn null_is_absent() {
+        let fields = Fields::parse(br#"{"name": null}"#, KNOWN).unwrap();
+        assert!(!fields.has("name"));
+        assert_eq!(fields.get::<String>("name", "a string").unwrap(), None);
+        assert!(fields.list("tasks", 1).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_list_is_counted_past_its_limit_but_not_kept() {
+        let fields = Fields::parse(br#"{"tasks":[1,[2],{"a":3}]}"#, KNOWN).unwrap();
+        assert_eq!(fields.list("tasks", 3).unwrap().unwrap().len(), 3);
+        let (code, detail) = refused(fields.list("tasks", 2));
+        assert_eq!(code, "too_many_tasks");
+        assert_eq!(detail, "`tasks` has 3 items; this route takes at most 2.");
+    }
+}

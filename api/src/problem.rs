@@ -1,0 +1,231 @@
+//! Every error answer (SPEC 11), and the one place where errors of the layers below become HTTP.
+
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use conveyor_domain::Problem;
+use conveyor_domain::lifecycle::Refusal;
+use conveyor_domain::task_input::Invalid;
+use serde_json::json;
+
+pub(crate) type Result<T> = std::result::Result<T, ApiError>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    InvalidArgument,
+    MalformedJson,
+    InvalidCursor,
+    Unauthenticated,
+    SignatureInvalid,
+    NotFound,
+    MethodNotAllowed,
+    JobNotOpen,
+    LastBatchReceived,
+    RunNotStoppable,
+    TaskNotReady,
+    Conflict,
+    ResultExpired,
+    BodyTooLarge,
+    TooManyTasks,
+    UnsupportedMediaType,
+    QuotaExceeded,
+    Internal,
+    NotImplemented,
+    Unavailable,
+    StorageFull,
+}
+
+impl Code {
+    fn parts(self) -> (StatusCode, &'static str, &'static str) {
+        match self {
+            Code::InvalidArgument => (StatusCode::BAD_REQUEST, "invalid_argument", "Invalid argument"),
+            Code::MalformedJson => (StatusCode::BAD_REQUEST, "malformed_json", "Malformed JSON"),
+            Code::InvalidCursor => (StatusCode::BAD_REQUEST, "invalid_cursor", "Invalid cursor"),
+            Code::Unauthenticated => (StatusCode::UNAUTHORIZED, "unauthenticated", "Unauthenticated"),
+            Code::SignatureInvalid => (StatusCode::FORBIDDEN, "signature_invalid", "Invalid signature"),
+            Code::NotFound => (StatusCode::NOT_FOUND, "not_found", "Not found"),
+            Code::MethodNotAllowed => {
+                (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "Method not allowed")
+            }
+            Code::JobNotOpen => (StatusCode::CONFLICT, "job_not_open", "Job not open"),
+            Code::LastBatchReceived => (StatusCode::CONFLICT, "last_batch_received", "Last batch received"),
+            Code::RunNotStoppable => (StatusCode::CONFLICT, "run_not_stoppable", "Run not stoppable"),
+            Code::TaskNotReady => (StatusCode::CONFLICT, "task_not_ready", "Task not ready"),
+            Code::Conflict => (StatusCode::CONFLICT, "conflict", "Conflict"),
+            Code::ResultExpired => (StatusCode::GONE, "result_expired", "Result expired"),
+            Code::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "Body too large"),
+            Code::TooManyTasks => (StatusCode::PAYLOAD_TOO_LARGE, "too_many_tasks", "Too many tasks"),
+            Code::UnsupportedMediaType => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", "Unsupported media type")
+            }
+            Code::QuotaExceeded => (StatusCode::TOO_MANY_REQUESTS, "quota_exceeded", "Quota exceeded"),
+            Code::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal", "Internal error"),
+            Code::NotImplemented => (StatusCode::NOT_IMPLEMENTED, "not_implemented", "Not implemented"),
+            Code::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "Unavailable"),
+            Code::StorageFull => (StatusCode::INSUFFICIENT_STORAGE, "storage_full", "Storage full"),
+        }
+    }
+}
+
+/// An error answer that has not met its request id yet. It travels to [`crate::answer`] as an extension of the response.
+#[derive(Clone, Debug)]
+pub(crate) struct Unrendered {
+    pub problem: Problem,
+    /// For the log, never for the caller.
+    pub cause: Option<String>,
+}
+
+/// An error as handlers return it. Boxed: it is large, and rare.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    status: StatusCode,
+    body: Box<Unrendered>,
+}
+
+impl ApiError {
+    pub fn new(code: Code, detail: impl Into<String>) -> ApiError {
+        let (status, code, title) = code.parts();
+        let problem = Problem::new(status.as_u16(), code, title).with_detail(detail);
+        ApiError { status, body: Box::new(Unrendered { problem, cause: None }) }
+    }
+
+    /// A field or parameter at fault; `detail` names it.
+    pub fn invalid(detail: impl Into<String>) -> ApiError {
+        ApiError::new(Code::InvalidArgument, detail)
+    }
+
+    /// One text for everything that is not there, so that an unknown id, a malformed one and another caller's look alike.
+    pub fn not_found() -> ApiError {
+        ApiError::new(Code::NotFound, "There is no such resource.")
+    }
+
+    pub fn not_implemented(what: &str) -> ApiError {
+        ApiError::new(Code::NotImplemented, format!("{what} is not implemented."))
+    }
+
+    /// A defect. The caller learns nothing but the request id; the log learns the cause.
+    pub fn internal(cause: impl Into<String>) -> ApiError {
+        let detail = "The request failed because of a defect; the request id finds it in the log.";
+        ApiError::new(Code::Internal, detail).caused_by(cause)
+    }
+
+    /// A job's own `zenrows_params` are at fault: the reason is the code.
+    pub fn job_params(invalid: &Invalid) -> ApiError {
+        let detail = format!("`zenrows_params`: `{}`: {}.", invalid.value, invalid.reason.as_str());
+        let problem = Problem::new(400, invalid.reason.as_str(), "Invalid parameter").with_detail(detail);
+        ApiError { status: StatusCode::BAD_REQUEST, body: Box::new(Unrendered { problem, cause: None }) }
+    }
+
+    /// Tasks are at fault: each by its index.
+    pub fn invalid_tasks(total: usize, invalid: &[(usize, Invalid)]) -> ApiError {
+        let mut error = ApiError::invalid(format!("`tasks`: {} of {total} are invalid.", invalid.len()));
+        let list = invalid.iter().map(|(index, invalid)| {
+            json!({"index": index, "reason": invalid.reason.as_str(), "value": invalid.value})
+        });
+        error.body.problem.extra.insert("invalid_tasks".to_owned(), list.collect());
+        error
+    }
+
+    /// The problem of a failed task, as the answer to a request for its result.
+    pub fn of_failed_task(problem: Problem) -> ApiError {
+        let body = Box::new(Unrendered { problem, cause: None });
+        ApiError { status: StatusCode::UNPROCESSABLE_ENTITY, body }
+    }
+
+    #[must_use]
+    fn caused_by(mut self, cause: impl Into<String>) -> ApiError {
+        self.body.cause = Some(cause.into());
+        self
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = self.status.into_response();
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response.extensions_mut().insert(*self.body);
+        response
+    }
+}
+
+impl From<conveyor_store::Error> for ApiError {
+    fn from(error: conveyor_store::Error) -> ApiError {
+        use conveyor_store::Error;
+        let cause = error.to_string();
+        match error {
+            Error::NotFound => ApiError::not_found(),
+            Error::Refused(refusal) => refusal.into(),
+            Error::Conflict(_) => {
+                ApiError::new(Code::Conflict, "It already exists in another form.").caused_by(cause)
+            }
+            Error::Full(_) => {
+                ApiError::new(Code::StorageFull, "There is no room; nothing was accepted.").caused_by(cause)
+            }
+            Error::Unavailable(_) => {
+                let detail = "The store does not answer; a write may or may not have happened.";
+                ApiError::new(Code::Unavailable, detail).caused_by(cause)
+            }
+            Error::Corrupt(_) => ApiError::internal(cause),
+        }
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> ApiError {
+        let code = match refusal {
+            Refusal::JobNotOpen => Code::JobNotOpen,
+            Refusal::LastBatchReceived => Code::LastBatchReceived,
+            Refusal::RunTasksMax => Code::QuotaExceeded,
+            Refusal::RunNotStoppable => Code::RunNotStoppable,
+            Refusal::JobDeleted => return ApiError::not_found(),
+            // No route sends `Drained`.
+            Refusal::NotDrained => return ApiError::internal(refusal.to_string()),
+        };
+        let mut detail = refusal.to_string();
+        detail[..1].make_ascii_uppercase();
+        ApiError::new(code, detail + ".")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conveyor_store::Error;
+
+    fn shape(error: impl Into<ApiError>) -> (u16, String, bool) {
+        let response = error.into().into_response();
+        let problem = &response.extensions().get::<Unrendered>().unwrap().problem;
+        assert_eq!(problem.status, response.status().as_u16());
+        assert_eq!(problem.kind, format!("urn:conveyor:error:{}", problem.code));
+        (problem.status, problem.code.clone(), response.headers().contains_key(RETRY_AFTER))
+    }
+
+    #[test]
+    fn store_errors_have_one_answer_each() {
+        let text = || "disk 7".to_owned();
+        assert_eq!(shape(Error::NotFound), (404, "not_found".into(), false));
+        assert_eq!(shape(Error::Conflict(text())), (409, "conflict".into(), false));
+        assert_eq!(shape(Error::Full(text())), (507, "storage_full".into(), false));
+        assert_eq!(shape(Error::Unavailable(text())), (503, "unavailable".into(), true));
+        assert_eq!(shape(Error::Corrupt(text())), (500, "internal".into(), false));
+    }
+
+    #[test]
+    fn refusals_have_one_answer_each() {
+        assert_eq!(shape(Refusal::JobNotOpen), (409, "job_not_open".into(), false));
+        assert_eq!(shape(Refusal::LastBatchReceived), (409, "last_batch_received".into(), false));
+        assert_eq!(shape(Refusal::RunTasksMax), (429, "quota_exceeded".into(), false));
+        assert_eq!(shape(Refusal::RunNotStoppable), (409, "run_not_stoppable".into(), false));
+        assert_eq!(shape(Refusal::JobDeleted), (404, "not_found".into(), false));
+        assert_eq!(shape(Refusal::NotDrained), (500, "internal".into(), false));
+    }
+
+    #[test]
+    fn what_the_store_says_goes_to_the_log_and_not_to_the_caller() {
+        let error = ApiError::from(Error::Corrupt("row 17 of jobs".into()));
+        assert!(error.body.cause.unwrap().contains("row 17"));
+        assert!(!error.body.problem.detail.unwrap().contains("row 17"));
+    }
+}

@@ -1,0 +1,98 @@
+//! Result bodies, for a caller with its key and for whoever holds a result URL.
+
+use super::run_of;
+use super::tasks::key_of;
+use crate::auth::Caller;
+use crate::path::{Id, Path};
+use crate::problem::{ApiError, Code, Result};
+use crate::query::Query;
+use crate::signed_url::ContentPath;
+use crate::state::{ApiState, Shared};
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::header::{
+    CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::response::{IntoResponse, Response};
+use conveyor_domain::task::ResultRef;
+use conveyor_domain::{JobId, Run, RunId, TaskId, TaskStatus};
+use conveyor_store::Error;
+use conveyor_store::port::BlobKey;
+
+pub(super) async fn of_latest(
+    caller: Caller,
+    State(state): State<Shared>,
+    Path((Id(job), Id(task))): Path<(Id<JobId>, Id<TaskId>)>,
+    query: Query,
+) -> Result<Response> {
+    query.none()?;
+    let run = run_of(&state, &caller, job, None).await?.run;
+    content(&state, &run, task).await
+}
+
+pub(super) async fn of_run(
+    caller: Caller,
+    State(state): State<Shared>,
+    Path((Id(job), Id(run), Id(task))): Path<(Id<JobId>, Id<RunId>, Id<TaskId>)>,
+    query: Query,
+) -> Result<Response> {
+    query.none()?;
+    let run = run_of(&state, &caller, job, Some(run)).await?.run;
+    content(&state, &run, task).await
+}
+
+pub(super) async fn by_signature(
+    State(state): State<Shared>,
+    Path((Id(job), Id(run), Id(task))): Path<(Id<JobId>, Id<RunId>, Id<TaskId>)>,
+    query: Query,
+) -> Result<Response> {
+    let query = query.only(&["expires", "signature"])?;
+    let path = ContentPath { job, run, task };
+    // Before any lookup: without a signature nobody learns what exists.
+    path.verify(&state.secret, query.get("expires"), query.get("signature"), state.now())?;
+    let run = state.store().run(job, run).await?.ok_or_else(ApiError::not_found)?.run;
+    content(&state, &run, task).await
+}
+
+async fn content(state: &ApiState, run: &Run, id: TaskId) -> Result<Response> {
+    let task = state.store().task(key_of(run, id)?, id).await?.ok_or_else(ApiError::not_found)?;
+    match task.status {
+        TaskStatus::Pending | TaskStatus::Processing => {
+            Err(ApiError::new(Code::TaskNotReady, format!("The task is {}.", task.status.as_str())))
+        }
+        TaskStatus::Failed => {
+            let problem = task.error.ok_or_else(|| corrupt(id, "failed without a problem"))?;
+            Err(ApiError::of_failed_task(problem))
+        }
+        TaskStatus::Successful => {
+            let result = task.result.ok_or_else(|| corrupt(id, "successful without a result"))?;
+            let body = read(state, id, &result).await?;
+            Ok(answer(&result, body))
+        }
+    }
+}
+
+async fn read(state: &ApiState, id: TaskId, result: &ResultRef) -> Result<Bytes> {
+    let Some(object) = &result.object else { return Ok(Bytes::new()) };
+    let key: BlobKey = object.parse().map_err(|_| corrupt(id, "its object key is not one"))?;
+    match state.backend.blobs.get(&key, result.offset, result.length).await {
+        Ok(body) => Ok(body),
+        Err(Error::NotFound) => Err(ApiError::new(Code::ResultExpired, "The result is no longer kept.")),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The body is a stranger's page served from our origin: no guessing of its type, and no scripts with our cookies.
+fn answer(result: &ResultRef, body: Bytes) -> Response {
+    let headers = [
+        (CONTENT_TYPE, result.format.content_type()),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (CONTENT_SECURITY_POLICY, "sandbox"),
+        (CONTENT_DISPOSITION, "inline"),
+    ];
+    (headers, Body::from(body)).into_response()
+}
+
+fn corrupt(task: TaskId, what: &str) -> ApiError {
+    Error::Corrupt(format!("task {task}: {what}")).into()
+}

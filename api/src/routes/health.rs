@@ -1,0 +1,27 @@
+//! For operators and their probes (SPEC 15). No key.
+
+use super::shutting_down;
+use crate::problem::Result;
+use crate::state::Shared;
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use serde_json::{Value, json};
+
+/// The process runs. It asks nobody: a store that is away is no reason to be restarted.
+pub(super) async fn healthz() -> Json<Value> {
+    Json(json!({"status": "ok"}))
+}
+
+pub(super) async fn readyz(State(state): State<Shared>) -> Result<Json<Value>> {
+    if state.is_shutting_down() {
+        return Err(shutting_down());
+    }
+    state.store().ready().await?;
+    Ok(Json(json!({"status": "ready"})))
+}
+
+pub(super) async fn metrics(State(state): State<Shared>) -> impl IntoResponse {
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], (state.metrics)())
+}

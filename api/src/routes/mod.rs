@@ -1,0 +1,108 @@
+//! The routes of SPEC 10, one module per thing they are about.
+
+mod content;
+mod health;
+mod jobs;
+mod results;
+mod runs;
+mod tasks;
+
+use crate::answer;
+use crate::auth::Caller;
+use crate::problem::{ApiError, Code, Result};
+use crate::state::{ApiState, Shared};
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use axum::routing::{get, post};
+use conveyor_domain::message::{QueueName, TaskRef};
+use conveyor_domain::{JobId, RunId};
+use conveyor_store::port::{JobView, RunView};
+
+pub(crate) fn all(state: Shared) -> Router {
+    let serving = middleware::from_fn_with_state(state.clone(), refuse_while_shutting_down);
+    let open = Router::new().route("/v1/content/{job}/{run}/{task}", get(content::by_signature));
+    let open = open.method_not_allowed_fallback(method_not_allowed);
+    Router::new()
+        .merge(with_key().merge(open).layer(serving))
+        .merge(operations())
+        .fallback(|| async { ApiError::not_found() })
+        // Last, so outermost: also around the fallbacks.
+        .layer(middleware::from_fn_with_state(state.clone(), answer::complete))
+        .with_state(state)
+}
+
+/// Everything that needs a key. A route without [`Caller`] does not belong here.
+fn with_key() -> Router<Shared> {
+    Router::new()
+        .route("/v1/jobs", post(jobs::submit).get(jobs::list))
+        .route("/v1/jobs/{job}", get(jobs::show).delete(jobs::delete))
+        .route("/v1/jobs/{job}/tasks", post(tasks::add))
+        .route("/v1/jobs/{job}/close", post(jobs::close))
+        .route("/v1/jobs/{job}/stop", post(jobs::stop))
+        .route("/v1/jobs/{job}/cancel", post(jobs::stop))
+        .route("/v1/jobs/{job}/runs", get(runs::list))
+        .route("/v1/jobs/{job}/runs/{run}", get(runs::show))
+        .route("/v1/jobs/{job}/results", get(results::of_latest))
+        .route("/v1/jobs/{job}/runs/{run}/results", get(results::of_run))
+        .route("/v1/jobs/{job}/tasks/{task}/content", get(content::of_latest))
+        .route("/v1/jobs/{job}/runs/{run}/tasks/{task}/content", get(content::of_run))
+        .route("/v1/jobs/{job}/tasks/{task}/history", get(tasks::history_of_latest))
+        .route("/v1/jobs/{job}/runs/{run}/tasks/{task}/history", get(tasks::history_of_run))
+        // Which methods a route has is something about it: not without a key either.
+        .method_not_allowed_fallback(|_: Caller| method_not_allowed())
+}
+
+fn operations() -> Router<Shared> {
+    Router::new()
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .route("/metrics", get(health::metrics))
+        .method_not_allowed_fallback(method_not_allowed)
+}
+
+/// Axum adds the `Allow` header.
+async fn method_not_allowed() -> ApiError {
+    ApiError::new(Code::MethodNotAllowed, "The route does not have this method.")
+}
+
+async fn refuse_while_shutting_down(
+    State(state): State<Shared>,
+    request: Request,
+    next: Next,
+) -> Result<Response> {
+    if state.is_shutting_down() { Err(shutting_down()) } else { Ok(next.run(request).await) }
+}
+
+fn shutting_down() -> ApiError {
+    ApiError::new(Code::Unavailable, "The process is shutting down.")
+}
+
+/// A job of this caller.
+async fn job_of(state: &ApiState, caller: &Caller, job: JobId) -> Result<JobView> {
+    state.store().job(caller.id, job).await?.ok_or_else(ApiError::not_found)
+}
+
+/// A run of a job of this caller; the latest if none is named.
+async fn run_of(state: &ApiState, caller: &Caller, job: JobId, run: Option<RunId>) -> Result<RunView> {
+    let view = job_of(state, caller, job).await?;
+    match run {
+        None => Ok(view.latest),
+        Some(run) if run == view.latest.run.id => Ok(view.latest),
+        Some(run) => state.store().run(job, run).await?.ok_or_else(ApiError::not_found),
+    }
+}
+
+/// Sends the refs of rows that are already durable.
+async fn send(state: &ApiState, run: RunId, unsent: &[TaskRef]) {
+    if unsent.is_empty() {
+        return;
+    }
+    let bodies = unsent.iter().map(TaskRef::to_string).collect();
+    if let Err(error) = state.backend.queue.send(QueueName::Run(run), bodies, state.now()).await {
+        // Not an error of the request: the tasks are accepted, and a lost message costs time, never data (SPEC 3.4).
+        // Refusing here would make the caller repeat a submit that already happened.
+        tracing::warn!(%run, %error, "task refs were not sent; a sweep will");
+    }
+}

@@ -1,0 +1,66 @@
+use super::run_of;
+use crate::auth::Caller;
+use crate::cursor::Cursors;
+use crate::path::{Id, Path};
+use crate::problem::Result;
+use crate::query::Query;
+use crate::signed_url::{BaseUrl, ContentPath};
+use crate::state::{ApiState, Shared};
+use crate::wire::task::{ResultsJson, TaskJson};
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use conveyor_domain::{JobId, RunId, Task, limits};
+use conveyor_store::port::{RunKey, StatusFilter, TasksQuery};
+
+/// `processing` is what the batch client calls everything that has not ended.
+const FILTERS: [(&str, StatusFilter); 4] = [
+    ("all", StatusFilter::All),
+    ("successful", StatusFilter::Successful),
+    ("failed", StatusFilter::Failed),
+    ("processing", StatusFilter::Unfinished),
+];
+
+pub(super) async fn of_latest(
+    caller: Caller,
+    State(state): State<Shared>,
+    Path(Id(job)): Path<Id<JobId>>,
+    base: BaseUrl,
+    query: Query,
+) -> Result<Response> {
+    let run = run_of(&state, &caller, job, None).await?.run.id;
+    page(&state, &caller, RunKey { job, run }, &base, query).await
+}
+
+pub(super) async fn of_run(
+    caller: Caller,
+    State(state): State<Shared>,
+    Path((Id(job), Id(run))): Path<(Id<JobId>, Id<RunId>)>,
+    base: BaseUrl,
+    query: Query,
+) -> Result<Response> {
+    let run = run_of(&state, &caller, job, Some(run)).await?.run.id;
+    page(&state, &caller, RunKey { job, run }, &base, query).await
+}
+
+async fn page(
+    state: &ApiState,
+    caller: &Caller,
+    key: RunKey,
+    base: &BaseUrl,
+    query: Query,
+) -> Result<Response> {
+    let query = query.only(&["status", "limit", "cursor"])?;
+    let filter = query.choice("status", &FILTERS)?.unwrap_or_default();
+    let limit = query.limit(limits::RESULTS_PAGE_DEFAULT, limits::RESULTS_PAGE_MAX)?;
+    let RunKey { job, run } = key;
+    // The run, not "the latest": pages of one list must not come from two runs.
+    let cursors = Cursors::new(state, caller.id, &format!("results|{job}|{run}|{filter:?}"));
+    let after = cursors.open(query.get("cursor"))?;
+    let mut tasks = state.store().tasks(TasksQuery { key, filter, after, limit: limit + 1 }).await?;
+    let next_cursor = cursors.page(&mut tasks, limit, |task| task.id);
+    let now = state.now();
+    let signed = |task: &Task| ContentPath { job, run, task: task.id }.signed(&state.secret, base, now);
+    let results = tasks.iter().map(|task| TaskJson::new(run, task, || signed(task))).collect();
+    Ok(Json(ResultsJson { results, next_cursor }).into_response())
+}

@@ -1,0 +1,39 @@
+use super::{job_of, run_of};
+use crate::auth::Caller;
+use crate::cursor::Cursors;
+use crate::path::{Id, Path};
+use crate::problem::Result;
+use crate::query::Query;
+use crate::state::Shared;
+use crate::wire::run::{RunJson, RunsJson};
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use conveyor_domain::{JobId, RunId, limits};
+
+pub(super) async fn list(
+    caller: Caller,
+    State(state): State<Shared>,
+    Path(Id(job)): Path<Id<JobId>>,
+    query: Query,
+) -> Result<Response> {
+    job_of(&state, &caller, job).await?;
+    let query = query.only(&["limit", "cursor"])?;
+    let limit = query.limit(limits::PAGE_DEFAULT, limits::PAGE_MAX)?;
+    let cursors = Cursors::new(&state, caller.id, &format!("runs|{job}"));
+    let before = cursors.open(query.get("cursor"))?;
+    let mut views = state.store().runs(job, before, limit + 1).await?;
+    let next_cursor = cursors.page(&mut views, limit, |view| view.run.sequence);
+    Ok(Json(RunsJson { runs: views.iter().map(RunJson::from).collect(), next_cursor }).into_response())
+}
+
+pub(super) async fn show(
+    caller: Caller,
+    State(state): State<Shared>,
+    Path((Id(job), Id(run))): Path<(Id<JobId>, Id<RunId>)>,
+    query: Query,
+) -> Result<Response> {
+    query.none()?;
+    let view = run_of(&state, &caller, job, Some(run)).await?;
+    Ok(Json(RunJson::from(&view)).into_response())
+}

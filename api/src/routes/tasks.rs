@@ -1,0 +1,78 @@
+use super::jobs::refuse_idempotency_key;
+use super::{job_of, run_of, send};
+use crate::auth::Caller;
+use crate::body;
+use crate::path::{Id, Path};
+use crate::problem::{ApiError, Result};
+use crate::query::Query;
+use crate::state::{ApiState, Shared};
+use crate::wire::job::AddedJson;
+use crate::wire::task::HistoryJson;
+use crate::wire::tasks::AddRequest;
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use conveyor_domain::{JobId, Run, RunId, TaskId};
+use conveyor_store::port::RunKey;
+
+pub(super) async fn add(
+    caller: Caller,
+    State(state): State<Shared>,
+    Path(Id(job)): Path<Id<JobId>>,
+    query: Query,
+    request: Request,
+) -> Result<Response> {
+    // Before anything about the body: another caller's job must not show by how far the check of a body gets.
+    let found = job_of(&state, &caller, job).await?.job;
+    query.none()?;
+    refuse_idempotency_key(request.headers())?;
+    let config = &state.config;
+    let body = body::read_json(request, config.max_body_bytes).await?;
+    let AddRequest { tasks, last_batch } =
+        AddRequest::parse(&body, &found.spec.params, config.param_policy).await?;
+    drop(body);
+
+    let accepted_tasks = tasks.len();
+    let added = state.store().add_tasks(job, tasks, last_batch, config.run_tasks_max, state.now()).await?;
+    let view = added.view;
+    send(&state, view.latest.run.id, &added.unsent).await;
+    let job_status = view.job.status;
+    Ok(Json(AddedJson { accepted_tasks, job_status, latest_run: (&view.latest).into() }).into_response())
+}
+
+pub(super) async fn history_of_latest(
+    caller: Caller,
+    State(state): State<Shared>,
+    Path((Id(job), Id(task))): Path<(Id<JobId>, Id<TaskId>)>,
+    query: Query,
+) -> Result<Response> {
+    query.none()?;
+    let run = run_of(&state, &caller, job, None).await?.run;
+    history(&state, &run, task).await
+}
+
+pub(super) async fn history_of_run(
+    caller: Caller,
+    State(state): State<Shared>,
+    Path((Id(job), Id(run), Id(task))): Path<(Id<JobId>, Id<RunId>, Id<TaskId>)>,
+    query: Query,
+) -> Result<Response> {
+    query.none()?;
+    let run = run_of(&state, &caller, job, Some(run)).await?.run;
+    history(&state, &run, task).await
+}
+
+async fn history(state: &ApiState, run: &Run, task: TaskId) -> Result<Response> {
+    let key = key_of(run, task)?;
+    let attempts = state.store().attempts(key, task).await?.ok_or_else(ApiError::not_found)?;
+    Ok(Json(HistoryJson::from(&attempts[..])).into_response())
+}
+
+/// Where the rows of a run are, provided that the task is one of its own. A store finds a task by its index alone, so
+/// without this check any digest would do (SPEC 4).
+pub(super) fn key_of(run: &Run, task: TaskId) -> Result<RunKey> {
+    match task.belongs_to(run.id_seed) {
+        true => Ok(RunKey { job: run.job, run: run.id }),
+        false => Err(ApiError::not_found()),
+    }
+}

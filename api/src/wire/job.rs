@@ -1,0 +1,72 @@
+use super::Time;
+use super::run::RunJson;
+use conveyor_domain::job::Metadata;
+use conveyor_domain::params::{Format, Params};
+use conveyor_domain::{JobId, JobStatus};
+use conveyor_store::port::JobView;
+use serde::Serialize;
+
+/// A job. `max_inflight` is ours; the rest is what the batch client knows.
+#[derive(Debug, Serialize)]
+pub(crate) struct JobJson<'a> {
+    job_id: JobId,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    status: JobStatus,
+    format: Format,
+    #[serde(skip_serializing_if = "Params::is_empty")]
+    zenrows_params: &'a Params,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    external_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Metadata::is_empty")]
+    metadata: &'a Metadata,
+    max_inflight: u32,
+    latest_run: RunJson<'a>,
+    created_at: Time,
+    updated_at: Time,
+}
+
+impl<'a> From<&'a JobView> for JobJson<'a> {
+    fn from(JobView { job, latest }: &'a JobView) -> Self {
+        JobJson {
+            job_id: job.id,
+            kind: "regular",
+            status: job.status,
+            format: job.spec.format,
+            zenrows_params: &job.spec.params,
+            external_id: job.spec.external_id.as_deref(),
+            name: job.spec.name.as_deref(),
+            metadata: &job.spec.metadata,
+            max_inflight: job.spec.max_inflight,
+            latest_run: latest.into(),
+            created_at: Time(job.created),
+            updated_at: Time(job.updated),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct JobsJson<'a> {
+    pub jobs: Vec<JobJson<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+/// The answer to a submit.
+#[derive(Debug, Serialize)]
+pub(crate) struct SubmittedJson<'a> {
+    pub job_id: JobId,
+    pub status: JobStatus,
+    pub latest_run: RunJson<'a>,
+    pub accepted_tasks: usize,
+}
+
+/// The answer to an addition.
+#[derive(Debug, Serialize)]
+pub(crate) struct AddedJson<'a> {
+    pub accepted_tasks: usize,
+    pub job_status: JobStatus,
+    pub latest_run: RunJson<'a>,
+}

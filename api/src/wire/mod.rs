@@ -1,0 +1,20 @@
+//! The shapes on the wire: what callers send, checked, and what they get.
+
+pub(crate) mod job;
+pub(crate) mod run;
+pub(crate) mod submit;
+pub(crate) mod task;
+pub(crate) mod tasks;
+
+use conveyor_domain::Timestamp;
+use serde::{Serialize, Serializer};
+
+/// RFC 3339, where stores keep milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Time(pub Timestamp);
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}

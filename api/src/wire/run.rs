@@ -1,0 +1,70 @@
+use super::Time;
+use conveyor_domain::{AccountFault, FailureClass, JobId, RunId, RunStats, RunStatus};
+use conveyor_store::port::RunView;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+#[derive(Debug, Serialize)]
+pub(crate) struct RunJson<'a> {
+    run_id: RunId,
+    job_id: JobId,
+    run_sequence: u32,
+    status: RunStatus,
+    trigger: &'static str,
+    stats: StatsJson,
+    last_batch_received: bool,
+    created_at: Time,
+    updated_at: Time,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure_reason: Option<AccountFault>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure_detail: Option<&'a str>,
+}
+
+impl<'a> From<&'a RunView> for RunJson<'a> {
+    fn from(RunView { run, stats }: &'a RunView) -> Self {
+        RunJson {
+            run_id: run.id,
+            job_id: run.job,
+            run_sequence: run.sequence,
+            status: run.status,
+            trigger: "manual",
+            stats: (*stats).into(),
+            last_batch_received: run.latched,
+            created_at: Time(run.created),
+            updated_at: Time(run.updated),
+            failure_reason: run.failure.as_ref().map(|failure| failure.reason),
+            failure_detail: run.failure.as_ref().map(|failure| failure.detail.as_str()),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct StatsJson {
+    total: u32,
+    completed: u32,
+    successful: u32,
+    failed: u32,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    failure_reasons: BTreeMap<&'static str, u32>,
+}
+
+impl From<RunStats> for StatsJson {
+    fn from(RunStats { total, counts }: RunStats) -> Self {
+        let by_class = FailureClass::ALL.iter().map(|class| (class.as_str(), counts.failed[*class as usize]));
+        StatsJson {
+            total,
+            completed: counts.completed(),
+            successful: counts.successful,
+            failed: counts.failed_total(),
+            failure_reasons: by_class.filter(|(_, count)| *count > 0).collect(),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct RunsJson<'a> {
+    pub runs: Vec<RunJson<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}

@@ -1,0 +1,90 @@
+use super::Time;
+use conveyor_domain::job::Metadata;
+use conveyor_domain::params::Format;
+use conveyor_domain::task::Attempt;
+use conveyor_domain::task_input::Method;
+use conveyor_domain::{Problem, RunId, Task, TaskStatus};
+use serde::Serialize;
+
+/// A row of a results list. The task's request body and parameters are not repeated: they may hold secrets.
+#[derive(Debug, Serialize)]
+pub(crate) struct TaskJson<'a> {
+    task_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    external_id: Option<&'a str>,
+    run_id: RunId,
+    url: &'a str,
+    #[serde(skip_serializing_if = "Metadata::is_empty")]
+    metadata: &'a Metadata,
+    #[serde(skip_serializing_if = "is_get")]
+    method: Method,
+    status: TaskStatus,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    format: Option<Format>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a Problem>,
+    created_at: Time,
+    updated_at: Time,
+}
+
+impl<'a> TaskJson<'a> {
+    /// `sign` makes the result URL; it is asked only for a task that has a result.
+    pub fn new(run: RunId, task: &'a Task, sign: impl FnOnce() -> String) -> TaskJson<'a> {
+        let successful = task.status == TaskStatus::Successful;
+        // A task that waits for another attempt may carry the error of the last one; that belongs to its history.
+        let error = task.error.as_ref().filter(|_| task.status == TaskStatus::Failed);
+        TaskJson {
+            task_id: task.id.to_string(),
+            external_id: task.input.external_id.as_deref(),
+            run_id: run,
+            url: &task.input.url,
+            metadata: &task.input.metadata,
+            method: task.input.method,
+            status: task.status,
+            format: task.result.as_ref().filter(|_| successful).map(|result| result.format),
+            result_url: successful.then(sign),
+            error,
+            created_at: Time(task.created),
+            updated_at: Time(task.updated),
+        }
+    }
+}
+
+fn is_get(method: &Method) -> bool {
+    *method == Method::Get
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct ResultsJson<'a> {
+    pub results: Vec<TaskJson<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct HistoryJson<'a> {
+    events: Vec<EventJson<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct EventJson<'a> {
+    started_at: Time,
+    ended_at: Time,
+    attempt: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a Problem>,
+}
+
+impl<'a> From<&'a [Attempt]> for HistoryJson<'a> {
+    fn from(attempts: &'a [Attempt]) -> Self {
+        let event = |attempt: &'a Attempt| EventJson {
+            started_at: Time(attempt.started),
+            ended_at: Time(attempt.ended),
+            attempt: attempt.number,
+            error: attempt.error.as_ref(),
+        };
+        HistoryJson { events: attempts.iter().map(event).collect() }
+    }
+}

@@ -1,0 +1,52 @@
+//! Task lists as callers send them: with a submit, or added to an open job.
+
+use crate::fields::Fields;
+use crate::problem::{ApiError, Result};
+use conveyor_domain::params::{ParamPolicy, Params};
+use conveyor_domain::task_input::{Invalid, Reason};
+use conveyor_domain::{TaskInput, limits};
+use serde_json::value::RawValue;
+
+/// How many tasks are checked before other requests get a turn: a full list takes tens of milliseconds.
+const CHECKED_AT_ONCE: usize = 256;
+
+#[derive(Debug)]
+pub(crate) struct AddRequest {
+    pub tasks: Vec<TaskInput>,
+    pub last_batch: bool,
+}
+
+impl AddRequest {
+    pub async fn parse(body: &[u8], job: &Params, policy: ParamPolicy) -> Result<AddRequest> {
+        let fields = Fields::parse(body, &["tasks", "last_batch"])?;
+        let last_batch = fields.get("last_batch", "true or false")?.unwrap_or(false);
+        let listed = fields.list("tasks", limits::ADD_TASKS_MAX)?.unwrap_or_default();
+        if listed.is_empty() {
+            return Err(ApiError::invalid("`tasks` must have at least one task."));
+        }
+        Ok(AddRequest { tasks: check(&listed, job, policy).await?, last_batch })
+    }
+}
+
+/// Every task checked, or every invalid one named (SPEC 6.1).
+pub(crate) async fn check(listed: &[&RawValue], job: &Params, policy: ParamPolicy) -> Result<Vec<TaskInput>> {
+    let mut tasks = Vec::with_capacity(listed.len());
+    let mut invalid = Vec::new();
+    for (index, raw) in listed.iter().enumerate() {
+        if index % CHECKED_AT_ONCE == CHECKED_AT_ONCE - 1 {
+            tokio::task::yield_now().await;
+        }
+        // One task at a time: parsed JSON takes many times the memory of its text.
+        match check_one(raw, job, policy) {
+            Ok(task) => tasks.push(task),
+            Err(why) => invalid.push((index, why)),
+        }
+    }
+    if invalid.is_empty() { Ok(tasks) } else { Err(ApiError::invalid_tasks(listed.len(), &invalid)) }
+}
+
+fn check_one(raw: &RawValue, job: &Params, policy: ParamPolicy) -> std::result::Result<TaskInput, Invalid> {
+    // Well-formed, but nested too deeply or with half a character: nothing that could be a task.
+    let value = serde_json::from_str(raw.get()).map_err(|_| Invalid::new(Reason::MalformedTask, ""))?;
+    TaskInput::from_json(&value, job, policy)
+}

@@ -1,0 +1,118 @@
+use crate::world::{KEY, World, config};
+use conveyor_domain::params::Format;
+use metrics_exporter_prometheus::PrometheusBuilder;
+use serde_json::json;
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+#[tokio::test]
+async fn probes_need_no_key() {
+    let world = World::new().await;
+    let health = world.call("GET", "/healthz", None, None).await;
+    assert_eq!((health.status.as_u16(), health.json()), (200, json!({"status": "ok"})));
+    assert_eq!(world.call("GET", "/readyz", None, None).await.status, 200);
+    let metrics = world.call("GET", "/metrics", None, None).await;
+    assert_eq!((metrics.status.as_u16(), &metrics.body[..]), (200, &b"# metrics\n"[..]));
+    assert!(metrics.header("content-type").starts_with("text/plain"));
+}
+
+#[tokio::test]
+async fn a_process_that_shuts_down_takes_no_more_requests() {
+    let world = World::new().await;
+    let key = world.submit("open", 1).await;
+    world.shutting_down.send(true).unwrap();
+    for path in ["/readyz".to_owned(), "/v1/jobs".into(), format!("/v1/jobs/{}/results", key.job)] {
+        let answer = world.get(&path).await;
+        answer.refused(503, "unavailable");
+        assert_eq!(answer.header("retry-after"), "1");
+    }
+    world.act(&format!("/v1/jobs/{}/close", key.job)).await.refused(503, "unavailable");
+    assert_eq!(world.get("/healthz").await.status, 200);
+    assert_eq!(world.get("/metrics").await.status, 200);
+}
+
+/// Runs on this thread alone, so that a recorder or subscriber of this thread sees everything.
+fn alone<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+#[test]
+fn requests_are_counted_by_route_and_not_by_path() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
+    metrics::with_local_recorder(&recorder, || {
+        alone(async {
+            let world = World::new().await;
+            let key = world.submit("closed", 1).await;
+            world.get(&format!("/v1/jobs/{}?x=1", key.job)).await;
+            world.get("/v1/jobs/unknown").await;
+            world.get("/wp-login.php").await;
+            world.call("BREW", "/healthz", None, None).await;
+        });
+    });
+    let text = handle.render();
+    let counted = |labels: &str| text.contains(&format!("conveyor_http_requests_total{{{labels}}} 1"));
+    assert!(counted(r#"route="/v1/jobs",method="POST",status="201""#), "{text}");
+    assert!(counted(r#"route="/v1/jobs/{job}",method="GET",status="400""#), "{text}");
+    assert!(counted(r#"route="/v1/jobs/{job}",method="GET",status="404""#), "{text}");
+    assert!(counted(r#"route="unmatched",method="GET",status="404""#), "{text}");
+    assert!(counted(r#"route="/healthz",method="OTHER",status="405""#), "{text}");
+    assert!(
+        text.contains(
+            r#"conveyor_http_request_seconds_count{route="/v1/jobs",method="POST",status="201"} 1"#
+        )
+    );
+    assert!(!text.contains("wp-login") && !text.contains("BREW") && !text.contains("unknown"));
+}
+
+thread_local! {
+    static LINES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Writes to the buffer of the thread that logs. The subscriber is global, because one of a single thread is not asked
+/// about log lines that another thread came across first.
+struct Lines;
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        LINES.with_borrow_mut(|lines| lines.extend_from_slice(bytes));
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_request_leaves_one_line_and_no_secret_in_the_log() {
+    let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_ansi(false);
+    subscriber.with_writer(|| Lines).init();
+    let (mut requests, mut secrets) = (0, vec![KEY.to_owned(), "hunter2".to_owned()]);
+    alone(async {
+        let world = World::with_metrics(config(), Arc::new(|| panic!("a defect"))).await;
+        let body = json!({"tasks": [{"url": "https://u:hunter2@a.example/?token=hunter2"}]});
+        let key = world.submitted(body).await;
+        world.succeed(key, 0, Format::Html, b"hunter2").await;
+        let page = world.get(&format!("/v1/jobs/{}/results", key.job)).await.json();
+        let url = page["results"][0]["result_url"].as_str().unwrap().to_owned();
+        let path = url.strip_prefix("http://api.test:8080").unwrap();
+        world.call("GET", path, None, None).await;
+        world.get("/metrics").await;
+        secrets.push(url.split_once("signature=").unwrap().1.to_owned());
+        requests = 4;
+    });
+    let text = String::from_utf8(LINES.take()).unwrap();
+    let ours: Vec<&str> = text.lines().filter(|line| line.contains("conveyor_api")).collect();
+    assert_eq!(ours.iter().filter(|line| line.contains(" INFO ")).count(), requests, "{text}");
+    assert_eq!(
+        ours.iter().filter(|line| line.contains("ERROR") && line.contains("a defect")).count(),
+        1,
+        "{text}"
+    );
+    assert!(ours[0].contains(r#"method="POST" route="/v1/jobs" status=201"#), "{text}");
+    assert!(ours[0].contains("request_id="), "{text}");
+    for secret in secrets {
+        assert!(!text.contains(&secret), "{secret} is in the log");
+    }
+}

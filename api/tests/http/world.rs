@@ -1,0 +1,261 @@
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, Request, StatusCode};
+use conveyor_api::ApiConfig;
+use conveyor_domain::lifecycle::Command;
+use conveyor_domain::message::TaskRef;
+use conveyor_domain::params::{Format, ParamPolicy};
+use conveyor_domain::seal::{KeyHash, Secret};
+use conveyor_domain::task::{Outcome, ResultRef};
+use conveyor_domain::{
+    CallerId, ClaimToken, Clock, Entropy, FailureClass, JobId, Problem, RunId, TaskId, Timestamp, WorkerId,
+    limits,
+};
+use conveyor_store::Backend;
+use conveyor_store::embedded::Embedded;
+use conveyor_store::port::{BlobKey, Claim, ClaimedTask, RunKey, Settle, SettleGroup, Settled};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use tempfile::TempDir;
+use tokio::sync::watch;
+use tower::ServiceExt;
+
+pub const KEY: &str = "key-of-the-caller-0001";
+pub const OTHER_KEY: &str = "key-of-another-00002";
+pub const SECRET: [u8; 32] = [7; 32];
+
+#[derive(Debug)]
+struct TestClock(AtomicI64);
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// One deployment with two callers.
+pub struct World {
+    pub backend: Backend,
+    pub router: Router,
+    pub shutting_down: watch::Sender<bool>,
+    pub entropy: Arc<Entropy>,
+    clock: Arc<TestClock>,
+    worker: WorkerId,
+    objects: AtomicU64,
+    _dir: TempDir,
+}
+
+pub fn config() -> ApiConfig {
+    ApiConfig {
+        max_body_bytes: limits::MAX_BODY_BYTES,
+        run_tasks_max: limits::RUN_TASKS_MAX,
+        param_policy: ParamPolicy::ZenRows,
+        public_url: None,
+        forward_keys: true,
+    }
+}
+
+impl World {
+    pub async fn new() -> World {
+        World::with(config()).await
+    }
+
+    pub async fn with(config: ApiConfig) -> World {
+        World::with_metrics(config, Arc::new(|| "# metrics\n".to_owned())).await
+    }
+
+    pub async fn with_metrics(config: ApiConfig, metrics: conveyor_api::MetricsText) -> World {
+        let dir = TempDir::new().unwrap();
+        let clock = Arc::new(TestClock(AtomicI64::new(1_767_225_600_000)));
+        let entropy = Arc::new(Entropy::from_number(42));
+        let backend = Embedded::open(dir.path(), clock.now()).unwrap().backend();
+        for key in [KEY, OTHER_KEY] {
+            let caller = CallerId::new(clock.now(), &entropy);
+            backend.store.put_key(KeyHash::of(key), caller, clock.now()).await.unwrap();
+        }
+        let (shutting_down, watched) = watch::channel(false);
+        let (parts, secret) = (backend.clone(), Secret::new(SECRET));
+        let router =
+            conveyor_api::router(parts, secret, clock.clone(), entropy.clone(), config, metrics, watched);
+        let worker = WorkerId::new(clock.now(), &entropy);
+        World { backend, router, shutting_down, entropy, clock, worker, objects: 0.into(), _dir: dir }
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub fn pass_ms(&self, ms: i64) {
+        self.clock.0.fetch_add(ms, Ordering::SeqCst);
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.call("GET", path, Some(KEY), None).await
+    }
+
+    pub async fn post(&self, path: &str, body: Value) -> Answer {
+        self.call("POST", path, Some(KEY), Some(body)).await
+    }
+
+    /// A POST without a body.
+    pub async fn act(&self, path: &str) -> Answer {
+        self.call("POST", path, Some(KEY), None).await
+    }
+
+    pub async fn call(&self, method: &str, path: &str, key: Option<&str>, body: Option<Value>) -> Answer {
+        let mut request = Request::builder().method(method).uri(path).header("host", "api.test:8080");
+        if let Some(key) = key {
+            request = request.header("x-api-key", key);
+        }
+        let body = match body {
+            None => Body::empty(),
+            Some(value) => {
+                request = request.header("content-type", "application/json");
+                Body::from(value.to_string())
+            }
+        };
+        self.send(request.body(body).unwrap()).await
+    }
+
+    pub async fn send(&self, request: Request<Body>) -> Answer {
+        let head = request.method() == "HEAD";
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+        let answer = Answer { status: parts.status, headers: parts.headers, body };
+        answer.check_conventions(head);
+        answer
+    }
+
+    /// Submits `count` URLs and returns where their rows are.
+    pub async fn submit(&self, status: &str, count: usize) -> RunKey {
+        let tasks: Vec<Value> =
+            (0..count).map(|i| json!({"url": format!("https://site.example/{i}")})).collect();
+        self.submitted(json!({"status": status, "tasks": tasks})).await
+    }
+
+    pub async fn submitted(&self, body: Value) -> RunKey {
+        let answer = self.post("/v1/jobs", body).await;
+        assert_eq!(answer.status, 201, "{:?}", answer.body);
+        let answer = answer.json();
+        let id = |v: &Value| v.as_str().unwrap().to_owned();
+        let job: JobId = id(&answer["job_id"]).parse().unwrap();
+        let run: RunId = id(&answer["latest_run"]["run_id"]).parse().unwrap();
+        RunKey { job, run }
+    }
+
+    pub async fn claim(&self, key: RunKey, index: u32) -> ClaimedTask {
+        let task = TaskRef { task: TaskId::of(key.run, index), task_shard_count: 1 };
+        let claims = vec![(task, ClaimToken::new(&self.entropy))];
+        let answers = self.backend.store.claim(key, claims, limits::CLAIMS_MAX, self.now()).await.unwrap();
+        match answers.into_iter().next() {
+            Some(Claim::Claimed(claimed)) => claimed,
+            Some(Claim::Exhausted(_) | Claim::Terminal | Claim::Early(_) | Claim::Gone) | None => {
+                panic!("task {index} cannot be claimed")
+            }
+        }
+    }
+
+    /// Claims a task, works on it for 250 ms and settles it.
+    pub async fn settle(&self, key: RunKey, index: u32, outcome: Outcome) {
+        let claimed = self.claim(key, index).await;
+        self.pass_ms(250);
+        let settles = vec![Settle { task: claimed.task, token: claimed.token, outcome }];
+        let group = SettleGroup { key, worker: self.worker, settles };
+        let settled = self.backend.store.settle(group, self.now()).await.unwrap();
+        assert_eq!(settled, [Settled::Applied]);
+    }
+
+    pub async fn succeed(&self, key: RunKey, index: u32, format: Format, body: &'static [u8]) {
+        let object =
+            BlobKey::results(key.job, key.run, self.worker, self.objects.fetch_add(1, Ordering::SeqCst));
+        // Behind other bytes, as in a pack of several bodies.
+        let stored = [b"other".as_slice(), body, b"other".as_slice()].concat();
+        self.backend.blobs.put(&object, stored.into()).await.unwrap();
+        let (object, length) = (Some(object.to_string()), body.len() as u64);
+        let result = ResultRef { object, offset: 5, length, format, http_status: 200 };
+        self.settle(key, index, Outcome::Successful(result)).await;
+    }
+
+    pub async fn fail(&self, key: RunKey, index: u32) {
+        let problem = problem();
+        self.settle(key, index, Outcome::Failed { class: FailureClass::BadTarget, problem }).await;
+    }
+
+    pub async fn apply(&self, job: JobId, command: Command) {
+        self.backend.store.apply(job, command, self.now()).await.unwrap();
+    }
+}
+
+/// What a gateway said about a task.
+pub fn problem() -> Problem {
+    Problem::new(404, "http_404", "Not Found").with_detail("The target answered 404.")
+}
+
+#[derive(Debug)]
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Answer {
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    pub fn code(&self) -> (u16, String) {
+        (self.status.as_u16(), self.json()["code"].as_str().unwrap_or_default().to_owned())
+    }
+
+    #[track_caller]
+    pub fn refused(&self, status: u16, code: &str) -> String {
+        assert_eq!(self.code(), (status, code.to_owned()), "{:?}", self.body);
+        self.json()["detail"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// What SPEC 10 and 11 promise of every answer, checked on every answer of every test.
+    #[track_caller]
+    fn check_conventions(&self, head: bool) {
+        assert!(!self.header("x-request-id").is_empty());
+        if self.status == 503 {
+            assert!(!self.header("retry-after").is_empty());
+        }
+        if self.status.as_u16() < 400 || head {
+            return;
+        }
+        assert_eq!(self.header("content-type"), "application/problem+json");
+        let problem = self.json();
+        assert_eq!(problem["instance"], self.header("x-request-id"));
+        assert_eq!(problem["type"], format!("urn:conveyor:error:{}", problem["code"].as_str().unwrap()));
+        assert!(!problem["title"].as_str().unwrap().is_empty());
+        // The status inside a failed task's problem is the target's.
+        if self.status != 422 {
+            assert_eq!(problem["status"], self.status.as_u16());
+        }
+    }
+}
+
+/// Compares with a golden file; ids and signatures are blanked, times are those of the test's clock.
+#[track_caller]
+pub fn golden(name: &str, value: &Value) {
+    let mut settings = insta::Settings::clone_current();
+    for (field, shown) in [
+        ("job_id", "[job]"),
+        ("run_id", "[run]"),
+        ("task_id", "[task]"),
+        ("instance", "[request]"),
+        ("next_cursor", "[cursor]"),
+        ("result_url", "[signed url]"),
+    ] {
+        settings.add_redaction(&format!(".**.{field}"), shown);
+    }
+    settings.set_snapshot_path("../snapshots");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.bind(|| insta::assert_json_snapshot!(name, value));
+}

@@ -1,0 +1,70 @@
+//! What this client reads of the API's documents. Fields it does not show are not named, and statuses stay text:
+//! a newer server may have more of both.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+#[derive(Debug, Deserialize)]
+pub struct Job {
+    pub job_id: String,
+    pub status: String,
+    pub name: Option<String>,
+    pub external_id: Option<String>,
+    pub latest_run: Option<Run>,
+    pub created_at: Option<String>,
+    pub updated_at: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Run {
+    pub run_id: String,
+    pub run_sequence: u64,
+    pub status: String,
+    pub stats: Stats,
+    pub failure_reason: Option<String>,
+    pub failure_detail: Option<String>,
+}
+
+impl Run {
+    /// Whether the run will not change its status any more.
+    pub fn is_over(&self) -> bool {
+        matches!(self.status.as_str(), "completed" | "stopped" | "failed" | "deleted")
+    }
+
+    /// Whether it did all it was asked to. Failed tasks are results too.
+    pub fn is_completed(&self) -> bool {
+        self.status == "completed"
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub struct Stats {
+    pub total: u64,
+    pub completed: u64,
+    pub successful: u64,
+    pub failed: u64,
+    #[serde(default)]
+    pub failure_reasons: BTreeMap<String, u64>,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Submitted {
+    pub job_id: String,
+    pub accepted_tasks: u64,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct TaskResult {
+    pub task_id: String,
+    pub status: String,
+    pub url: String,
+    #[serde(rename = "type")]
+    pub format: Option<String>,
+    pub result_url: Option<String>,
+    pub error: Option<TaskError>,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct TaskError {
+    pub code: String,
+}

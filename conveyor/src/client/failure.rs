@@ -1,0 +1,266 @@
+//! How a command ends when it does not succeed: what is said, and with which exit code.
+
+use super::print::{Output, clean};
+use conveyor_domain::failure::{Problem, cut};
+use conveyor_domain::limits;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::io;
+use std::process::ExitCode;
+
+const FAILED: u8 = 1;
+const USAGE: u8 = 2;
+/// How many bad tasks are shown to a person.
+const SHOWN_TASKS_MAX: usize = 20;
+
+#[derive(Debug)]
+pub enum Failure {
+    /// Whoever reads our output has seen enough: nothing to say, and nothing wrong.
+    OutputClosed,
+    Said(Box<Said>),
+}
+
+#[derive(Debug)]
+pub struct Said {
+    exit: u8,
+    problem: Problem,
+    hint: Option<String>,
+}
+
+/// A task that was refused, and where the user finds it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct InvalidTask {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<usize>,
+    pub reason: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// `urls.txt:17`; added by this client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+}
+
+impl Failure {
+    fn said(exit: u8, problem: Problem) -> Failure {
+        Failure::Said(Box::new(Said { exit, problem, hint: None }))
+    }
+
+    /// The command was not given what it needs.
+    pub fn usage(detail: impl Into<String>) -> Failure {
+        Failure::said(USAGE, local("usage", "Cannot do that").with_detail(detail))
+    }
+
+    /// The server answered with an error.
+    pub fn refused(problem: Problem) -> Failure {
+        let failure = Failure::said(FAILED, problem);
+        match &failure {
+            Failure::Said(said) if said.problem.code == "unauthenticated" => failure.with_hint(
+                "pass --api-key, set CONVEYOR_API_KEY, or name with --data-dir the data directory of `conveyor dev`, \
+                 which keeps its key there",
+            ),
+            Failure::Said(_) | Failure::OutputClosed => failure,
+        }
+    }
+
+    pub fn unreachable(server: &str, reason: &str) -> Failure {
+        let problem = local("server_unreachable", "Cannot reach the server");
+        Failure::said(FAILED, problem.with_detail(format!("{server}: {reason}")))
+            .with_hint("start a server with `conveyor dev`, or name another one with --server")
+    }
+
+    /// The server said something that is not its API.
+    pub fn not_understood(what: impl Into<String>) -> Failure {
+        Failure::said(FAILED, local("answer_not_understood", "The answer makes no sense").with_detail(what))
+    }
+
+    pub fn file(what: impl Into<String>, error: &io::Error) -> Failure {
+        let problem = local("file_error", "A file could not be written");
+        Failure::said(FAILED, problem.with_detail(format!("{}: {error}", what.into())))
+    }
+
+    pub fn output(error: &io::Error) -> Failure {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Failure::OutputClosed;
+        }
+        Failure::file("standard output", error)
+    }
+
+    pub fn too_many_tasks() -> Failure {
+        let max = limits::INLINE_TASKS_MAX;
+        let detail =
+            format!("the list has more than {max} rows, the most that one submit takes (inline_tasks_max)");
+        Failure::said(FAILED, local("too_many_tasks", "The list is too long").with_detail(detail))
+            .with_hint("split the list and submit the parts")
+    }
+
+    pub fn bad_rows(rows: &[InvalidTask]) -> Failure {
+        let detail = format!("{} of the rows cannot be read; nothing was submitted", rows.len());
+        let mut problem = local("invalid_argument", "The list is not valid").with_detail(detail);
+        problem.extra.insert("invalid_tasks".to_owned(), json!(rows));
+        Failure::said(FAILED, problem)
+    }
+
+    /// Ctrl-C while watching: the job does not depend on who looks.
+    pub fn interrupted(job: &str) -> Failure {
+        let detail = format!("job {job} goes on; look at it with `conveyor status {job} --watch`");
+        let mut problem = local("interrupted", "Stopped watching").with_detail(detail);
+        problem.extra.insert("job_id".to_owned(), json!(job));
+        Failure::said(FAILED, problem)
+    }
+
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Failure {
+        if let Failure::Said(said) = &mut self {
+            said.hint = Some(hint.into());
+        }
+        self
+    }
+
+    /// Says where the refused tasks stand in the user's list.
+    #[must_use]
+    pub fn with_places(mut self, place_of: impl Fn(usize) -> Option<String>) -> Failure {
+        if let Failure::Said(said) = &mut self {
+            let mut tasks = said.invalid_tasks();
+            for task in &mut tasks {
+                task.place = task.index.and_then(&place_of);
+            }
+            if !tasks.is_empty() {
+                said.problem.extra.insert("invalid_tasks".to_owned(), json!(tasks));
+            }
+        }
+        self
+    }
+
+    /// Prints the failure where errors go and gives the exit code.
+    pub fn report(&self, output: Output) -> ExitCode {
+        match self {
+            Failure::OutputClosed => ExitCode::SUCCESS,
+            Failure::Said(said) => {
+                if output.json {
+                    eprintln!("{}", said.document());
+                } else {
+                    eprint!("{}", said.text());
+                }
+                ExitCode::from(said.exit)
+            }
+        }
+    }
+
+    /// The problem, for a command that goes on after it.
+    pub fn line(&self) -> String {
+        match self {
+            Failure::OutputClosed => String::new(),
+            Failure::Said(said) => said.line(),
+        }
+    }
+
+    pub fn is_answer(&self) -> bool {
+        matches!(self, Failure::Said(said) if said.problem.status != LOCAL)
+    }
+}
+
+/// The status of a problem that no server reported.
+const LOCAL: u16 = 0;
+
+fn local(code: &str, title: &str) -> Problem {
+    Problem::new(LOCAL, code, title)
+}
+
+impl Said {
+    fn invalid_tasks(&self) -> Vec<InvalidTask> {
+        let tasks = self.problem.extra.get("invalid_tasks").cloned();
+        tasks.and_then(|tasks| serde_json::from_value(tasks).ok()).unwrap_or_default()
+    }
+
+    fn line(&self) -> String {
+        let Problem { title, code, detail, .. } = &self.problem;
+        match detail {
+            Some(detail) => clean(&format!("{title}: {detail} ({code})")),
+            None => clean(&format!("{title} ({code})")),
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("error: {}\n", self.line());
+        let tasks = self.invalid_tasks();
+        for task in tasks.iter().take(SHOWN_TASKS_MAX) {
+            let index = || task.index.map_or_else(|| "a task".to_owned(), |i| format!("task {i}"));
+            let place = task.place.clone().unwrap_or_else(index);
+            let value = task.value.as_deref().map(|v| format!(": {}", cut(v, limits::ECHO_MAX_CHARS)));
+            let line = format!("{place}: {}{}", task.reason, value.unwrap_or_default());
+            let _ = writeln!(text, "  {}", clean(&line));
+        }
+        if tasks.len() > SHOWN_TASKS_MAX {
+            let _ = writeln!(text, "  ... and {} more", tasks.len() - SHOWN_TASKS_MAX);
+        }
+        if let Some(hint) = &self.hint {
+            let _ = writeln!(text, "hint: {hint}");
+        }
+        text
+    }
+
+    fn document(&self) -> Value {
+        let mut document = json!(self.problem);
+        if let Some(fields) = document.as_object_mut() {
+            if self.problem.status == LOCAL {
+                fields.remove("status");
+            }
+            if let Some(hint) = &self.hint {
+                fields.insert("hint".to_owned(), json!(hint));
+            }
+        }
+        document
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(failure: &Failure) -> &Said {
+        match failure {
+            Failure::Said(said) => said,
+            Failure::OutputClosed => panic!("nothing said"),
+        }
+    }
+
+    #[test]
+    fn a_problem_is_one_line_for_a_person() {
+        let problem = Problem::new(404, "not_found", "Not found").with_detail("no such job");
+        assert_eq!(said(&Failure::refused(problem)).text(), "error: Not found: no such job (not_found)\n");
+        let bare = Problem::new(500, "internal", "Internal error\u{1b}[31m");
+        assert_eq!(said(&Failure::refused(bare)).text(), "error: Internal error\u{fffd}[31m (internal)\n");
+    }
+
+    #[test]
+    fn bad_tasks_are_named_by_their_place_up_to_a_limit() {
+        let tasks: Vec<Value> =
+            (0..25).map(|i| json!({"index": i, "reason": "malformed_url", "value": "x"})).collect();
+        let mut problem = Problem::new(400, "invalid_argument", "Bad request");
+        problem.extra.insert("invalid_tasks".into(), json!(tasks));
+        let failure =
+            Failure::refused(problem).with_places(|i| (i != 1).then(|| format!("urls.txt:{}", i + 10)));
+        let text = said(&failure).text();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[1], "  urls.txt:10: malformed_url: x");
+        assert_eq!(lines[2], "  task 1: malformed_url: x");
+        assert_eq!(lines.last(), Some(&"  ... and 5 more"));
+        assert_eq!(lines.len(), 1 + SHOWN_TASKS_MAX + 1);
+        assert_eq!(said(&failure).document()["invalid_tasks"][24]["place"], "urls.txt:34");
+    }
+
+    #[test]
+    fn a_document_of_our_own_claims_no_http_status() {
+        let document = said(&Failure::unreachable("http://127.0.0.1:1", "refused")).document();
+        assert_eq!(document["code"], "server_unreachable");
+        assert!(document.get("status").is_none());
+        assert!(document["hint"].as_str().is_some_and(|h| h.contains("conveyor dev")));
+    }
+
+    #[test]
+    fn a_reader_that_left_is_no_failure() {
+        let gone = Failure::output(&io::ErrorKind::BrokenPipe.into());
+        assert!(matches!(gone, Failure::OutputClosed));
+    }
+}

@@ -1,0 +1,242 @@
+//! The API over HTTP: one place for the key, for retries and for what an error answer means.
+
+use super::args::ClientArgs;
+use super::failure::Failure;
+use conveyor_domain::failure::{Problem, cut};
+use conveyor_domain::limits;
+use reqwest::header::{HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::{Client, RequestBuilder, Response, StatusCode};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::error::Error;
+use std::future::Future;
+use std::io;
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::Duration;
+use tokio::fs::File;
+use tokio::io::{AsyncWriteExt, BufWriter};
+use url::{Host, Url};
+
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// How long the server may be silent. Long enough for it to commit a full list on a slow disk.
+const SILENCE_MAX: Duration = Duration::from_secs(120);
+const GET_RETRIES_MAX: u32 = 3;
+const RETRY_BASE: Duration = Duration::from_millis(100);
+/// The longest wait that an answer can ask for; a person is looking on.
+const RETRY_WAIT_MAX: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+pub struct Api {
+    http: Client,
+    server: Url,
+    key: Option<HeaderValue>,
+}
+
+/// A JSON answer: as it was sent, for `--json`, and as it is read.
+#[derive(Debug)]
+pub struct Answer<T> {
+    pub text: String,
+    pub document: T,
+}
+
+/// An attempt that failed, and whether another can help.
+enum Attempt {
+    Retry(Failure, Option<Duration>),
+    GiveUp(Failure),
+}
+
+impl Api {
+    pub fn new(args: &ClientArgs) -> Result<Api, Failure> {
+        let key = match args.key()? {
+            None => None,
+            Some(key) => {
+                // The error would repeat the key.
+                let value = HeaderValue::from_str(key.expose());
+                let mut value =
+                    value.map_err(|_| Failure::usage("the API key has characters that no key has"))?;
+                value.set_sensitive(true);
+                Some(value)
+            }
+        };
+        let mut builder = Client::builder()
+            .user_agent(concat!("conveyor/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(limits::CONNECT_TIMEOUT)
+            .read_timeout(SILENCE_MAX)
+            // A key must not follow a redirect to a host that nobody named.
+            .redirect(reqwest::redirect::Policy::none());
+        if is_loopback(&args.server) {
+            // No proxy can reach a server on this machine.
+            builder = builder.no_proxy();
+        }
+        let http = builder.build().map_err(|e| Failure::usage(format!("no HTTP client: {}", reason(e))))?;
+        Ok(Api { http, server: args.server.clone(), key })
+    }
+
+    /// The address of an API resource.
+    pub fn url(&self, segments: &[&str]) -> Url {
+        let mut url = self.server.clone();
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().push("v1").extend(segments);
+        }
+        url
+    }
+
+    pub async fn get<T: DeserializeOwned>(&self, url: Url) -> Result<Answer<T>, Failure> {
+        self.retried(|| async {
+            let response = self.send(self.with_key(self.http.get(url.clone()))).await?;
+            self.read(response).await
+        })
+        .await
+    }
+
+    pub async fn post<T: DeserializeOwned>(
+        &self,
+        url: Url,
+        body: Option<&Value>,
+    ) -> Result<Answer<T>, Failure> {
+        let mut request = self.with_key(self.http.post(url));
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        // Sent once: an answer that got lost may have been a yes.
+        let once = async { self.read(self.send(request).await?).await };
+        once.await.map_err(Attempt::into_failure)
+    }
+
+    /// Deletes, and gives what was answered, which may be nothing.
+    pub async fn delete(&self, url: Url) -> Result<String, Failure> {
+        let once = async {
+            let response = self.send(self.with_key(self.http.delete(url))).await?;
+            response.text().await.map_err(|e| self.broken(e))
+        };
+        once.await.map_err(Attempt::into_failure)
+    }
+
+    /// Writes what a `result_url` leads to into a file. The URL carries its own signature and may point elsewhere, so
+    /// the key stays here.
+    pub async fn download(&self, result_url: &str, path: &Path) -> Result<(), Failure> {
+        let url =
+            self.server.join(result_url).map_err(|e| Failure::not_understood(format!("result_url: {e}")))?;
+        let not_written = |e: io::Error| Attempt::GiveUp(Failure::file(path.display().to_string(), &e));
+        self.retried(|| async {
+            let mut response = self.send(self.http.get(url.clone())).await?;
+            // Created anew for each attempt: what a broken one left is cut off.
+            let mut file = BufWriter::new(File::create(path).await.map_err(not_written)?);
+            while let Some(piece) = response.chunk().await.map_err(|e| self.broken(e))? {
+                file.write_all(&piece).await.map_err(not_written)?;
+            }
+            file.shutdown().await.map_err(not_written)
+        })
+        .await
+    }
+
+    fn with_key(&self, request: RequestBuilder) -> RequestBuilder {
+        match &self.key {
+            Some(key) => request.header(API_KEY, key.clone()),
+            None => request,
+        }
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Result<Response, Attempt> {
+        let response = request.send().await.map_err(|e| self.broken(e))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status();
+        let retry_after = response.headers().get(RETRY_AFTER).and_then(|v| v.to_str().ok()?.parse().ok());
+        let body = response.bytes().await.map_err(|e| self.broken(e))?;
+        let failure = Failure::refused(problem_of(status, &body));
+        Err(match status {
+            StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
+                Attempt::Retry(failure, retry_after.map(Duration::from_secs))
+            }
+            _ => Attempt::GiveUp(failure),
+        })
+    }
+
+    async fn read<T: DeserializeOwned>(&self, response: Response) -> Result<Answer<T>, Attempt> {
+        let text = response.text().await.map_err(|e| self.broken(e))?;
+        match serde_json::from_str(&text) {
+            Ok(document) => Ok(Answer { text, document }),
+            Err(e) => Err(Attempt::GiveUp(Failure::not_understood(e.to_string()))),
+        }
+    }
+
+    fn broken(&self, error: reqwest::Error) -> Attempt {
+        // Waiting again for a server that was silent for so long would not help anybody.
+        let retry = !error.is_timeout() || error.is_connect();
+        let failure = Failure::unreachable(&self.shown_server(), &reason(error));
+        if retry { Attempt::Retry(failure, None) } else { Attempt::GiveUp(failure) }
+    }
+
+    /// The server without a password that its URL may hold.
+    fn shown_server(&self) -> String {
+        let mut url = self.server.clone();
+        // It only fails for URLs without a host, which are not accepted as servers.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        url.as_str().trim_end_matches('/').to_owned()
+    }
+
+    /// Only for what can be repeated without harm.
+    async fn retried<T, F>(&self, attempt: impl Fn() -> F) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Attempt>>,
+    {
+        let mut retries = 0;
+        loop {
+            match attempt().await {
+                Ok(answer) => return Ok(answer),
+                Err(Attempt::Retry(_, asked)) if retries < GET_RETRIES_MAX => {
+                    let wait = RETRY_BASE * 2_u32.pow(retries);
+                    tokio::time::sleep(asked.unwrap_or_default().clamp(wait, RETRY_WAIT_MAX)).await;
+                    retries += 1;
+                }
+                Err(failed) => return Err(failed.into_failure()),
+            }
+        }
+    }
+}
+
+impl Attempt {
+    fn into_failure(self) -> Failure {
+        match self {
+            Attempt::Retry(failure, _) | Attempt::GiveUp(failure) => failure,
+        }
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
+        Some(Host::Ipv4(ip)) => IpAddr::V4(ip).is_loopback(),
+        Some(Host::Ipv6(ip)) => IpAddr::V6(ip).is_loopback(),
+        None => false,
+    }
+}
+
+/// The problem in an error answer; one made from the status if a proxy or something else answered.
+fn problem_of(status: StatusCode, body: &[u8]) -> Problem {
+    serde_json::from_slice(body).unwrap_or_else(|_| {
+        let title = status.canonical_reason().unwrap_or("Error");
+        let problem = Problem::new(status.as_u16(), format!("http_{}", status.as_u16()), title);
+        match cut(String::from_utf8_lossy(body).trim(), limits::ECHO_MAX_CHARS) {
+            "" => problem,
+            text => problem.with_detail(text),
+        }
+    })
+}
+
+/// The innermost cause, which is the one that says something. The URL is left out: it may be signed.
+fn reason(error: reqwest::Error) -> String {
+    if error.is_timeout() {
+        return "no answer in time".to_owned();
+    }
+    let error = error.without_url();
+    let mut cause: &dyn Error = &error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,48 @@
+//! The client commands of the command line: what a user of a running Conveyor does with it, over its HTTP API.
+//!
+//! Nothing here may touch a store or a data directory, but for the `api-key` file that `conveyor dev` leaves for it.
+//!
+//! With `--json` standard output is one JSON document and nothing else, and an error is a problem document on standard
+//! error. Exit codes: 0 done, 1 failed, 2 usage (SPEC 14).
+
+mod args;
+mod control;
+mod document;
+mod download;
+mod failure;
+mod http;
+mod list;
+mod print;
+mod progress;
+mod results;
+mod status;
+mod submit;
+
+pub use args::ClientCommand;
+
+use failure::Failure;
+use http::Api;
+use print::Output;
+use std::process::ExitCode;
+
+pub async fn run(command: ClientCommand) -> anyhow::Result<ExitCode> {
+    let output = Output::new(command.client().json);
+    match dispatch(command, output).await {
+        Ok(code) => Ok(code),
+        Err(failure) => Ok(failure.report(output)),
+    }
+}
+
+async fn dispatch(command: ClientCommand, output: Output) -> Result<ExitCode, Failure> {
+    let api = Api::new(command.client())?;
+    match command {
+        ClientCommand::Submit(args) => submit::run(&api, args, output).await,
+        ClientCommand::Status(args) => status::run(&api, &args, output).await,
+        ClientCommand::Results(args) => results::run(&api, &args, output).await,
+        ClientCommand::Stop(args) => control::stop(&api, &args, output).await,
+        ClientCommand::Delete(args) => control::delete(&api, &args, output).await,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! `conveyor results`: the tasks of a run, page by page, so that a long list takes no more memory than a page.
+
+use super::args::ResultsArgs;
+use super::document::TaskResult;
+use super::download;
+use super::failure::Failure;
+use super::http::{Answer, Api};
+use super::print::{self, Output, clean};
+use conveyor_domain::failure::cut;
+use conveyor_domain::limits;
+use futures::{Stream, StreamExt, TryStreamExt, stream};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::pin::pin;
+use std::process::ExitCode;
+
+const HEADER: [&str; 4] = ["task", "status", "url", "error"];
+const URL_CHARS_MAX: usize = 60;
+/// A task id and the longest status, with their padding.
+const WIDTHS: [u16; 3] = [34, 12, URL_CHARS_MAX as u16 + 2];
+
+#[derive(Debug, Deserialize)]
+pub struct Page {
+    /// As they were sent, for whoever wants to see fields that this client does not know.
+    pub results: Vec<Box<RawValue>>,
+    next_cursor: Option<String>,
+}
+
+pub async fn run(api: &Api, args: &ResultsArgs, output: Output) -> Result<ExitCode, Failure> {
+    match &args.out {
+        Some(directory) => return download::run(api, args, directory, output).await,
+        None if output.json => print_document(api, args).await?,
+        None => print_table(api, args).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The pages of the results that were asked for. The next is fetched when it is wanted.
+pub fn pages<'a>(
+    api: &'a Api,
+    args: &'a ResultsArgs,
+    limit: u32,
+) -> impl Stream<Item = Result<Page, Failure>> + 'a {
+    enum At {
+        Start,
+        Cursor(String),
+        End,
+    }
+    stream::try_unfold(At::Start, move |at| async move {
+        let cursor = match at {
+            At::Start => None,
+            At::Cursor(cursor) => Some(cursor),
+            At::End => return Ok(None),
+        };
+        let page = page(api, args, limit, cursor.as_deref()).await?;
+        let next = match &page.next_cursor {
+            None => At::End,
+            Some(next) if Some(next) == cursor.as_ref() => {
+                return Err(Failure::not_understood("the cursor of the results does not move"));
+            }
+            Some(next) => At::Cursor(next.clone()),
+        };
+        Ok(Some((page, next)))
+    })
+}
+
+pub fn parse(result: &RawValue) -> Result<TaskResult, Failure> {
+    serde_json::from_str(result.get()).map_err(|e| Failure::not_understood(e.to_string()))
+}
+
+async fn page(api: &Api, args: &ResultsArgs, limit: u32, cursor: Option<&str>) -> Result<Page, Failure> {
+    let mut url = match &args.run {
+        Some(run) => api.url(&["jobs", &args.job, "runs", run, "results"]),
+        None => api.url(&["jobs", &args.job, "results"]),
+    };
+    url.query_pairs_mut()
+        .append_pair("status", args.status.as_str())
+        .append_pair("limit", &limit.to_string());
+    if let Some(cursor) = cursor {
+        url.query_pairs_mut().append_pair("cursor", cursor);
+    }
+    let answer: Answer<Page> = api.get(url).await?;
+    Ok(answer.document)
+}
+
+/// One document, written as its parts arrive. If a page fails the document stays open: half a list must not pass for one.
+async fn print_document(api: &Api, args: &ResultsArgs) -> Result<(), Failure> {
+    let mut pages = pin!(pages(api, args, limits::RESULTS_PAGE_MAX));
+    let mut before = "{\"results\":[";
+    while let Some(page) = pages.try_next().await? {
+        let mut text = String::new();
+        for result in &page.results {
+            text.push_str(before);
+            text.push_str(result.get());
+            before = ",";
+        }
+        print::out(&text)?;
+    }
+    let opening = if before == "," { "" } else { before };
+    print::line(&format!("{opening}]}}"))
+}
+
+async fn print_table(api: &Api, args: &ResultsArgs) -> Result<(), Failure> {
+    let mut pages = pin!(pages(api, args, limits::RESULTS_PAGE_MAX).enumerate());
+    while let Some((n, page)) = pages.next().await {
+        let mut table = print::table();
+        if n == 0 {
+            table.set_header(HEADER);
+        }
+        for result in &page?.results {
+            let TaskResult { task_id, status, url, error, .. } = parse(result)?;
+            let code = error.map(|e| e.code).unwrap_or_default();
+            table.add_row([clean(&task_id), clean(&status), clean(&shortened(&url)), clean(&code)]);
+        }
+        print::fix_widths(&mut table, &WIDTHS);
+        if n == 0 || !table.is_empty() {
+            print::print_table(&table)?;
+        }
+    }
+    Ok(())
+}
+
+fn shortened(url: &str) -> String {
+    match cut(url, URL_CHARS_MAX) {
+        whole if whole.len() == url.len() => whole.to_owned(),
+        _ => format!("{}…", cut(url, URL_CHARS_MAX - 1)),
+    }
+}

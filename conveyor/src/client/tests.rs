@@ -1,0 +1,225 @@
+//! The client against a server that answers what a test wants.
+
+use super::args::ClientCommand;
+use super::document::Job;
+use super::failure::Failure;
+use super::http::{Answer, Api};
+use super::{ExitCode, Output, dispatch};
+use axum::Router;
+use axum::extract::Query;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::IntoResponse;
+use axum::routing::{any, get};
+use clap::Parser;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const KEY: &str = "a-key-that-nobody-should-see";
+const QUIET: Output = Output { json: true };
+
+#[derive(Parser)]
+struct Cli {
+    #[command(subcommand)]
+    command: ClientCommand,
+}
+
+fn command(server: &str, words: &[&str]) -> ClientCommand {
+    let flags = ["--server", server, "--api-key", KEY, "--data-dir", "no-such-directory", "--json"];
+    Cli::try_parse_from(["conveyor"].iter().chain(words).chain(&flags)).unwrap().command
+}
+
+async fn serve(router: Router) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    format!("http://{address}")
+}
+
+async fn run(server: &str, words: &[&str]) -> Result<ExitCode, Failure> {
+    dispatch(command(server, words), QUIET).await
+}
+
+fn job(status: &str) -> Value {
+    json!({"job_id": "J", "status": "closed", "latest_run": {"run_id": "R", "run_sequence": 1, "status": status,
+           "stats": {"total": 2, "completed": 2, "successful": 1, "failed": 1}}})
+}
+
+/// Unavailable for the first `times` requests.
+fn flaky(times: u32, seen: &Arc<AtomicU32>) -> Router {
+    let seen = Arc::clone(seen);
+    Router::new().fallback(any(move || async move {
+        if seen.fetch_add(1, Ordering::SeqCst) < times {
+            return (StatusCode::SERVICE_UNAVAILABLE, "busy").into_response();
+        }
+        axum::Json(job("completed")).into_response()
+    }))
+}
+
+#[tokio::test]
+async fn a_get_is_repeated_and_a_submit_is_not() {
+    let seen = Arc::new(AtomicU32::new(0));
+    let server = serve(flaky(3, &seen)).await;
+    assert_eq!(run(&server, &["status", "J"]).await.unwrap(), ExitCode::SUCCESS);
+    assert_eq!(seen.load(Ordering::SeqCst), 4);
+
+    seen.store(0, Ordering::SeqCst);
+    let server = serve(flaky(9, &seen)).await;
+    let refused = run(&server, &["submit", "https://a.example"]).await.unwrap_err();
+    assert_eq!(refused.line(), "Service Unavailable: busy (http_503)");
+    assert_eq!(seen.load(Ordering::SeqCst), 1);
+
+    let refused = run(&server, &["status", "J"]).await.unwrap_err();
+    assert_eq!(refused.line(), "Service Unavailable: busy (http_503)");
+    assert_eq!(seen.load(Ordering::SeqCst), 5, "four more, and no end of it");
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_named_and_the_key_is_not() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = format!("http://user:secret@{}", listener.local_addr().unwrap());
+    drop(listener);
+    let failure = run(&server, &["stop", "J"]).await.unwrap_err();
+    let said = format!("{failure:?}");
+    assert!(said.contains("server_unreachable") && said.contains("conveyor dev"), "{said}");
+    assert!(said.contains("http://127.0.0.1:"), "{said}");
+    assert!(!said.contains(KEY) && !said.contains("secret"), "{said}");
+    assert!(!format!("{:?}", command(&server, &["status", "J"])).contains(KEY));
+}
+
+#[tokio::test]
+async fn watching_ends_with_the_run_and_says_how_it_went() {
+    for (status, code) in [("completed", 0), ("stopped", 1), ("failed", 1), ("deleted", 1)] {
+        let polls = Arc::new(AtomicU32::new(0));
+        let router = Router::new().route(
+            "/v1/jobs/{job}",
+            get(move || async move {
+                let over = polls.fetch_add(1, Ordering::SeqCst) >= 2;
+                axum::Json(job(if over { status } else { "running" }))
+            }),
+        );
+        let server = serve(router).await;
+        let ended = run(&server, &["status", "J", "--watch"]).await.unwrap();
+        assert_eq!(ended, ExitCode::from(code), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_submit_names_lines() {
+    let router = Router::new().fallback(any(|| async {
+        let problem = json!({"type": "urn:conveyor:error:invalid_argument", "title": "Bad", "status": 400,
+            "code": "invalid_argument", "invalid_tasks": [{"index": 1, "reason": "malformed_url", "value": "x y"}]});
+        (StatusCode::BAD_REQUEST, axum::Json(problem))
+    }));
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("urls.txt");
+    std::fs::write(&path, "https://a.example\n\nx y\n").unwrap();
+    let path = path.to_str().unwrap();
+    let failure = run(&serve(router).await, &["submit", path]).await.unwrap_err();
+    assert!(format!("{failure:?}").contains(&format!("{path}:3")), "{failure:?}");
+}
+
+#[tokio::test]
+async fn a_missing_key_is_explained() {
+    let router = Router::new().fallback(any(|headers: HeaderMap| async move {
+        assert!(!headers.contains_key("x-api-key"));
+        let problem = json!({"type": "urn:conveyor:error:unauthenticated", "title": "No key", "status": 401,
+            "code": "unauthenticated"});
+        (StatusCode::UNAUTHORIZED, axum::Json(problem))
+    }));
+    let server = serve(router).await;
+    let words =
+        ["conveyor", "status", "J", "--server", &server, "--api-key", "", "--data-dir", "no-such-directory"];
+    let failure = dispatch(Cli::try_parse_from(words).unwrap().command, QUIET).await.unwrap_err();
+    assert!(format!("{failure:?}").contains("CONVEYOR_API_KEY"), "{failure:?}");
+}
+
+#[tokio::test]
+async fn the_key_is_found_in_the_data_directory() {
+    let router = Router::new().fallback(any(|headers: HeaderMap| async move {
+        assert_eq!(headers["x-api-key"], "from-a-file");
+        axum::Json(job("running"))
+    }));
+    let server = serve(router).await;
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("api-key"), "from-a-file\n").unwrap();
+    let data_dir = directory.path().to_str().unwrap();
+    let words = ["conveyor", "status", "J", "--server", &server, "--api-key", "", "--data-dir", data_dir];
+    dispatch(Cli::try_parse_from(words).unwrap().command, QUIET).await.unwrap();
+}
+
+#[tokio::test]
+async fn segments_and_prefixes_make_the_address() {
+    let at =
+        |server: &str| Api::new(command(server, &["status", "J"]).client()).unwrap().url(&["jobs", "a/b?c"]);
+    assert_eq!(at("http://h:1").as_str(), "http://h:1/v1/jobs/a%2Fb%3Fc");
+    assert_eq!(at("http://h:1/v1/").as_str(), "http://h:1/v1/jobs/a%2Fb%3Fc");
+    assert_eq!(at("https://h/conveyor").as_str(), "https://h/conveyor/v1/jobs/a%2Fb%3Fc");
+    assert!(Cli::try_parse_from(["conveyor", "status", "J", "--server", "ftp://h"]).is_err());
+}
+
+fn task(n: usize, status: &str, url: Option<&str>) -> Value {
+    json!({"task_id": format!("{n:032x}"), "status": status, "url": "https://a.example", "type": "html",
+           "result_url": url, "error": {"code": "blocked"}})
+}
+
+/// Three pages: two bodies, then a failure and a body that is gone, then a task that is still worked on.
+fn results() -> Router {
+    let page = |Query(query): Query<HashMap<String, String>>, headers: HeaderMap| async move {
+        assert_eq!(headers["x-api-key"], KEY);
+        let (results, next) = match query.get("cursor").map(String::as_str) {
+            None => (
+                vec![task(0, "successful", Some("/body/0")), task(1, "successful", Some("/body/1"))],
+                Some("2"),
+            ),
+            Some("2") => (vec![task(2, "failed", None), task(3, "successful", Some("/gone"))], Some("4")),
+            Some(_) => (vec![task(4, "processing", None)], None),
+        };
+        axum::Json(json!({"results": results, "next_cursor": next}))
+    };
+    let body = |headers: HeaderMap, axum::extract::Path(n): axum::extract::Path<String>| async move {
+        assert!(!headers.contains_key("x-api-key"), "a signed URL needs no key and may lead anywhere");
+        format!("<p>{n}</p>")
+    };
+    Router::new().route("/v1/jobs/{job}/runs/{run}/results", get(page)).route("/body/{n}", get(body))
+}
+
+#[tokio::test]
+async fn bodies_are_downloaded_and_failures_listed() {
+    let server = serve(results()).await;
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("out");
+    let ended = run(&server, &["results", "J", "--run", "R", "--out", out.to_str().unwrap()]).await.unwrap();
+    assert_eq!(ended, ExitCode::FAILURE, "one body is gone");
+    let mut names: Vec<String> =
+        std::fs::read_dir(&out).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, [format!("{:032x}.html", 0), format!("{:032x}.html", 1), "failed.jsonl".to_owned()]);
+    assert_eq!(std::fs::read_to_string(out.join(&names[1])).unwrap(), "<p>1</p>");
+    let failed: Value = serde_json::from_slice(&std::fs::read(out.join("failed.jsonl")).unwrap()).unwrap();
+    assert_eq!(failed["task_id"], format!("{:032x}", 2));
+}
+
+#[tokio::test]
+async fn a_task_id_cannot_lead_out_of_the_directory() {
+    let router = Router::new().fallback(any(|| async {
+        let mut evil = task(0, "successful", Some("/body"));
+        evil["task_id"] = json!("../evil");
+        axum::Json(json!({"results": [evil]}))
+    }));
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("out");
+    let server = serve(router).await;
+    assert!(run(&server, &["results", "J", "--out", out.to_str().unwrap()]).await.is_err());
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_keeps_its_own_words() {
+    let text = "{\"z\":1,\"job_id\":\"J\",\"status\":\"open\",\"new\":[1.50]}";
+    let router = Router::new().fallback(any(move || async move { text }));
+    let api = Api::new(command(&serve(router).await, &["status", "J"]).client()).unwrap();
+    let answer: Answer<Job> = api.get(api.url(&["jobs", "J"])).await.unwrap();
+    assert_eq!(answer.text, text);
+}

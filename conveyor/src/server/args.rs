@@ -1,0 +1,174 @@
+//! Flags of the server roles. Each has a `CONVEYOR_*` variable; defaults are the domain's limits.
+
+use clap::{Args, ValueEnum};
+use conveyor_domain::limits;
+use conveyor_domain::params::ParamPolicy;
+use conveyor_domain::retry::RetryPolicy;
+use conveyor_worker::gateway::{GatewayChoice, GatewayLimits};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BackendKind {
+    /// One SQLite database and a folder of files, in the data directory
+    Embedded,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GatewayParams {
+    /// The parameters of the ZenRows Fetch API; others are refused
+    Zenrows,
+    /// Any parameter is passed on
+    Any,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ServerArgs {
+    /// Address to serve HTTP on; port 0 picks a free one
+    #[arg(long, env = "CONVEYOR_LISTEN", default_value = "127.0.0.1:8080", help_heading = "Server")]
+    pub listen: SocketAddr,
+
+    /// Folder for everything that is kept
+    #[arg(long, env = "CONVEYOR_DATA_DIR", default_value = "./conveyor-data", help_heading = "Server")]
+    pub data_dir: PathBuf,
+
+    /// Where state lives
+    #[arg(long, env = "CONVEYOR_BACKEND", default_value = "embedded", help_heading = "Server")]
+    pub backend: BackendKind,
+
+    /// An API key to accept, at least 16 characters; repeatable. Each key is a caller of its own.
+    /// With none, `dev` makes one and prints it
+    #[arg(
+        long = "api-key",
+        env = "CONVEYOR_API_KEY",
+        value_name = "KEY",
+        hide_env_values = true,
+        value_delimiter = ',',
+        help_heading = "Server"
+    )]
+    pub api_keys: Vec<String>,
+
+    /// How callers reach this server, for the URLs in its answers; by default the Host that they asked for
+    #[arg(long, env = "CONVEYOR_PUBLIC_URL", value_name = "URL", help_heading = "Server")]
+    pub public_url: Option<String>,
+
+    /// 32 bytes as 64 hex digits that seal credentials and sign cursors and URLs; by default `secret.key` in the data directory
+    #[arg(long, env = "CONVEYOR_SECRET_KEY", value_name = "HEX", hide_env_values = true, help_heading = "Server")]
+    pub secret_key: Option<String>,
+
+    /// How logs are written to stderr; CONVEYOR_LOG filters them (`info`, `conveyor_worker=debug`, ...)
+    #[arg(long, env = "CONVEYOR_LOG_FORMAT", default_value = "text", help_heading = "Server")]
+    pub log_format: LogFormat,
+
+    /// How long a shutdown waits for what is in flight [ms]
+    #[arg(long, env = "CONVEYOR_SHUTDOWN_GRACE_MS", value_name = "MS", default_value_t = ms(limits::SHUTDOWN_GRACE), help_heading = "Server")]
+    pub shutdown_grace_ms: u64,
+
+    /// Who fetches the URLs: an http(s) URL, `demo:` (synthetic pages) or `null:` (empty bodies).
+    /// With none, Conveyor fetches them itself
+    #[arg(long, env = "CONVEYOR_GATEWAY_URL", value_name = "URL", help_heading = "Gateway")]
+    pub gateway_url: Option<GatewayChoice>,
+
+    /// Sent to the gateway instead of the callers' own keys
+    #[arg(long, env = "CONVEYOR_GATEWAY_API_KEY", value_name = "KEY", hide_env_values = true, help_heading = "Gateway")]
+    pub gateway_api_key: Option<String>,
+
+    /// Which parameters callers may pass to the gateway
+    #[arg(long, env = "CONVEYOR_GATEWAY_PARAMS", default_value = "zenrows", help_heading = "Gateway")]
+    pub gateway_params: GatewayParams,
+
+    /// Without a gateway: also fetch from private, loopback and link-local addresses
+    #[arg(long, env = "CONVEYOR_ALLOW_PRIVATE_TARGETS", help_heading = "Gateway")]
+    pub allow_private_targets: bool,
+
+    /// Limit of one connection attempt [ms]
+    #[arg(long, env = "CONVEYOR_CONNECT_TIMEOUT_MS", value_name = "MS", default_value_t = ms(limits::CONNECT_TIMEOUT), help_heading = "Gateway")]
+    pub connect_timeout_ms: u64,
+
+    /// Limit of one whole call [ms]
+    #[arg(long, env = "CONVEYOR_GATEWAY_TIMEOUT_MS", value_name = "MS", default_value_t = ms(limits::GATEWAY_TIMEOUT), help_heading = "Gateway")]
+    pub gateway_timeout_ms: u64,
+
+    /// Largest result body; a larger one fails its task
+    #[arg(long, env = "CONVEYOR_RESULT_MAX_BYTES", value_name = "BYTES", default_value_t = limits::RESULT_MAX_BYTES, help_heading = "Limits")]
+    pub result_max_bytes: usize,
+
+    /// Largest request body
+    #[arg(long, env = "CONVEYOR_MAX_BODY_BYTES", value_name = "BYTES", default_value_t = limits::MAX_BODY_BYTES, help_heading = "Limits")]
+    pub max_body_bytes: usize,
+
+    /// Most tasks of one run
+    #[arg(long, env = "CONVEYOR_RUN_TASKS_MAX", value_name = "N", default_value_t = limits::RUN_TASKS_MAX, help_heading = "Limits")]
+    pub run_tasks_max: u32,
+
+    /// Tasks that this worker has in flight at most, over all jobs
+    #[arg(long, env = "CONVEYOR_SLOTS", value_name = "N", default_value_t = limits::SLOTS, value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Limits")]
+    pub slots: u32,
+
+    /// Attempts at a task before it has failed
+    #[arg(long, env = "CONVEYOR_ATTEMPTS_MAX", value_name = "N", default_value_t = limits::ATTEMPTS_MAX, value_parser = clap::value_parser!(u32).range(1..=100), help_heading = "Limits")]
+    pub attempts_max: u32,
+
+    /// Wait before the second attempt; doubles with each [ms]
+    #[arg(long, env = "CONVEYOR_RETRY_BASE_MS", value_name = "MS", default_value_t = ms(limits::RETRY_BASE), help_heading = "Limits")]
+    pub retry_base_ms: u64,
+
+    /// Longest wait between attempts [ms]
+    #[arg(long, env = "CONVEYOR_RETRY_CAP_MS", value_name = "MS", default_value_t = ms(limits::RETRY_CAP), help_heading = "Limits")]
+    pub retry_cap_ms: u64,
+}
+
+fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl ServerArgs {
+    pub fn gateway(&self) -> GatewayChoice {
+        let direct = GatewayChoice::Direct { allow_private_targets: self.allow_private_targets };
+        self.gateway_url.clone().unwrap_or(direct)
+    }
+
+    pub fn gateway_limits(&self) -> GatewayLimits {
+        GatewayLimits {
+            connect_timeout: Duration::from_millis(self.connect_timeout_ms),
+            total_timeout: Duration::from_millis(self.gateway_timeout_ms),
+            result_max_bytes: self.result_max_bytes,
+        }
+    }
+
+    pub fn param_policy(&self) -> ParamPolicy {
+        match (self.gateway(), self.gateway_params) {
+            (GatewayChoice::Direct { .. }, _) => ParamPolicy::DirectFetch,
+            (GatewayChoice::Demo | GatewayChoice::Null | GatewayChoice::Http(_), GatewayParams::Zenrows) => {
+                ParamPolicy::ZenRows
+            }
+            (GatewayChoice::Demo | GatewayChoice::Null | GatewayChoice::Http(_), GatewayParams::Any) => {
+                ParamPolicy::Any
+            }
+        }
+    }
+
+    /// A caller's key is kept only where somebody needs it: a gateway over HTTP with no key of its own.
+    pub fn forwards_keys(&self) -> bool {
+        matches!(self.gateway(), GatewayChoice::Http(_)) && self.gateway_api_key.is_none()
+    }
+
+    pub fn retry(&self) -> RetryPolicy {
+        RetryPolicy {
+            attempts_max: self.attempts_max,
+            base: Duration::from_millis(self.retry_base_ms),
+            cap: Duration::from_millis(self.retry_cap_ms),
+        }
+    }
+
+    pub fn shutdown_grace(&self) -> Duration {
+        Duration::from_millis(self.shutdown_grace_ms)
+    }
+}

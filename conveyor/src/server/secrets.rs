@@ -1,0 +1,115 @@
+//! The deployment's secret and its API keys (SPEC 13).
+
+use super::args::ServerArgs;
+use super::system;
+use anyhow::{Context, bail, ensure};
+use conveyor_domain::limits;
+use conveyor_domain::seal::{self, KeyHash, Secret};
+use conveyor_domain::{CallerId, Clock, Entropy};
+use conveyor_store::Store;
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+pub const API_KEY_FILE: &str = "api-key";
+const SECRET_FILE: &str = "secret.key";
+
+pub fn load_secret(args: &ServerArgs) -> anyhow::Result<Secret> {
+    if let Some(hex) = &args.secret_key {
+        return Ok(Secret::new(parse_secret(hex).context("CONVEYOR_SECRET_KEY must be 64 hex digits")?));
+    }
+    let path = args.data_dir.join(SECRET_FILE);
+    match fs::read(&path) {
+        Ok(bytes) => {
+            warn_if_others_can_read(&path);
+            let root = bytes.try_into().ok().with_context(|| format!("{} must hold 32 bytes", path.display()))?;
+            Ok(Secret::new(root))
+        }
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            let root = system::random_32()?;
+            write_private(&path, &root)?;
+            Ok(Secret::new(root))
+        }
+        Err(e) => Err(e).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+fn parse_secret(hex: &str) -> Option<[u8; 32]> {
+    if hex.len() != 64 || !hex.is_ascii() {
+        return None;
+    }
+    let mut root = [0; 32];
+    for (i, byte) in root.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).ok()?;
+    }
+    Some(root)
+}
+
+/// Whole and durable or not there: a half-written secret would lock out everything it sealed.
+fn write_private(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let failed = || format!("cannot write {}", path.display());
+    let temporary = path.with_extension("tmp");
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&temporary)
+        .with_context(failed)?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).with_context(failed)?;
+    fs::rename(&temporary, path).with_context(failed)?;
+    if let Some(parent) = path.parent() {
+        fs::File::open(parent).and_then(|d| d.sync_all()).with_context(failed)?;
+    }
+    Ok(())
+}
+
+fn warn_if_others_can_read(path: &Path) {
+    if fs::metadata(path).is_ok_and(|m| m.permissions().mode() & 0o077 != 0) {
+        tracing::warn!("{} can be read by others; it should have mode 0600", path.display());
+    }
+}
+
+/// Makes the configured keys known. With none configured, `make_one` decides whether there shall be one all the same;
+/// the key to show is returned.
+pub async fn ensure_api_keys(
+    args: &ServerArgs,
+    store: &dyn Store,
+    clock: &dyn Clock,
+    entropy: &Entropy,
+    make_one: bool,
+) -> anyhow::Result<Option<String>> {
+    let mut keys = args.api_keys.clone();
+    let mut shown = None;
+    if keys.is_empty() && make_one {
+        let key = own_api_key(&args.data_dir, entropy)?;
+        keys.push(key.clone());
+        shown = Some(key);
+    }
+    for key in &keys {
+        let long_enough = key.chars().count() >= limits::API_KEY_MIN_CHARS;
+        ensure!(long_enough, "an API key needs at least {} characters", limits::API_KEY_MIN_CHARS);
+        ensure!(key.bytes().all(|b| b.is_ascii_graphic()), "an API key may hold only visible ASCII characters");
+        let (now, caller) = (clock.now(), CallerId::new(clock.now(), entropy));
+        store.put_key(KeyHash::of(key), caller, now).await.context("cannot store an API key")?;
+    }
+    Ok(shown)
+}
+
+fn own_api_key(dir: &Path, entropy: &Entropy) -> anyhow::Result<String> {
+    let path = dir.join(API_KEY_FILE);
+    match fs::read_to_string(&path) {
+        Ok(text) if !text.trim().is_empty() => {
+            warn_if_others_can_read(&path);
+            Ok(text.trim().to_owned())
+        }
+        Ok(_) => bail!("{} is empty; remove it and a new key is made", path.display()),
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            let key = seal::new_api_key(entropy);
+            write_private(&path, format!("{key}\n").as_bytes())?;
+            Ok(key)
+        }
+        Err(e) => Err(e).with_context(|| format!("cannot read {}", path.display())),
+    }
+}

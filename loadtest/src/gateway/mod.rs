@@ -1,0 +1,119 @@
+//! `loadtest gateway`: a real HTTP gateway (SPEC 9) whose answers are scripted by the target URLs.
+
+mod answer;
+mod behaviour;
+mod chance;
+mod stats;
+
+use anyhow::{Context, ensure};
+use axum::Router;
+use axum::routing::{get, post};
+use chance::Chance;
+use clap::Args;
+use stats::Stats;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+/// Serve a gateway whose answers are scripted by the target URLs
+///
+/// The first line on stdout says where it listens. Every GET or POST with a `url` parameter is a call; what it answers is written in
+/// the path of that URL:
+///
+///   /status/404, /status/429?retry_after=1   that status, as a problem, with that Retry-After
+///   /flaky/2          503 for the first 2 calls of this URL, then a page
+///   /slow/500         a page after 500 ms
+///   /size/70000       a page of that many bytes
+///   /account/credits, /account/cap, /account/subscription   the account is at fault: 402, 402, 401
+///   /hang             no answer at all
+///   anything else     a page of --body-bytes
+///
+/// `GET /_stats` counts calls, calls in flight, and URLs that were called more than once; `POST /_reset` forgets them.
+#[derive(Clone, Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct Settings {
+    /// Address to listen on; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    pub listen: SocketAddr,
+    /// How long each answer takes
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pub latency_ms: u64,
+    /// A random addition to the latency, at most this
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pub jitter_ms: u64,
+    /// The share of calls that fail by chance, 0 to 1
+    #[arg(long, value_name = "RATIO", default_value_t = 0.0)]
+    pub fail_ratio: f64,
+    /// The status of those failures
+    #[arg(long, value_name = "STATUS", default_value_t = 503, value_parser = clap::value_parser!(u16).range(400..=599))]
+    pub fail_status: u16,
+    /// The size of a page
+    #[arg(long, value_name = "BYTES", default_value_t = 1024)]
+    pub body_bytes: usize,
+    /// Decides every random choice; calls that arrive in the same order meet the same luck
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// What all calls share.
+#[derive(Debug)]
+struct Shared {
+    settings: Settings,
+    stats: Stats,
+    chance: Mutex<Chance>,
+    page: axum::body::Bytes,
+}
+
+pub async fn run(settings: Settings) -> anyhow::Result<()> {
+    ensure!((0.0..=1.0).contains(&settings.fail_ratio), "--fail-ratio is a number from 0 to 1");
+    ensure!(settings.body_bytes <= behaviour::SIZE_MAX, "--body-bytes is at most {}", behaviour::SIZE_MAX);
+    let listener = TcpListener::bind(settings.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", settings.listen))?;
+    let address = listener.local_addr()?;
+    {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "listening on http://{address}")?;
+        // Whoever started us through a pipe waits for this line.
+        out.flush()?;
+    }
+    // Calls that hang would hold a graceful shutdown up for ever; this one just ends.
+    tokio::select! {
+        served = axum::serve(listener, router(settings)) => served.context("the server stopped"),
+        signal = stop_signal() => signal,
+    }
+}
+
+fn router(settings: Settings) -> Router {
+    let page = answer::page(settings.body_bytes);
+    let chance = Mutex::new(Chance::new(settings.seed));
+    let shared = Arc::new(Shared { settings, stats: Stats::default(), chance, page });
+    Router::new()
+        .route("/_stats", get(answer::stats))
+        .route("/_reset", post(answer::reset))
+        .fallback(answer::call)
+        .with_state(shared)
+}
+
+async fn stop_signal() -> anyhow::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted?,
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}
+
+impl Shared {
+    /// How long this call takes, and whether it fails by chance. Both are drawn every time, so that turning one knob does not
+    /// shift the luck of the other.
+    fn draw(&self) -> (Duration, bool) {
+        let mut chance = self.chance.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let jitter_ms = chance.at_most(self.settings.jitter_ms);
+        let fails = chance.unit() < self.settings.fail_ratio;
+        (Duration::from_millis(self.settings.latency_ms.saturating_add(jitter_ms)), fails)
+    }
+}

@@ -1,0 +1,165 @@
+//! No gateway: Conveyor fetches the URL itself (SPEC 9).
+//!
+//! Callers choose the URLs, so every address is checked before anything is sent to it, on every hop. Names are checked where they
+//! become addresses, in the resolver that the connection uses: a check in front of it could be told one address and the
+//! connection another. The client does not resolve literal addresses, so those are checked on the URL.
+
+use super::address::Rule;
+use super::answer::AnswerReader;
+use super::no_answer::{NoAnswer, ResolveError};
+use super::outgoing::{self, Outgoing};
+use super::{Gateway, GatewayAnswer, GatewayLimits, GatewayRequest, OpenError};
+use async_trait::async_trait;
+use conveyor_domain::gateway_answer::Source;
+use conveyor_domain::limits;
+use conveyor_domain::time::Clock;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::LOCATION;
+use reqwest::{Client, Response};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use url::{Host, Url};
+
+#[derive(Debug)]
+pub struct DirectGateway {
+    client: Client,
+    rule: Rule,
+    reader: AnswerReader,
+    total_timeout: Duration,
+}
+
+impl DirectGateway {
+    pub fn new(limits: GatewayLimits, now: Arc<dyn Clock>, rule: Rule) -> Result<DirectGateway, OpenError> {
+        let client = outgoing::client(limits)
+            .dns_resolver(CheckedResolver { rule })
+            .user_agent(concat!("conveyor/", env!("CARGO_PKG_VERSION")))
+            // A list may name a million hosts. Without idle connections there are never more sockets than tasks in flight.
+            .pool_max_idle_per_host(0)
+            .build()
+            .map_err(|error| OpenError::Client(error.without_url()))?;
+        let reader = AnswerReader { source: Source::Target, result_max_bytes: limits.result_max_bytes, clock: now };
+        Ok(DirectGateway { client, rule, reader, total_timeout: limits.total_timeout })
+    }
+
+    async fn fetch(&self, request: &GatewayRequest) -> Result<GatewayAnswer, NoAnswer> {
+        let mut url = Url::parse(&request.url).map_err(|error| NoAnswer::Unusable(error.to_string()))?;
+        let mut outgoing = Outgoing::of(request);
+        let mut redirects = 0;
+        loop {
+            self.check_literal(&url)?;
+            let response = outgoing.send(&self.client, url.clone()).await?;
+            self.check_peer(&response)?;
+            let next = match next_hop(&response, &url) {
+                Hop::Here => return self.reader.read(response, None).await,
+                Hop::Nowhere(why) => return Ok(self.reader.without_body(&response, why)),
+                Hop::To(_) if redirects == limits::REDIRECTS_MAX => {
+                    return Ok(self.reader.without_body(&response, "too many redirects"));
+                }
+                Hop::To(next) => next,
+            };
+            redirects += 1;
+            if matches!(response.status().as_u16(), 301..=303) {
+                outgoing.become_get();
+            }
+            if next.origin() != url.origin() {
+                outgoing.leave_site();
+            }
+            url = next;
+        }
+    }
+
+    fn check_literal(&self, url: &Url) -> Result<(), NoAnswer> {
+        let address = match url.host() {
+            Some(Host::Ipv4(v4)) => IpAddr::V4(v4),
+            Some(Host::Ipv6(v6)) => IpAddr::V6(v6),
+            Some(Host::Domain(_)) => return Ok(()),
+            None => return Err(NoAnswer::Unusable("it has no host".to_owned())),
+        };
+        if (self.rule)(address) { Ok(()) } else { Err(NoAnswer::AddressNotAllowed) }
+    }
+
+    /// Once more, on what the socket says: if a way around the checks is ever found, what it reached is not handed out.
+    fn check_peer(&self, response: &Response) -> Result<(), NoAnswer> {
+        match response.remote_addr() {
+            Some(peer) if !(self.rule)(peer.ip()) => Err(NoAnswer::AddressNotAllowed),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl Gateway for DirectGateway {
+    async fn call(&self, request: GatewayRequest) -> GatewayAnswer {
+        let answer = match tokio::time::timeout(self.total_timeout, self.fetch(&request)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(NoAnswer::TimedOut(Some(self.total_timeout))),
+        };
+        answer.unwrap_or_else(|none| none.into_answer(Source::Target))
+    }
+}
+
+enum Hop {
+    /// Not a redirect: this is the answer.
+    Here,
+    To(Url),
+    Nowhere(&'static str),
+}
+
+fn next_hop(response: &Response, url: &Url) -> Hop {
+    if !matches!(response.status().as_u16(), 301..=303 | 307 | 308) {
+        return Hop::Here;
+    }
+    let Some(location) = response.headers().get(LOCATION) else { return Hop::Nowhere("a redirect without a Location") };
+    let next = std::str::from_utf8(location.as_bytes()).ok().and_then(|location| url.join(location).ok());
+    match next {
+        Some(next) if matches!(next.scheme(), "http" | "https") => Hop::To(next),
+        Some(_) => Hop::Nowhere("a redirect to a scheme that is not http or https"),
+        None => Hop::Nowhere("a redirect to something that is not a URL"),
+    }
+}
+
+/// Resolves names, and refuses those of which any address is refused: of a mixed answer the client could pick the wrong one.
+struct CheckedResolver {
+    rule: Rule,
+}
+
+impl Resolve for CheckedResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let rule = self.rule;
+        Box::pin(async move {
+            // Port 0: the client puts in the URL's own.
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await.map_err(ResolveError::Lookup)?;
+            let addresses = check_all(found.collect(), rule)?;
+            Ok(Box::new(addresses.into_iter()) as Addrs)
+        })
+    }
+}
+
+fn check_all(addresses: Vec<SocketAddr>, rule: Rule) -> Result<Vec<SocketAddr>, ResolveError> {
+    if addresses.is_empty() {
+        Err(ResolveError::NoAddress)
+    } else if addresses.iter().all(|address| rule(address.ip())) {
+        Ok(addresses)
+    } else {
+        Err(ResolveError::NotAllowed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::address::is_public;
+    use super::*;
+
+    #[test]
+    fn one_refused_address_refuses_the_name() {
+        let check = |hosts: &[&str]| {
+            let addresses = hosts.iter().map(|host| SocketAddr::new(host.parse().unwrap(), 0)).collect();
+            check_all(addresses, is_public)
+        };
+        assert_eq!(check(&["1.1.1.1", "2606:4700::1111"]).unwrap().len(), 2);
+        assert!(matches!(check(&["1.1.1.1", "10.0.0.1"]), Err(ResolveError::NotAllowed)));
+        assert!(matches!(check(&["::1", "1.1.1.1"]), Err(ResolveError::NotAllowed)));
+        assert!(matches!(check(&[]), Err(ResolveError::NoAddress)));
+    }
+}

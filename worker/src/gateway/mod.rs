@@ -1,0 +1,274 @@
+//! The gateway: who fetches a task's URL, and what its answer means (SPEC 9).
+//!
+//! `http` asks a service, `direct` fetches by itself, `demo` and `null` make their answers up. None of them retries, and none of them
+//! knows of jobs, runs or stores: one request in, one answer out, within the limits.
+
+pub mod address;
+mod answer;
+pub mod demo;
+pub mod direct;
+pub mod http;
+mod no_answer;
+pub mod null;
+mod outgoing;
+mod problem;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use conveyor_domain::failure::{AccountFault, FailureClass, Problem};
+use conveyor_domain::limits;
+use conveyor_domain::params::Params;
+use conveyor_domain::task_input::{Method, TaskBody};
+use conveyor_domain::time::Clock;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+use url::Url;
+
+#[async_trait]
+pub trait Gateway: Send + Sync + fmt::Debug {
+    /// Never fails and never takes much longer than the limits allow: what goes wrong is an answer too.
+    async fn call(&self, request: GatewayRequest) -> GatewayAnswer;
+}
+
+/// What the gateway is asked for one task.
+#[derive(Clone)]
+pub struct GatewayRequest {
+    pub url: String,
+    pub method: Method,
+    pub body: Option<TaskBody>,
+    /// The job's and the task's, merged: the task wins.
+    pub params: Params,
+    /// The key that is forwarded.
+    pub credential: Option<Credential>,
+}
+
+/// URL, params and body may each hold a secret of the caller's, so none of them is printed.
+impl fmt::Debug for GatewayRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GatewayRequest").field("method", &self.method).finish_non_exhaustive()
+    }
+}
+
+/// What came of it.
+#[derive(Clone, PartialEq)]
+pub enum GatewayAnswer {
+    Success {
+        http_status: u16,
+        body: Bytes,
+    },
+    Failure {
+        class: FailureClass,
+        retry: bool,
+        /// How long the other side wants us to wait, uncapped.
+        retry_after: Option<Duration>,
+        problem: Problem,
+    },
+    /// The account is at fault, not the task: the run fails.
+    Account {
+        fault: AccountFault,
+        detail: String,
+    },
+}
+
+/// A body is a page of somebody's, up to megabytes of it: its length will do.
+impl fmt::Debug for GatewayAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GatewayAnswer::Success { http_status, body } => f
+                .debug_struct("Success")
+                .field("http_status", http_status)
+                .field("body_bytes", &body.len())
+                .finish(),
+            GatewayAnswer::Failure { class, retry, retry_after, problem } => f
+                .debug_struct("Failure")
+                .field("class", class)
+                .field("retry", retry)
+                .field("retry_after", retry_after)
+                .field("problem", problem)
+                .finish(),
+            GatewayAnswer::Account { fault, detail } => {
+                f.debug_struct("Account").field("fault", fault).field("detail", detail).finish()
+            }
+        }
+    }
+}
+
+/// A key that is forwarded to the gateway. Prints nothing of itself.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credential(String);
+
+impl Credential {
+    pub fn new(key: impl Into<String>) -> Credential {
+        Credential(key.into())
+    }
+
+    fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Credential")
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GatewayLimits {
+    /// For name resolution, connection and TLS handshake together.
+    pub connect_timeout: Duration,
+    /// For everything, redirects and the body included.
+    pub total_timeout: Duration,
+    pub result_max_bytes: usize,
+}
+
+impl Default for GatewayLimits {
+    fn default() -> Self {
+        GatewayLimits {
+            connect_timeout: limits::CONNECT_TIMEOUT,
+            total_timeout: limits::GATEWAY_TIMEOUT,
+            result_max_bytes: limits::RESULT_MAX_BYTES,
+        }
+    }
+}
+
+/// Which gateway a deployment uses.
+#[derive(Clone, PartialEq, Eq)]
+pub enum GatewayChoice {
+    /// `demo:`, a synthetic page for every URL.
+    Demo,
+    /// `null:`, an empty body at once.
+    Null,
+    Http(Url),
+    /// No gateway: Conveyor fetches by itself.
+    Direct {
+        allow_private_targets: bool,
+    },
+}
+
+/// What may stand in a log: a gateway's URL can carry a password or a token, so neither that part nor the query is shown.
+impl fmt::Display for GatewayChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GatewayChoice::Demo => f.write_str("demo:"),
+            GatewayChoice::Null => f.write_str("null:"),
+            GatewayChoice::Http(url) => http::write_without_secrets(url, f),
+            GatewayChoice::Direct { allow_private_targets: false } => f.write_str("none, public targets only"),
+            GatewayChoice::Direct { allow_private_targets: true } => f.write_str("none, private targets allowed"),
+        }
+    }
+}
+
+impl fmt::Debug for GatewayChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GatewayChoice({self})")
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseChoiceError {
+    #[error("a gateway is `demo:`, `null:` or an http(s) URL")]
+    NotAGateway,
+    #[error("a gateway URL starts with http:// or https://, not `{0}:`")]
+    Scheme(String),
+    #[error("the gateway URL is malformed: {0}")]
+    Malformed(#[from] url::ParseError),
+}
+
+impl FromStr for GatewayChoice {
+    type Err = ParseChoiceError;
+
+    fn from_str(text: &str) -> Result<GatewayChoice, ParseChoiceError> {
+        match text {
+            "demo:" => return Ok(GatewayChoice::Demo),
+            "null:" => return Ok(GatewayChoice::Null),
+            _ => {}
+        }
+        let url = match Url::parse(text) {
+            Ok(url) => url,
+            Err(url::ParseError::RelativeUrlWithoutBase) => return Err(ParseChoiceError::NotAGateway),
+            Err(malformed) => return Err(malformed.into()),
+        };
+        match url.scheme() {
+            "http" | "https" => Ok(GatewayChoice::Http(url)),
+            // A bare `host:port` parses as a scheme, and so might a key that was pasted by mistake: only a short word is repeated.
+            other => Err(ParseChoiceError::Scheme(conveyor_domain::failure::cut(other, 16).to_owned())),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("the HTTP client cannot be set up")]
+    Client(#[source] reqwest::Error),
+}
+
+pub fn open(
+    choice: &GatewayChoice,
+    limits: GatewayLimits,
+    now: Arc<dyn Clock>,
+) -> Result<Arc<dyn Gateway>, OpenError> {
+    Ok(match choice {
+        GatewayChoice::Demo => Arc::new(demo::DemoGateway),
+        GatewayChoice::Null => Arc::new(null::NullGateway),
+        GatewayChoice::Http(url) => Arc::new(http::HttpGateway::new(url.clone(), limits, now)?),
+        GatewayChoice::Direct { allow_private_targets } => {
+            let rule = if *allow_private_targets { address::any } else { address::is_public };
+            Arc::new(direct::DirectGateway::new(limits, now, rule)?)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(text: &str) -> Result<GatewayChoice, ParseChoiceError> {
+        text.parse()
+    }
+
+    #[test]
+    fn a_choice_is_a_word_or_an_http_url() {
+        assert_eq!(choice("demo:"), Ok(GatewayChoice::Demo));
+        assert_eq!(choice("null:"), Ok(GatewayChoice::Null));
+        assert!(matches!(choice("https://gw.example/v1?plan=a"), Ok(GatewayChoice::Http(url)) if url.query() == Some("plan=a")));
+    }
+
+    #[test]
+    fn a_bad_choice_is_told_what_is_wrong() {
+        let refusal = |text| choice(text).unwrap_err().to_string();
+        assert_eq!(refusal("demo"), "a gateway is `demo:`, `null:` or an http(s) URL");
+        assert_eq!(refusal(""), "a gateway is `demo:`, `null:` or an http(s) URL");
+        assert_eq!(refusal("ftp://x/"), "a gateway URL starts with http:// or https://, not `ftp:`");
+        assert_eq!(refusal("localhost:9000"), "a gateway URL starts with http:// or https://, not `localhost:`");
+        assert_eq!(refusal("http://"), "the gateway URL is malformed: empty host");
+    }
+
+    #[test]
+    fn nothing_secret_is_printed() {
+        let gateway = choice("https://user:pass-word@gw.example/v1?token=query-secret").unwrap();
+        let request = GatewayRequest {
+            url: "https://t.example/?sid=url-secret".to_owned(),
+            method: Method::Post,
+            body: Some(TaskBody::Form("body-secret".to_owned())),
+            params: Params::from([("custom_headers".to_owned(), r#"{"Cookie":"header-secret"}"#.to_owned())]),
+            credential: Some(Credential::new("key-secret")),
+        };
+        let answer = GatewayAnswer::Success { http_status: 200, body: Bytes::from_static(b"page-secret") };
+        let opened = open(&gateway, GatewayLimits::default(), Arc::new(Epoch)).unwrap();
+        let printed = format!("{gateway} {gateway:?} {request:?} {:?} {answer:?} {opened:?}", request.credential);
+        assert!(!printed.contains("secret") && !printed.contains("pass-word"), "{printed}");
+        assert!(printed.contains("https://gw.example/v1"), "{printed}");
+    }
+
+    #[derive(Debug)]
+    struct Epoch;
+
+    impl Clock for Epoch {
+        fn now(&self) -> conveyor_domain::Timestamp {
+            conveyor_domain::Timestamp(0)
+        }
+    }
+}

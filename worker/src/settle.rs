@@ -1,0 +1,206 @@
+//! Settles in groups: bodies durable, then rows and counts in one step, then the messages (SPEC 6.4, 8.6).
+
+use crate::execute::End;
+use crate::flight::{FlightId, Flights};
+use crate::pack::{self, ObjectNumbers, Plan};
+use crate::permits::Slot;
+use crate::runs::RunContext;
+use crate::Worker;
+use bytes::Bytes;
+use conveyor_domain::limits;
+use conveyor_domain::task::{Outcome, ResultRef};
+use conveyor_store::port::{ClaimedTask, Settle, SettleGroup, Settled};
+use conveyor_store::{Error, Result};
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// A task whose gateway call is over. Dropping it frees its slot.
+#[derive(Debug)]
+pub struct Finished {
+    pub run: Arc<RunContext>,
+    pub flight: FlightId,
+    pub task: ClaimedTask,
+    pub end: End,
+    #[expect(dead_code, reason = "held until the task is settled, so that slots bound what is in memory")]
+    pub slot: Slot,
+}
+
+/// Gathers what is finished while earlier groups are being written, and writes it run by run.
+pub async fn settle_loop(
+    worker: Arc<Worker>,
+    flights: Arc<Flights>,
+    mut finished: mpsc::Receiver<Finished>,
+    give_up: CancellationToken,
+) {
+    let numbers = Arc::new(ObjectNumbers::default());
+    let turns = Arc::new(Semaphore::new(limits::SETTLE_GROUPS_INFLIGHT));
+    let groups = TaskTracker::new();
+    let mut batch = Vec::new();
+    while finished.recv_many(&mut batch, worker.config.slots as usize).await > 0 {
+        for group in by_run(std::mem::take(&mut batch)) {
+            let Ok(turn) = turns.clone().acquire_owned().await else { return };
+            let (worker, flights, numbers, give_up) =
+                (worker.clone(), flights.clone(), numbers.clone(), give_up.clone());
+            groups.spawn(async move {
+                tokio::select! {
+                    () = write_group(&worker, &flights, &numbers, group) => {}
+                    // What was not written comes back: the rows are claimed again after the restart.
+                    () = give_up.cancelled() => {}
+                }
+                drop(turn);
+            });
+        }
+    }
+    groups.close();
+    groups.wait().await;
+}
+
+fn by_run(batch: Vec<Finished>) -> Vec<Vec<Finished>> {
+    let mut runs: HashMap<_, Vec<Finished>> = HashMap::new();
+    for finished in batch {
+        runs.entry(finished.run.key).or_default().push(finished);
+    }
+    let mut groups = Vec::new();
+    for mut of_run in runs.into_values() {
+        while of_run.len() > limits::SETTLE_GROUP_MAX {
+            let rest = of_run.split_off(limits::SETTLE_GROUP_MAX);
+            groups.push(std::mem::replace(&mut of_run, rest));
+        }
+        groups.push(of_run);
+    }
+    groups
+}
+
+async fn write_group(worker: &Worker, flights: &Flights, numbers: &ObjectNumbers, group: Vec<Finished>) {
+    let Some(run) = group.first().map(|f| f.run.clone()) else { return };
+    let bodies: Vec<Option<Bytes>> = group
+        .iter()
+        .map(|f| match &f.end {
+            End::Success { body, .. } => Some(body.clone()),
+            End::Settled(_) => None,
+        })
+        .collect();
+    let plan = pack::plan(worker, &run, numbers, &bodies);
+    for object in &plan.objects {
+        // Whatever is wrong: a task must not be called successful before its body is safe.
+        let put = || worker.backend.blobs.put(&object.key, object.bytes.clone());
+        repeat("a result could not be stored", put, |_| true).await;
+    }
+    let settles: Vec<Settle> =
+        group.iter().zip(&plan.places).map(|(f, place)| settle_of(f, &plan, *place)).collect();
+    let settle = || {
+        let group = SettleGroup { key: run.key, worker: worker.id, settles: settles.clone() };
+        worker.backend.store.settle(group, worker.clock.now())
+    };
+    let may_pass = |error: &Error| matches!(error, Error::Full(_) | Error::Unavailable(_));
+    match repeat("tasks could not be settled", settle, may_pass).await {
+        Some(answers) => {
+            report(&settles, &answers);
+            drop_unused_objects(worker, &plan, &answers).await;
+            give_messages_back(worker, flights, &run, &group, &settles).await;
+        }
+        // Not acknowledged: the messages come back, and with them another chance.
+        None => group.iter().for_each(|finished| drop(flights.take(finished.flight))),
+    }
+    run.let_go(u32::try_from(group.len()).unwrap_or(u32::MAX));
+}
+
+fn settle_of(finished: &Finished, plan: &Plan, place: pack::Place) -> Settle {
+    let outcome = match &finished.end {
+        End::Settled(outcome) => outcome.clone(),
+        End::Success { body, format, http_status } => Outcome::Successful(ResultRef {
+            object: place.map(|(object, _)| plan.objects[object].key.to_string()),
+            offset: place.map_or(0, |(_, offset)| offset),
+            length: body.len() as u64,
+            format: *format,
+            http_status: *http_status,
+        }),
+    };
+    Settle { task: finished.task.task, token: finished.task.token, outcome }
+}
+
+fn report(settles: &[Settle], answers: &[Settled]) {
+    for (settle, answer) in settles.iter().zip(answers) {
+        let (outcome, class) = match (&settle.outcome, answer) {
+            (_, Settled::Lost) => ("lost", ""),
+            (_, Settled::Already) => ("repeated", ""),
+            (Outcome::Successful(_), Settled::Applied) => ("successful", ""),
+            (Outcome::Failed { class, .. }, Settled::Applied) => ("failed", class.as_str()),
+            (Outcome::Retry { .. }, Settled::Applied) => ("retried", ""),
+            (Outcome::Release, Settled::Applied) => ("released", ""),
+        };
+        metrics::counter!("conveyor_tasks_settled_total", "outcome" => outcome, "class" => class).increment(1);
+    }
+}
+
+/// An object of which no entry won is nobody's: the task was taken over, or its job deleted.
+async fn drop_unused_objects(worker: &Worker, plan: &Plan, answers: &[Settled]) {
+    for (number, object) in plan.objects.iter().enumerate() {
+        let wins = |(place, answer): (&pack::Place, &Settled)| {
+            place.is_some_and(|(of, _)| of == number) && *answer != Settled::Lost
+        };
+        if !plan.places.iter().zip(answers).any(wins)
+            && let Err(error) = worker.backend.blobs.delete(&object.key).await
+        {
+            tracing::debug!(%error, object = %object.key, "an unused object was left behind");
+        }
+    }
+}
+
+/// After the commit: a crash in between redelivers, and the claim then finds the row as it is.
+async fn give_messages_back(
+    worker: &Worker,
+    flights: &Flights,
+    run: &RunContext,
+    group: &[Finished],
+    settles: &[Settle],
+) {
+    let now = worker.clock.now();
+    let (mut done, mut later) = (Vec::new(), Vec::new());
+    for (finished, settle) in group.iter().zip(settles) {
+        let Some(receipt) = flights.take(finished.flight) else { continue };
+        match &settle.outcome {
+            Outcome::Successful(_) | Outcome::Failed { .. } => done.push(receipt),
+            Outcome::Retry { not_before, .. } => later.push((receipt, now.until(*not_before))),
+            Outcome::Release => later.push((receipt, Duration::ZERO)),
+        }
+    }
+    let queue = &worker.backend.queue;
+    let acked = if done.is_empty() { Ok(()) } else { queue.ack(run.queue, done).await };
+    let released = if later.is_empty() { Ok(()) } else { queue.release(run.queue, later, now).await };
+    if let Err(error) = acked.and(released) {
+        // They become visible by themselves, and their claims then answer what to do with them.
+        tracing::warn!(run = %run.key.run, %error, "messages could not be given back");
+    }
+}
+
+/// Repeats a step, which must be safe to repeat, for as long as its error may pass. `None` if it will not.
+async fn repeat<T, F: Future<Output = Result<T>>>(
+    what: &str,
+    step: impl Fn() -> F,
+    may_pass: impl Fn(&Error) -> bool,
+) -> Option<T> {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match step().await {
+            Ok(value) => return Some(value),
+            Err(error) if may_pass(&error) => {
+                tracing::warn!(%error, "{what}; trying again");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            Err(error) => {
+                tracing::error!(%error, "{what}");
+                return None;
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Where things are, and how commands are run there.
+
+use anyhow::{Context, Result, bail};
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub struct Workspace {
+    pub root: PathBuf,
+    /// Where cargo builds, and where this program may put what it installs.
+    pub target: PathBuf,
+    cargo: PathBuf,
+}
+
+impl Workspace {
+    pub fn find() -> Result<Workspace> {
+        // `cargo run` says where the package is now; the checkout may have moved since it was compiled.
+        let package = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        let root = Path::new(&package).parent().context("xtask has no workspace around it")?.to_owned();
+        let target =
+            env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |dir| root.join(dir));
+        let cargo = env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from);
+        Ok(Workspace { root, target, cargo })
+    }
+
+    /// A command that runs at the root.
+    pub fn command(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new(program.as_ref());
+        command.current_dir(&self.root);
+        command
+    }
+
+    pub fn cargo(&self, args: &[&str]) -> Result<()> {
+        done(self.command(&self.cargo).args(args))
+    }
+
+    pub fn binary(&self, name: &str) -> PathBuf {
+        self.target.join("debug").join(name).with_extension(env::consts::EXE_EXTENSION)
+    }
+}
+
+/// Runs a command with its output for all to see; anything but success is an error.
+pub fn done(command: &mut Command) -> Result<()> {
+    let shown = shown(command);
+    println!("$ {shown}");
+    let status = command.status().with_context(|| format!("cannot run {shown}"))?;
+    if !status.success() {
+        bail!("{shown}: {status}");
+    }
+    Ok(())
+}
+
+/// Whether a command runs and succeeds, without its output.
+pub fn works(command: &mut Command) -> bool {
+    command.output().is_ok_and(|output| output.status.success())
+}
+
+fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
+    let words = std::iter::once(program).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
