@@ -3,8 +3,8 @@
 //! This crate must not know which backend is behind the ports, how tasks are fetched, or where time and randomness come
 //! from. It keeps no state of its own: two processes with the same store and secret answer alike.
 //!
-//! A request passes, from the outside in: [`answer`] (request id, log line, metrics, problems become bodies), routing,
-//! [`auth`], then one handler in [`routes`], which reads with [`path`], [`query`] and [`body`] and writes with [`wire`].
+//! A request passes, from the outside in: `answer` (request id, log line, metrics, problems become bodies), routing,
+//! `auth`, then one handler in `routes`, which reads with `path`, `query` and `body` and writes with `wire`.
 
 mod answer;
 mod auth;

@@ -147,3 +147,27 @@ fn check(job: &Job, run: &Run) -> anyhow::Result<bool> {
 fn to_ms(seconds: f64) -> f64 {
     (seconds * 1000.0).round() / 1000.0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::RunStats;
+
+    fn judged(status: &str, total: u64, completed: u64, failed: u64) -> Result<bool, String> {
+        let job = Job { id: "J".to_owned(), tasks: 10 };
+        let stats = RunStats { total, completed, failed };
+        let failure_reason = (status == "failed").then(|| "insufficient_credits".to_owned());
+        let run = Run { status: status.to_owned(), stats, failure_reason, failure_detail: None };
+        check(&job, &run).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn done_means_every_task_succeeded() {
+        assert_eq!(judged("running", 10, 3, 0), Ok(false));
+        assert_eq!(judged("completed", 10, 10, 0), Ok(true));
+        assert!(judged("completed", 10, 10, 2).unwrap_err().contains("2 of 10 tasks"));
+        assert!(judged("completed", 9, 9, 0).unwrap_err().contains("10 were submitted"));
+        assert!(judged("failed", 10, 3, 0).unwrap_err().contains("ended as failed: insufficient_credits"));
+        assert!(judged("stopped", 10, 3, 0).is_err());
+    }
+}

@@ -72,6 +72,7 @@ struct Dispatcher {
     permits: Permits,
     runs: Runs,
     changes: watch::Receiver<u64>,
+    rediscover: bool,
 }
 
 impl Dispatcher {
@@ -88,6 +89,7 @@ impl Dispatcher {
             changes: worker.backend.queue.changes(),
             tasks: TaskTracker::new(),
             runs: Runs::default(),
+            rediscover: true,
             worker,
             flights,
             finished,
@@ -113,7 +115,8 @@ impl Dispatcher {
                 }
             };
             tokio::select! {
-                _ = self.changes.changed() => {}
+                // Marks the change as seen, so it has to be remembered.
+                _ = self.changes.changed() => self.rediscover = true,
                 () = self.freed.notified() => {}
                 () = tokio::time::sleep(pause) => {}
                 () = shutdown.cancelled() => return,
@@ -123,8 +126,9 @@ impl Dispatcher {
 
     /// Gives every run one turn. True if anything was received.
     async fn pass(&mut self, shutdown: &CancellationToken) -> Result<bool> {
-        if self.changes.has_changed().unwrap_or(false) || self.runs.is_stale() {
+        if self.rediscover || self.changes.has_changed().unwrap_or(false) || self.runs.is_stale() {
             self.changes.mark_unchanged();
+            self.rediscover = false;
             self.runs.refresh(&self.worker).await?;
             let active: HashSet<JobId> = self.runs.contexts().map(|run| run.key.job).collect();
             self.permits.upkeep(&self.worker, &active).await;
