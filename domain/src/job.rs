@@ -44,6 +44,9 @@ pub struct JobSpec {
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
     pub max_inflight: u32,
+    /// Was submitted open: its first run took tasks until the last batch.
+    #[serde(default)]
+    pub submitted_open: bool,
     /// Partitions of its task rows, fixed for life. Readers use this, never the configuration.
     pub task_shard_count: u32,
     /// The key that is forwarded to the gateway, sealed for this job.
@@ -60,6 +63,7 @@ impl Default for JobSpec {
             name: None,
             metadata: Metadata::new(),
             max_inflight: limits::MAX_INFLIGHT_DEFAULT,
+            submitted_open: false,
             task_shard_count: 1,
             credential: None,
         }

@@ -62,6 +62,7 @@ pub fn submit(
     now: Timestamp,
 ) -> Decision {
     let status = if open { JobStatus::Open } else { JobStatus::Closed };
+    let spec = JobSpec { submitted_open: open, ..spec };
     Decision {
         job: Job { id, caller, spec: Arc::new(spec), status, latest_run: run, created: now, updated: now },
         run: Run {
@@ -155,7 +156,8 @@ fn accepts_tasks(job: &Job, run: &Run) -> Result<(), Refusal> {
     match job.status {
         JobStatus::Deleted => Err(Refusal::JobDeleted),
         JobStatus::Open if !run.latched && !run.status.is_terminal() => Ok(()),
-        JobStatus::Open | JobStatus::Closed if run.latched && !run.status.is_terminal() => {
+        // The caller who sent the last batch learns that, rather than that the job was never open.
+        JobStatus::Open | JobStatus::Closed if job.spec.submitted_open && !run.status.is_terminal() => {
             Err(Refusal::LastBatchReceived)
         }
         JobStatus::Open | JobStatus::Closed => Err(Refusal::JobNotOpen),

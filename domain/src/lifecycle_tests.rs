@@ -65,6 +65,7 @@ fn closing_an_idle_job_completes_its_run_at_once() {
 fn tasks_are_refused_once_the_last_batch_came() {
     let d = step(&submitted(true, 1), counts(0, 0), &add(1, true)).unwrap();
     assert_eq!(step(&d, counts(0, 0), &add(1, false)), Err(Refusal::LastBatchReceived));
+    assert_eq!(step(&submitted(false, 1), counts(0, 0), &add(1, false)), Err(Refusal::JobNotOpen));
     let stopped = step(&submitted(true, 1), counts(0, 0), &Command::Stop).unwrap();
     assert_eq!(step(&stopped, counts(0, 0), &add(1, false)), Err(Refusal::JobNotOpen));
     assert_eq!(step(&submitted(true, 999), counts(0, 0), &add(2, false)), Err(Refusal::RunTasksMax));

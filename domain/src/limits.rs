@@ -20,6 +20,8 @@ pub const METADATA_PAIRS_MAX: usize = 20;
 pub const METADATA_KEY_MAX: usize = 128;
 pub const METADATA_VALUE_MAX: usize = 1_024;
 pub const TASK_BODY_MAX_BYTES: usize = 16 * KIB;
+/// One task of a list as JSON, all its fields together.
+pub const TASK_JSON_MAX_BYTES: usize = 256 * KIB;
 pub const CUSTOM_HEADERS_MAX: usize = 32;
 pub const CUSTOM_HEADERS_MAX_BYTES: usize = 8 * KIB;
 /// How much of a bad value an error repeats.

@@ -64,11 +64,16 @@ impl Conveyor {
 
     pub async fn latest_run(&self, job_id: &str) -> anyhow::Result<Run> {
         let url = format!("{}/{job_id}", self.jobs);
-        let job: Job = self.send(self.client.get(url), StatusCode::OK).await.context("the job cannot be read")?;
+        let job: Job =
+            self.send(self.client.get(url), StatusCode::OK).await.context("the job cannot be read")?;
         Ok(job.latest_run)
     }
 
-    async fn send<T: DeserializeOwned>(&self, request: RequestBuilder, expected: StatusCode) -> anyhow::Result<T> {
+    async fn send<T: DeserializeOwned>(
+        &self,
+        request: RequestBuilder,
+        expected: StatusCode,
+    ) -> anyhow::Result<T> {
         let response = request.header("X-API-Key", &self.api_key).send().await?;
         let status = response.status();
         let body = response.bytes().await?;

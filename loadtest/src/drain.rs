@@ -10,9 +10,10 @@ use tokio::time::{Instant, sleep};
 
 /// Submit tasks, wait until they are done, and print how long it took
 ///
-/// Tasks are submitted one job after another, and worked on as soon as they are accepted. The last line on stdout is one JSON object;
-/// `submit_seconds` ends with the last submit, `drain_seconds` with the last task, and both begin with the first submit.
-/// `tasks_per_second` is tasks over drain_seconds. The exit status is 1 if a task failed or the deadline passed.
+/// Tasks are submitted one job after another, and worked on as soon as they are accepted. The last line on stdout is
+/// one JSON object; `submit_seconds` ends with the last submit, `drain_seconds` with the last task, and both begin
+/// with the first submit. `tasks_per_second` is tasks over drain_seconds. The exit status is 1 if a task failed or
+/// the deadline passed.
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
     /// The Conveyor to measure
@@ -83,7 +84,11 @@ async fn submit_all(conveyor: &Conveyor, settings: &Settings, deadline: Instant)
     let mut jobs = Vec::new();
     let mut submitted = 0;
     while submitted < settings.tasks {
-        ensure!(Instant::now() < deadline, "the deadline passed with {submitted} of {} tasks submitted", settings.tasks);
+        ensure!(
+            Instant::now() < deadline,
+            "the deadline passed with {submitted} of {} tasks submitted",
+            settings.tasks
+        );
         let end = settings.tasks.min(submitted + settings.batches_of);
         let urls: Vec<String> = (submitted..end).map(|n| format!("{}{n}", settings.target)).collect();
         let answer = conveyor.submit(&urls, settings.max_inflight).await?;
@@ -111,7 +116,11 @@ async fn wait_for_all(
             }
             if Instant::now() >= deadline {
                 let (completed, seconds) = (run.stats.completed, settings.deadline_seconds);
-                bail!("not drained after {seconds} s: job {} has completed {completed} of {} tasks", job.id, job.tasks);
+                bail!(
+                    "not drained after {seconds} s: job {} has completed {completed} of {} tasks",
+                    job.id,
+                    job.tasks
+                );
             }
             sleep(Duration::from_millis(settings.poll_ms)).await;
         }

@@ -1,6 +1,7 @@
 //! Tools to measure and torment a running Conveyor: a gateway that behaves as told, and a drain that is timed.
 //!
-//! They speak HTTP and nothing else. This crate must not know any other of the workspace, so that what it measures is what users get.
+//! They speak HTTP and nothing else. This crate must not know any other of the workspace, so that what it measures is
+//! what users get.
 
 mod client;
 mod drain;
@@ -10,7 +11,11 @@ use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 #[derive(Debug, Parser)]
-#[command(name = "loadtest", version, about = "A scripted gateway and timed runs, for tests and benchmarks of Conveyor")]
+#[command(
+    name = "loadtest",
+    version,
+    about = "A scripted gateway and timed runs, for tests and benchmarks of Conveyor"
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

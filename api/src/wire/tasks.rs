@@ -46,7 +46,26 @@ pub(crate) async fn check(listed: &[&RawValue], job: &Params, policy: ParamPolic
 }
 
 fn check_one(raw: &RawValue, job: &Params, policy: ParamPolicy) -> std::result::Result<TaskInput, Invalid> {
+    // Checked before it is parsed, for the same reason.
+    let bytes = raw.get().len();
+    if bytes > limits::TASK_JSON_MAX_BYTES {
+        return Err(Invalid::new(Reason::MalformedTask, &format!("{bytes} bytes")));
+    }
     // Well-formed, but nested too deeply or with half a character: nothing that could be a task.
     let value = serde_json::from_str(raw.get()).map_err(|_| Invalid::new(Reason::MalformedTask, ""))?;
     TaskInput::from_json(&value, job, policy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_task_is_limited_as_a_whole() {
+        let text = format!(r#"{{"url": "http://a", "external_id": "{}"}}"#, "x".repeat(limits::TASK_JSON_MAX_BYTES));
+        let raw: Box<RawValue> = serde_json::from_str(&text).unwrap();
+        let refused = check_one(&raw, &Params::new(), ParamPolicy::Any).unwrap_err();
+        assert_eq!(refused.reason, Reason::MalformedTask);
+        assert!(refused.value.ends_with("bytes"));
+    }
 }

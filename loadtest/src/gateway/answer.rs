@@ -36,8 +36,12 @@ pub async fn call(
     if method != Method::GET && method != Method::POST {
         return problem(405, "method_not_allowed", "A gateway takes GET and POST");
     }
-    let Some(target) = parameters.url else { return problem(400, "missing_url", "The url parameter is missing") };
-    let Some(behaviour) = behaviour_of(&target) else { return problem(400, "invalid_url", "The url is not a URL") };
+    let Some(target) = parameters.url else {
+        return problem(400, "missing_url", "The url parameter is missing");
+    };
+    let Some(behaviour) = behaviour_of(&target) else {
+        return problem(400, "invalid_url", "The url is not a URL");
+    };
     let call = shared.stats.begin(&target);
     let (latency, unlucky) = shared.draw();
     if !latency.is_zero() {
@@ -77,7 +81,9 @@ async fn act(shared: &Shared, behaviour: Behaviour, ordinal: u32) -> Response {
         Behaviour::Size(bytes) => html(page(bytes)),
         Behaviour::Account(Fault::Credits) => problem(402, "insufficient_credits", "There is no credit left"),
         Behaviour::Account(Fault::Cap) => problem(402, "api_key_cap_reached", "The key has reached its cap"),
-        Behaviour::Account(Fault::Subscription) => problem(401, "subscription_inactive", "The subscription has ended"),
+        Behaviour::Account(Fault::Subscription) => {
+            problem(401, "subscription_inactive", "The subscription has ended")
+        }
         Behaviour::Hang => std::future::pending().await,
     }
 }

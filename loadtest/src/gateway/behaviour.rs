@@ -10,9 +10,14 @@ const SLOW_MAX_MS: u64 = 3_600_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behaviour {
     Page,
-    Status { code: u16, retry_after: Option<u64> },
+    Status {
+        code: u16,
+        retry_after: Option<u64>,
+    },
     /// Fails this many times, then answers with a page.
-    Flaky { failures: u32 },
+    Flaky {
+        failures: u32,
+    },
     Slow(Duration),
     Size(usize),
     Account(Fault),
@@ -79,7 +84,17 @@ mod tests {
 
     #[test]
     fn anything_else_is_a_page() {
-        for path in ["", "/", "/item/1", "/status", "/status/999", "/status/x", "/size/99999999999", "/account/other", "/slow/"] {
+        for path in [
+            "",
+            "/",
+            "/item/1",
+            "/status",
+            "/status/999",
+            "/status/x",
+            "/size/99999999999",
+            "/account/other",
+            "/slow/",
+        ] {
             assert_eq!(of(path), Page, "{path}");
         }
         assert_eq!(behaviour_of("not a url"), None);

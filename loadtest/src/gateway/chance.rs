@@ -5,7 +5,8 @@ pub struct Chance(u64);
 
 impl Chance {
     pub fn new(seed: u64) -> Chance {
-        // Zero is the one state that the generator never leaves; the multiplication also pulls neighbouring seeds apart.
+        // Zero is the one state that the generator never leaves; the multiplication also pulls neighbouring seeds
+        // apart.
         Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 

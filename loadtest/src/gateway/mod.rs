@@ -19,18 +19,22 @@ use tokio::net::TcpListener;
 
 /// Serve a gateway whose answers are scripted by the target URLs
 ///
-/// The first line on stdout says where it listens. Every GET or POST with a `url` parameter is a call; what it answers is written in
-/// the path of that URL:
+/// The first line on stdout says where it listens. Every GET or POST with a `url` parameter
+/// is a call; the path of that URL says what it answers:
 ///
-///   /status/404, /status/429?retry_after=1   that status, as a problem, with that Retry-After
-///   /flaky/2          503 for the first 2 calls of this URL, then a page
-///   /slow/500         a page after 500 ms
-///   /size/70000       a page of that many bytes
-///   /account/credits, /account/cap, /account/subscription   the account is at fault: 402, 402, 401
-///   /hang             no answer at all
-///   anything else     a page of --body-bytes
+///   /status/404              that status, as a problem
+///   /status/429?retry_after=1   the same, with a Retry-After
+///   /flaky/2                 503 for the first 2 calls of this URL, then a page
+///   /slow/500                a page, after 500 ms
+///   /size/70000              a page of that many bytes
+///   /account/credits         402, the account has no credit
+///   /account/cap             402, the key has reached its cap
+///   /account/subscription    401, the subscription has ended
+///   /hang                    no answer at all
+///   anything else            a page of --body-bytes
 ///
-/// `GET /_stats` counts calls, calls in flight, and URLs that were called more than once; `POST /_reset` forgets them.
+/// GET /_stats counts calls, the most in flight at once, and URLs that were called more
+/// than once. POST /_reset forgets them.
 #[derive(Clone, Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct Settings {
@@ -108,8 +112,8 @@ async fn stop_signal() -> anyhow::Result<()> {
 }
 
 impl Shared {
-    /// How long this call takes, and whether it fails by chance. Both are drawn every time, so that turning one knob does not
-    /// shift the luck of the other.
+    /// How long this call takes, and whether it fails by chance. Both are drawn every time, so that turning one knob
+    /// does not shift the luck of the other.
     fn draw(&self) -> (Duration, bool) {
         let mut chance = self.chance.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let jitter_ms = chance.at_most(self.settings.jitter_ms);

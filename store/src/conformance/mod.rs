@@ -59,6 +59,7 @@ macro_rules! conformance_suite {
             queue::messages_survive_a_crash,
             queue::a_removed_queue_is_empty_and_usable_again,
             retention::a_deleted_job_is_removed_in_steps_and_disappears,
+            retention::a_half_removed_job_can_still_be_read,
             retention::nothing_of_a_live_job_is_removed,
             tasks::put_if_absent_never_resets_a_row,
             tasks::a_hundred_claims_leave_one_that_can_settle,

@@ -2,7 +2,7 @@
 
 use super::world::{failure, must, success};
 use super::{Harness, World};
-use conveyor_domain::FailureClass;
+use conveyor_domain::{FailureClass, JobStatus};
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::QueueName;
 
@@ -36,6 +36,22 @@ pub async fn a_deleted_job_is_removed_in_steps_and_disappears(harness: &dyn Harn
     let depth = must(world.backend.queue.depth(QueueName::Run(key.run), world.now()).await);
     assert_eq!(depth.visible + depth.hidden, 0);
     assert!(must(world.backend.store.deleted_jobs(9).await).is_empty());
+}
+
+pub async fn a_half_removed_job_can_still_be_read(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let key = world.submit(false, 5).await;
+    let store = &world.backend.store;
+    must(store.apply(key.job, Command::Delete, world.now()).await);
+    while must(store.remove_rows(key.job, 2).await) > 0 {
+        assert_eq!(world.view(key).await.job.status, JobStatus::Deleted);
+    }
+    // Its queue is still there: the job must not be forgotten before it.
+    must(store.forget_job(key.job).await);
+    assert_eq!(world.view(key).await.job.status, JobStatus::Deleted);
+    must(store.apply(key.job, Command::Delete, world.now()).await);
+    sweep(&world).await;
+    assert_eq!(must(store.job(world.caller, key.job).await), None);
 }
 
 pub async fn nothing_of_a_live_job_is_removed(harness: &dyn Harness) {

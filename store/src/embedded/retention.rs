@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use conveyor_domain::{JobId, RunId};
 use rusqlite::{Connection, params};
 
-/// Removes up to `limit` rows of one run; the run row itself goes last.
+/// Removes up to `limit` rows of one run, all but the run row itself.
 fn remove_run(connection: &Connection, run_key: i64, limit: u32) -> Result<u32> {
     let (first, end) = (task_key(run_key, 0), task_key(run_key + 1, 0));
     let steps = [
@@ -22,16 +22,7 @@ fn remove_run(connection: &Connection, run_key: i64, limit: u32) -> Result<u32> 
             return Ok(u32::try_from(removed).unwrap_or(limit));
         }
     }
-    // A run whose queue is still there waits for the other sweep, which finds queues by their runs.
-    let removed = connection
-        .prepare_cached("DELETE FROM runs WHERE run_key = ?1 AND queue_removed = 1")?
-        .execute([run_key])?;
-    connection
-        .prepare_cached(
-            "DELETE FROM counters WHERE run_key = ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE run_key = ?1)",
-        )?
-        .execute([run_key])?;
-    Ok(u32::from(removed > 0))
+    Ok(0)
 }
 
 #[async_trait]
@@ -66,13 +57,23 @@ impl Retention for Embedded {
 
     async fn forget_job(&self, job: JobId) -> Result<()> {
         self.write(move |connection| {
-            connection.prepare_cached("DELETE FROM grants WHERE job_id = ?1")?.execute([job.to_bytes()])?;
-            connection
-                .prepare_cached(
-                    "DELETE FROM jobs WHERE job_id = ?1 AND status = 'deleted'
-                     AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.job_id = ?1)",
-                )?
-                .execute([job.to_bytes()])?;
+            // A run whose queue is still there waits for the other sweep, which finds queues by their runs. Until then, and
+            // in one step then: a job without its run could not be read.
+            let mut may_go = connection.prepare_cached(
+                "SELECT 1 FROM jobs WHERE job_id = ?1 AND status = 'deleted'
+                 AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.job_id = ?1 AND queue_removed = 0)",
+            )?;
+            if !may_go.exists([job.to_bytes()])? {
+                return Ok(());
+            }
+            for statement in [
+                "DELETE FROM counters WHERE run_key IN (SELECT run_key FROM runs WHERE job_id = ?1)",
+                "DELETE FROM runs WHERE job_id = ?1",
+                "DELETE FROM grants WHERE job_id = ?1",
+                "DELETE FROM jobs WHERE job_id = ?1",
+            ] {
+                connection.prepare_cached(statement)?.execute([job.to_bytes()])?;
+            }
             Ok(())
         })
         .await

@@ -8,10 +8,11 @@ pub trait Retention: Send + Sync {
     /// Jobs that were deleted and still have something stored.
     async fn deleted_jobs(&self, limit: u32) -> Result<Vec<JobId>>;
 
-    /// Removes up to `limit` rows of a deleted job, all but the job row itself. Returns how many; 0 means none are left.
+    /// Removes up to `limit` task rows of a deleted job. Returns how many; 0 means none are left.
     async fn remove_rows(&self, job: JobId, limit: u32) -> Result<u32>;
 
-    /// Removes the row of a deleted job that has nothing else left.
+    /// Removes a deleted job and its runs, once their queues are gone; until then, does nothing. The last step: a job that
+    /// can be found can be read.
     async fn forget_job(&self, job: JobId) -> Result<()>;
 
     /// Runs that have ended and whose queue may still be there.

@@ -45,31 +45,32 @@ fn refused_networks_end_where_they_should() {
 #[test]
 fn the_addresses_an_attacker_would_try() {
     let refused = [
-        "::1",                      // loopback
-        "::",                       // unspecified
-        "::ffff:127.0.0.1",         // mapped
-        "::ffff:169.254.169.254",   // mapped metadata service
-        "::ffff:0:127.0.0.1",       // translated (SIIT)
-        "::127.0.0.1",              // compatible
-        "::8.8.8.8",                // compatible, withdrawn even for public ones
-        "64:ff9b::10.0.0.1",        // NAT64
-        "64:ff9b:1::8.8.8.8",       // NAT64 with a local prefix: what it maps to is the network's business
-        "2002:7f00:1::",            // 6to4 of 127.0.0.1
-        "2002:c0a8:101::1",         // 6to4 of 192.168.1.1
+        "::1",                                  // loopback
+        "::",                                   // unspecified
+        "::ffff:127.0.0.1",                     // mapped
+        "::ffff:169.254.169.254",               // mapped metadata service
+        "::ffff:0:127.0.0.1",                   // translated (SIIT)
+        "::127.0.0.1",                          // compatible
+        "::8.8.8.8",                            // compatible, withdrawn even for public ones
+        "64:ff9b::10.0.0.1",                    // NAT64
+        "64:ff9b:1::8.8.8.8", // NAT64 with a local prefix: what it maps to is the network's business
+        "2002:7f00:1::",      // 6to4 of 127.0.0.1
+        "2002:c0a8:101::1",   // 6to4 of 192.168.1.1
         "2001:0:4136:e378:8000:63bf:3fff:fdd2", // Teredo
-        "100::1",                   // discard
-        "5f00::1",                  // segment routing
-        "fc00::1",                  // unique local
-        "fd00:ec2::254",            // a cloud's metadata service
-        "fe80::1",                  // link-local
-        "fec0::1",                  // site-local
-        "ff02::1",                  // multicast
+        "100::1",             // discard
+        "5f00::1",            // segment routing
+        "fc00::1",            // unique local
+        "fd00:ec2::254",      // a cloud's metadata service
+        "fe80::1",            // link-local
+        "fec0::1",            // site-local
+        "ff02::1",            // multicast
     ];
     for address in refused {
         assert!(!public(address), "{address}");
         assert!(any(address.parse().unwrap()));
     }
-    let allowed = ["1.1.1.1", "8.8.8.8", "93.184.215.14", "2606:4700::1111", "2a00:1450:4001::1", "2002:808:808::1"];
+    let allowed =
+        ["1.1.1.1", "8.8.8.8", "93.184.215.14", "2606:4700::1111", "2a00:1450:4001::1", "2002:808:808::1"];
     for address in allowed {
         assert!(public(address), "{address}");
     }
@@ -98,7 +99,8 @@ fn agrees_with_the_standard_library_everywhere() {
                 || (a, b, c, d) == (168, 63, 129, 16);
             assert_eq!(is_public_v4(v4), !special, "{v4}");
             let nat64 = Ipv6Addr::from_bits((0x64_ff9b_u128 << 96) | u128::from(v4.to_bits()));
-            let six_to_four = Ipv6Addr::from_bits((0x2002_u128 << 112) | (u128::from(v4.to_bits()) << 80) | 1);
+            let six_to_four =
+                Ipv6Addr::from_bits((0x2002_u128 << 112) | (u128::from(v4.to_bits()) << 80) | 1);
             for carrier in [v4.to_ipv6_mapped(), nat64, six_to_four] {
                 assert_eq!(is_public_v6(carrier), !special, "{carrier}");
             }

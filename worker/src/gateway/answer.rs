@@ -20,7 +20,11 @@ pub(super) struct AnswerReader {
 }
 
 impl AnswerReader {
-    pub async fn read(&self, response: Response, credential: Option<&Credential>) -> Result<GatewayAnswer, NoAnswer> {
+    pub async fn read(
+        &self,
+        response: Response,
+        credential: Option<&Credential>,
+    ) -> Result<GatewayAnswer, NoAnswer> {
         let status = response.status().as_u16();
         if response.status().is_success() {
             let body = read_result(response, self.result_max_bytes).await?;
@@ -50,7 +54,9 @@ impl AnswerReader {
             Verdict::Account(fault) => {
                 GatewayAnswer::Account { fault, detail: problem.detail.unwrap_or(problem.title) }
             }
-            Verdict::Failure { class, retry } => GatewayAnswer::Failure { class, retry, retry_after, problem },
+            Verdict::Failure { class, retry } => {
+                GatewayAnswer::Failure { class, retry, retry_after, problem }
+            }
         }
     }
 
@@ -102,7 +108,8 @@ async fn read_result(mut response: Response, max_bytes: usize) -> Result<Bytes, 
     Ok(body.freeze())
 }
 
-/// As much of an error body as is kept. The status already says what matters, so a body that breaks off is just shorter.
+/// As much of an error body as is kept. The status already says what matters, so a body that breaks off is just
+/// shorter.
 async fn read_error(mut response: Response) -> Bytes {
     let mut body = BytesMut::new();
     while let Ok(Some(chunk)) = response.chunk().await {

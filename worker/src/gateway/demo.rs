@@ -1,5 +1,5 @@
-//! `demo:` answers every URL with a small synthetic document in the format that was asked for, so that a first job works
-//! with no network. The same request gets the same bytes.
+//! `demo:` answers every URL with a small synthetic document in the format that was asked for, so that a first job
+//! works with no network. The same request gets the same bytes.
 
 use super::{Gateway, GatewayAnswer, GatewayRequest};
 use async_trait::async_trait;
@@ -20,11 +20,11 @@ impl Gateway for DemoGateway {
 fn document(url: &str, format: Format) -> Vec<u8> {
     match format {
         Format::Html => html(url).into_bytes(),
-        Format::Json => serde_json::json!({ "url": url, "title": "Demo page", "demo": true }).to_string().into_bytes(),
-        // Markdown may carry HTML, and so may a URL: escaped, it is text in both.
-        Format::Markdown => {
-            format!("# Demo page\n\nThis stands in for {}\n", escape_html(url)).into_bytes()
+        Format::Json => {
+            serde_json::json!({ "url": url, "title": "Demo page", "demo": true }).to_string().into_bytes()
         }
+        // Markdown may carry HTML, and so may a URL: escaped, it is text in both.
+        Format::Markdown => format!("# Demo page\n\nThis stands in for {}\n", escape_html(url)).into_bytes(),
         Format::Plaintext => format!("Demo page\n\nThis stands in for {url}\n").into_bytes(),
         Format::Pdf => pdf(url),
     }
@@ -105,7 +105,9 @@ mod tests {
         for format in [Format::Html, Format::Markdown] {
             let page = text(format);
             assert!(!page.contains("<script"), "{page}");
-            assert!(page.contains("https://t.example/?a=&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&amp;b=&quot;(é)"));
+            assert!(page.contains(
+                "https://t.example/?a=&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&amp;b=&quot;(é)"
+            ));
         }
         assert!(text(Format::Plaintext).contains(HOSTILE));
         let json: serde_json::Value = serde_json::from_str(&text(Format::Json)).unwrap();

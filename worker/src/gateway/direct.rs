@@ -1,8 +1,9 @@
 //! No gateway: Conveyor fetches the URL itself (SPEC 9).
 //!
-//! Callers choose the URLs, so every address is checked before anything is sent to it, on every hop. Names are checked where they
-//! become addresses, in the resolver that the connection uses: a check in front of it could be told one address and the
-//! connection another. The client does not resolve literal addresses, so those are checked on the URL.
+//! Callers choose the URLs, so every address is checked before anything is sent to it, on every hop. Names are
+//! checked where they become addresses, in the resolver that the connection uses: a check in front of it could be
+//! told one address and the connection another. The client does not resolve literal addresses, so those are checked
+//! on the URL.
 
 use super::address::Rule;
 use super::answer::AnswerReader;
@@ -34,11 +35,13 @@ impl DirectGateway {
         let client = outgoing::client(limits)
             .dns_resolver(CheckedResolver { rule })
             .user_agent(concat!("conveyor/", env!("CARGO_PKG_VERSION")))
-            // A list may name a million hosts. Without idle connections there are never more sockets than tasks in flight.
+            // A list may name a million hosts. Without idle connections there are never more sockets than tasks in
+            // flight.
             .pool_max_idle_per_host(0)
             .build()
             .map_err(|error| OpenError::Client(error.without_url()))?;
-        let reader = AnswerReader { source: Source::Target, result_max_bytes: limits.result_max_bytes, clock: now };
+        let reader =
+            AnswerReader { source: Source::Target, result_max_bytes: limits.result_max_bytes, clock: now };
         Ok(DirectGateway { client, rule, reader, total_timeout: limits.total_timeout })
     }
 
@@ -79,7 +82,8 @@ impl DirectGateway {
         if (self.rule)(address) { Ok(()) } else { Err(NoAnswer::AddressNotAllowed) }
     }
 
-    /// Once more, on what the socket says: if a way around the checks is ever found, what it reached is not handed out.
+    /// Once more, on what the socket says: if a way around the checks is ever found, what it reached is not handed
+    /// out.
     fn check_peer(&self, response: &Response) -> Result<(), NoAnswer> {
         match response.remote_addr() {
             Some(peer) if !(self.rule)(peer.ip()) => Err(NoAnswer::AddressNotAllowed),
@@ -110,7 +114,9 @@ fn next_hop(response: &Response, url: &Url) -> Hop {
     if !matches!(response.status().as_u16(), 301..=303 | 307 | 308) {
         return Hop::Here;
     }
-    let Some(location) = response.headers().get(LOCATION) else { return Hop::Nowhere("a redirect without a Location") };
+    let Some(location) = response.headers().get(LOCATION) else {
+        return Hop::Nowhere("a redirect without a Location");
+    };
     let next = std::str::from_utf8(location.as_bytes()).ok().and_then(|location| url.join(location).ok());
     match next {
         Some(next) if matches!(next.scheme(), "http" | "https") => Hop::To(next),
@@ -119,7 +125,8 @@ fn next_hop(response: &Response, url: &Url) -> Hop {
     }
 }
 
-/// Resolves names, and refuses those of which any address is refused: of a mixed answer the client could pick the wrong one.
+/// Resolves names, and refuses those of which any address is refused: of a mixed answer the client could pick the
+/// wrong one.
 struct CheckedResolver {
     rule: Rule,
 }

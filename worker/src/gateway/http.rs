@@ -3,7 +3,7 @@
 use super::answer::AnswerReader;
 use super::no_answer::NoAnswer;
 use super::outgoing::{self, Outgoing};
-use super::{Gateway, GatewayAnswer, GatewayLimits, GatewayRequest, OpenError};
+use super::{Gateway, GatewayAnswer, GatewayLimits, GatewayRequest, OpenError, choice};
 use async_trait::async_trait;
 use conveyor_domain::gateway_answer::Source;
 use conveyor_domain::limits;
@@ -17,7 +17,8 @@ use url::Url;
 
 /// Shorter than the idle timeout of common load balancers, so that it is we who close, and not they under a request.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// What Conveyor itself fills in. A parameter of that name would be a second opinion about whose money is spent on which URL.
+/// What Conveyor itself fills in. A parameter of that name would be a second opinion about whose money is spent on
+/// which URL.
 const RESERVED_PARAMS: [&str; 2] = ["apikey", "url"];
 
 pub struct HttpGateway {
@@ -28,7 +29,11 @@ pub struct HttpGateway {
 }
 
 impl HttpGateway {
-    pub fn new(mut endpoint: Url, limits: GatewayLimits, now: Arc<dyn Clock>) -> Result<HttpGateway, OpenError> {
+    pub fn new(
+        mut endpoint: Url,
+        limits: GatewayLimits,
+        now: Arc<dyn Clock>,
+    ) -> Result<HttpGateway, OpenError> {
         endpoint.set_fragment(None);
         let client = outgoing::client(limits)
             .pool_max_idle_per_host(limits::SLOTS as usize)
@@ -61,18 +66,9 @@ impl Gateway for HttpGateway {
 impl fmt::Debug for HttpGateway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("HttpGateway(")?;
-        write_without_secrets(&self.endpoint, f)?;
+        choice::write_without_secrets(&self.endpoint, f)?;
         f.write_str(")")
     }
-}
-
-/// Scheme, host, port and path: not the password, not the query.
-pub(super) fn write_without_secrets(url: &Url, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(f, "{}://{}", url.scheme(), url.host_str().unwrap_or_default())?;
-    if let Some(port) = url.port() {
-        write!(f, ":{port}")?;
-    }
-    f.write_str(url.path())
 }
 
 fn url_for(endpoint: &Url, request: &GatewayRequest) -> Url {
@@ -135,7 +131,11 @@ mod tests {
 
     #[test]
     fn params_cannot_replace_key_or_url() {
-        let url = asked("https://gw.example/", &[("apikey", "mine"), ("url", "http://other/"), ("wait", "1")], Some("k"));
+        let url = asked(
+            "https://gw.example/",
+            &[("apikey", "mine"), ("url", "http://other/"), ("wait", "1")],
+            Some("k"),
+        );
         assert_eq!((url.matches("apikey=").count(), url.matches("url=").count()), (1, 1), "{url}");
         assert!(!url.contains("mine") && !url.contains("other"));
     }

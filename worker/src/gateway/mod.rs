@@ -1,10 +1,11 @@
 //! The gateway: who fetches a task's URL, and what its answer means (SPEC 9).
 //!
-//! `http` asks a service, `direct` fetches by itself, `demo` and `null` make their answers up. None of them retries, and none of them
-//! knows of jobs, runs or stores: one request in, one answer out, within the limits.
+//! `http` asks a service, `direct` fetches by itself, `demo` and `null` make their answers up. None of them retries,
+//! and none of them knows of jobs, runs or stores: one request in, one answer out, within the limits.
 
 pub mod address;
 mod answer;
+mod choice;
 pub mod demo;
 pub mod direct;
 pub mod http;
@@ -12,6 +13,8 @@ mod no_answer;
 pub mod null;
 mod outgoing;
 mod problem;
+
+pub use choice::{GatewayChoice, ParseChoiceError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -21,10 +24,8 @@ use conveyor_domain::params::Params;
 use conveyor_domain::task_input::{Method, TaskBody};
 use conveyor_domain::time::Clock;
 use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
-use url::Url;
 
 #[async_trait]
 pub trait Gateway: Send + Sync + fmt::Debug {
@@ -134,71 +135,6 @@ impl Default for GatewayLimits {
     }
 }
 
-/// Which gateway a deployment uses.
-#[derive(Clone, PartialEq, Eq)]
-pub enum GatewayChoice {
-    /// `demo:`, a synthetic page for every URL.
-    Demo,
-    /// `null:`, an empty body at once.
-    Null,
-    Http(Url),
-    /// No gateway: Conveyor fetches by itself.
-    Direct {
-        allow_private_targets: bool,
-    },
-}
-
-/// What may stand in a log: a gateway's URL can carry a password or a token, so neither that part nor the query is shown.
-impl fmt::Display for GatewayChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            GatewayChoice::Demo => f.write_str("demo:"),
-            GatewayChoice::Null => f.write_str("null:"),
-            GatewayChoice::Http(url) => http::write_without_secrets(url, f),
-            GatewayChoice::Direct { allow_private_targets: false } => f.write_str("none, public targets only"),
-            GatewayChoice::Direct { allow_private_targets: true } => f.write_str("none, private targets allowed"),
-        }
-    }
-}
-
-impl fmt::Debug for GatewayChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "GatewayChoice({self})")
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ParseChoiceError {
-    #[error("a gateway is `demo:`, `null:` or an http(s) URL")]
-    NotAGateway,
-    #[error("a gateway URL starts with http:// or https://, not `{0}:`")]
-    Scheme(String),
-    #[error("the gateway URL is malformed: {0}")]
-    Malformed(#[from] url::ParseError),
-}
-
-impl FromStr for GatewayChoice {
-    type Err = ParseChoiceError;
-
-    fn from_str(text: &str) -> Result<GatewayChoice, ParseChoiceError> {
-        match text {
-            "demo:" => return Ok(GatewayChoice::Demo),
-            "null:" => return Ok(GatewayChoice::Null),
-            _ => {}
-        }
-        let url = match Url::parse(text) {
-            Ok(url) => url,
-            Err(url::ParseError::RelativeUrlWithoutBase) => return Err(ParseChoiceError::NotAGateway),
-            Err(malformed) => return Err(malformed.into()),
-        };
-        match url.scheme() {
-            "http" | "https" => Ok(GatewayChoice::Http(url)),
-            // A bare `host:port` parses as a scheme, and so might a key that was pasted by mistake: only a short word is repeated.
-            other => Err(ParseChoiceError::Scheme(conveyor_domain::failure::cut(other, 16).to_owned())),
-        }
-    }
-}
-
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error("the HTTP client cannot be set up")]
@@ -225,30 +161,10 @@ pub fn open(
 mod tests {
     use super::*;
 
-    fn choice(text: &str) -> Result<GatewayChoice, ParseChoiceError> {
-        text.parse()
-    }
-
-    #[test]
-    fn a_choice_is_a_word_or_an_http_url() {
-        assert_eq!(choice("demo:"), Ok(GatewayChoice::Demo));
-        assert_eq!(choice("null:"), Ok(GatewayChoice::Null));
-        assert!(matches!(choice("https://gw.example/v1?plan=a"), Ok(GatewayChoice::Http(url)) if url.query() == Some("plan=a")));
-    }
-
-    #[test]
-    fn a_bad_choice_is_told_what_is_wrong() {
-        let refusal = |text| choice(text).unwrap_err().to_string();
-        assert_eq!(refusal("demo"), "a gateway is `demo:`, `null:` or an http(s) URL");
-        assert_eq!(refusal(""), "a gateway is `demo:`, `null:` or an http(s) URL");
-        assert_eq!(refusal("ftp://x/"), "a gateway URL starts with http:// or https://, not `ftp:`");
-        assert_eq!(refusal("localhost:9000"), "a gateway URL starts with http:// or https://, not `localhost:`");
-        assert_eq!(refusal("http://"), "the gateway URL is malformed: empty host");
-    }
-
     #[test]
     fn nothing_secret_is_printed() {
-        let gateway = choice("https://user:pass-word@gw.example/v1?token=query-secret").unwrap();
+        let gateway: GatewayChoice =
+            "https://user:pass-word@gw.example/v1?token=query-secret".parse().unwrap();
         let request = GatewayRequest {
             url: "https://t.example/?sid=url-secret".to_owned(),
             method: Method::Post,
@@ -258,7 +174,8 @@ mod tests {
         };
         let answer = GatewayAnswer::Success { http_status: 200, body: Bytes::from_static(b"page-secret") };
         let opened = open(&gateway, GatewayLimits::default(), Arc::new(Epoch)).unwrap();
-        let printed = format!("{gateway} {gateway:?} {request:?} {:?} {answer:?} {opened:?}", request.credential);
+        let printed =
+            format!("{gateway} {gateway:?} {request:?} {:?} {answer:?} {opened:?}", request.credential);
         assert!(!printed.contains("secret") && !printed.contains("pass-word"), "{printed}");
         assert!(printed.contains("https://gw.example/v1"), "{printed}");
     }

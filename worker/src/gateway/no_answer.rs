@@ -12,7 +12,9 @@ pub(super) enum NoAnswer {
     /// Not connected, or cut off before the end; the reason in words.
     Unreachable(String),
     TimedOut(Option<Duration>),
-    TooLarge { max_bytes: usize },
+    TooLarge {
+        max_bytes: usize,
+    },
     AddressNotAllowed,
     Unresolvable(String),
     /// The URL parses, but nothing can be asked of it. No attempt will ever get anywhere with it.
@@ -32,8 +34,8 @@ pub(super) enum ResolveError {
 
 impl From<reqwest::Error> for NoAnswer {
     fn from(error: reqwest::Error) -> NoAnswer {
-        // The URL holds the key and whatever the caller put there. Only the message of the innermost cause is used, and the URL is
-        // part of the outermost; it is taken out all the same.
+        // The URL holds the key and whatever the caller put there. Only the message of the innermost cause is used,
+        // and the URL is part of the outermost; it is taken out all the same.
         let error = error.without_url();
         let mut innermost: &(dyn Error + 'static) = &error;
         loop {
@@ -76,7 +78,11 @@ impl NoAnswer {
             }
             NoAnswer::TooLarge { max_bytes } => {
                 let detail = format!("more than {max_bytes} bytes");
-                (BadTarget, false, Problem::new(413, "result_too_large", "The result is too large").with_detail(detail))
+                (
+                    BadTarget,
+                    false,
+                    Problem::new(413, "result_too_large", "The result is too large").with_detail(detail),
+                )
             }
             // Which address it was stays unsaid: a caller must not learn what a name means inside our network.
             NoAnswer::AddressNotAllowed => {

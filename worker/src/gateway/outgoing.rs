@@ -7,14 +7,14 @@ use conveyor_domain::params::custom_headers_of;
 use conveyor_domain::task_input::{self, TaskBody};
 use reqwest::header::{
     ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONNECTION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH,
-    CONTENT_LOCATION, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHORIZATION, TE, TRAILER,
-    TRANSFER_ENCODING, UPGRADE, USER_AGENT,
+    CONTENT_LOCATION, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHORIZATION,
+    TE, TRAILER, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
 };
 use reqwest::{Client, ClientBuilder, Method, Response, Url, redirect};
 
-/// Headers that belong to the connection and not to the caller. A length or an encoding of its own choosing would let a caller put
-/// a second request behind the first on a connection that is shared; a Host would reach another site of the same server. We store
-/// bodies as they come, so an encoding that we do not undo is not asked for either.
+/// Headers that belong to the connection and not to the caller. A length or an encoding of its own choosing would let
+/// a caller put a second request behind the first on a connection that is shared; a Host would reach another site of
+/// the same server. We store bodies as they come, so an encoding that we do not undo is not asked for either.
 const NOT_THE_CALLERS: [HeaderName; 12] = [
     ACCEPT_ENCODING,
     CONNECTION,
@@ -30,18 +30,20 @@ const NOT_THE_CALLERS: [HeaderName; 12] = [
     UPGRADE,
 ];
 
-/// What may follow a redirect to another site. Any other header may be a credential of the first one, whatever its name.
+/// What may follow a redirect to another site. Any other header may be a credential of the first one, whatever its
+/// name.
 const HARMLESS: [HeaderName; 4] = [ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, USER_AGENT];
 
 pub(super) fn client(limits: GatewayLimits) -> ClientBuilder {
     Client::builder()
         .connect_timeout(limits.connect_timeout)
         .redirect(redirect::Policy::none())
-        // What the environment says about proxies is for other programs; a proxy would also hide which address is connected to.
+        // What the environment says about proxies is for other programs; a proxy would also hide which address is
+        // connected to.
         .no_proxy()
         .referer(false)
-        // One request a connection: over HTTP/2 the other side's stream limit would queue our requests where nobody sees them, and
-        // their time to answer would run out there.
+        // One request a connection: over HTTP/2 the other side's stream limit would queue our requests where nobody
+        // sees them, and their time to answer would run out there.
         .http1_only()
 }
 
@@ -93,7 +95,8 @@ impl Outgoing {
     }
 
     pub fn leave_site(&mut self) {
-        let kept = HARMLESS.into_iter().filter_map(|name| self.headers.remove(&name).map(|value| (name, value)));
+        let kept =
+            HARMLESS.into_iter().filter_map(|name| self.headers.remove(&name).map(|value| (name, value)));
         let kept: HeaderMap = kept.collect();
         self.headers = kept;
     }
@@ -131,8 +134,8 @@ mod tests {
 
     #[test]
     fn headers_of_the_connection_are_not_the_callers() {
-        let hostile = r#"{"Host": "internal", "content-length": "0", "Transfer-Encoding": "chunked", "Connection": "close",
-            "Upgrade": "h2c", "TE": "trailers", "Trailer": "x", "Expect": "100-continue", "Keep-Alive": "1",
+        let hostile = r#"{"Host": "internal", "content-length": "0", "Transfer-Encoding": "chunked",
+            "Connection": "close", "Upgrade": "h2c", "TE": "trailers", "Trailer": "x", "Expect": "100-continue", "Keep-Alive": "1",
             "Proxy-Connection": "x", "Proxy-Authorization": "x", "Accept-Encoding": "gzip", "X-Fine": "yes"}"#;
         let sent = outgoing(hostile, None);
         assert_eq!(sent.headers.len(), 1, "{:?}", sent.headers);
@@ -150,7 +153,8 @@ mod tests {
 
     #[test]
     fn another_site_gets_no_credentials() {
-        let headers = r#"{"Authorization": "a", "Cookie": "b", "X-Api-Key": "c", "Accept-Language": "de", "User-Agent": "me"}"#;
+        let headers = r#"{"Authorization": "a", "Cookie": "b", "X-Api-Key": "c",
+            "Accept-Language": "de", "User-Agent": "me"}"#;
         let mut sent = outgoing(headers, Some(TaskBody::Json("{}".to_owned())));
         sent.leave_site();
         let mut names: Vec<_> = sent.headers.keys().map(HeaderName::as_str).collect();
@@ -161,7 +165,10 @@ mod tests {
 
     #[test]
     fn a_get_says_nothing_about_a_body() {
-        let mut sent = outgoing(r#"{"Content-Type": "text/xml", "X-Fine": "yes"}"#, Some(TaskBody::Json("{}".to_owned())));
+        let mut sent = outgoing(
+            r#"{"Content-Type": "text/xml", "X-Fine": "yes"}"#,
+            Some(TaskBody::Json("{}".to_owned())),
+        );
         sent.become_get();
         assert_eq!((sent.method, sent.body), (Method::GET, None));
         assert_eq!(sent.headers.len(), 1);

@@ -1,7 +1,7 @@
 //! What a gateway says about an error, as far as it is taken over (SPEC 11).
 //!
-//! The text is another system's and ends up in our rows and answers: it is cut, freed of control characters and of the key that was
-//! forwarded, and only the members we know are kept.
+//! The text is another system's and ends up in our rows and answers: it is cut, freed of control characters and of
+//! the key that was forwarded, and only the members we know are kept.
 
 use super::Credential;
 use conveyor_domain::failure::{Problem, cut};
@@ -23,7 +23,8 @@ pub(super) fn parse(status: u16, body: &[u8], credential: Option<&Credential>) -
     if let Some(kind) = member("type").and_then(|kind| uri(kind, credential)) {
         problem.kind = kind;
     }
-    problem.detail = member("detail").map(|detail| text(detail, limits::FAILURE_DETAIL_MAX_CHARS, credential));
+    problem.detail =
+        member("detail").map(|detail| text(detail, limits::FAILURE_DETAIL_MAX_CHARS, credential));
     // A code that is the key itself would be odd, but it would be stored and shown.
     (scrub(code, credential) == code).then_some(problem)
 }
@@ -47,7 +48,9 @@ fn text(raw: &str, max_chars: usize, credential: Option<&Credential>) -> String 
 
 /// A gateway that repeats the request in its complaint would put the key into rows that other eyes read.
 fn scrub(text: &str, credential: Option<&Credential>) -> String {
-    let Some(key) = credential.map(Credential::expose).filter(|key| !key.is_empty()) else { return text.to_owned() };
+    let Some(key) = credential.map(Credential::expose).filter(|key| !key.is_empty()) else {
+        return text.to_owned();
+    };
     let encoded: String = form_urlencoded::byte_serialize(key.as_bytes()).collect();
     text.replace(key, REDACTED).replace(&encoded, REDACTED)
 }
@@ -99,7 +102,8 @@ mod tests {
 
     #[test]
     fn long_or_wild_text_is_tamed() {
-        let problem = parsed(json!({"code": "x", "title": "a\u{1b}[2Jb\n", "detail": "é".repeat(600)})).unwrap();
+        let problem =
+            parsed(json!({"code": "x", "title": "a\u{1b}[2Jb\n", "detail": "é".repeat(600)})).unwrap();
         assert_eq!(problem.title, "a [2Jb ");
         assert_eq!(problem.detail.unwrap().chars().count(), limits::FAILURE_DETAIL_MAX_CHARS);
     }

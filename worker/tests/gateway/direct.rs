@@ -46,7 +46,17 @@ async fn the_loopback_is_refused_however_it_is_written() {
     let port = server.address.port();
     let choice = GatewayChoice::Direct { allow_private_targets: false };
     let gateway = open(&choice, limits(), Arc::new(Stopped)).unwrap();
-    for host in ["127.0.0.1", "localhost", "[::1]", "0x7f.1", "2130706433", "0", "[::ffff:127.0.0.1]", "LOCALHOST", "127.0.0.1."] {
+    for host in [
+        "127.0.0.1",
+        "localhost",
+        "[::1]",
+        "0x7f.1",
+        "2130706433",
+        "0",
+        "[::ffff:127.0.0.1]",
+        "LOCALHOST",
+        "127.0.0.1.",
+    ] {
         let failure = failed(gateway.call(get(format!("http://{host}:{port}/"))).await);
         assert_eq!(failure.key(), (FailureClass::BadTarget, false, 403, "address_not_allowed"), "{host}");
     }
@@ -155,7 +165,8 @@ async fn a_redirected_post_becomes_a_get_or_stays_one() {
 
 #[tokio::test]
 async fn credentials_stay_with_their_site() {
-    let headers = r#"{"Authorization": "Bearer x", "Cookie": "sid=1", "X-Api-Key": "k", "User-Agent": "mine"}"#;
+    let headers =
+        r#"{"Authorization": "Bearer x", "Cookie": "sid=1", "X-Api-Key": "k", "User-Agent": "mine"}"#;
     let elsewhere = serve(|_| status(200)).await;
     let to = elsewhere.url("/");
     let server = serve(move |received| match path_of(received) {

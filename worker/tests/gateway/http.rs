@@ -77,7 +77,8 @@ async fn the_query_of_the_gateway_url_is_kept() {
 
 #[tokio::test]
 async fn custom_headers_travel_as_headers() {
-    let headers = r#"{"X-One": "1", "Cookie": "a=b; c=ü", "Host": "elsewhere.example", "Content-Length": "999"}"#;
+    let headers =
+        r#"{"X-One": "1", "Cookie": "a=b; c=ü", "Host": "elsewhere.example", "Content-Length": "999"}"#;
     let received = received(with_params(get("https://t.example/"), &[("custom_headers", headers)])).await;
     assert_eq!(received.query()[1], ("custom_headers".to_owned(), "true".to_owned()));
     assert_eq!(received.header("x-one"), Some("1"));
@@ -110,7 +111,9 @@ async fn a_post_carries_its_body_as_it_is() {
 #[tokio::test]
 async fn a_2xx_is_a_success_with_its_status_and_body() {
     for code in [200, 201, 206] {
-        let (_, answer) = exchange(move |_| (status(code).status(), "page").into_response(), get("https://t.example/")).await;
+        let (_, answer) =
+            exchange(move |_| (status(code).status(), "page").into_response(), get("https://t.example/"))
+                .await;
         assert!(matches!(&answer, GatewayAnswer::Success { http_status, .. } if *http_status == code));
         assert_eq!(body_of(answer), "page");
     }
@@ -154,9 +157,24 @@ async fn account_faults_fail_the_run_with_a_reason() {
     use AccountFault::*;
     let long = "x".repeat(600);
     let table = [
-        (402, json!({"code": "AUTH004", "title": "Usage exceeded"}), InsufficientCredits, "Usage exceeded".to_owned()),
-        (402, json!({"code": "api_key_cap_reached", "detail": "daily cap"}), ApiKeyCapReached, "daily cap".to_owned()),
-        (401, json!({"code": "subscription_inactive", "detail": long}), SubscriptionInactive, long[..500].to_owned()),
+        (
+            402,
+            json!({"code": "AUTH004", "title": "Usage exceeded"}),
+            InsufficientCredits,
+            "Usage exceeded".to_owned(),
+        ),
+        (
+            402,
+            json!({"code": "api_key_cap_reached", "detail": "daily cap"}),
+            ApiKeyCapReached,
+            "daily cap".to_owned(),
+        ),
+        (
+            401,
+            json!({"code": "subscription_inactive", "detail": long}),
+            SubscriptionInactive,
+            long[..500].to_owned(),
+        ),
         (402, json!("not a problem"), InsufficientCredits, "The gateway answered 402".to_owned()),
     ];
     for (code, body, fault, detail) in table {
@@ -185,7 +203,10 @@ async fn the_gateways_problem_is_the_tasks_problem() {
 
 #[tokio::test]
 async fn an_endless_error_body_is_cut() {
-    let page = |_: &Received| (status(500).status(), format!("{{\"code\": \"x\", \"detail\": \"{}\"}}", "y".repeat(100_000))).into_response();
+    let page = |_: &Received| {
+        (status(500).status(), format!("{{\"code\": \"x\", \"detail\": \"{}\"}}", "y".repeat(100_000)))
+            .into_response()
+    };
     let (_, answer) = exchange(page, get("https://t.example/")).await;
     assert_eq!(failed(answer).problem.code, "http_500");
 }
@@ -230,5 +251,7 @@ async fn one_connection_serves_one_request_after_another() {
     for _ in 0..20 {
         assert_eq!(body_of(gateway.call(get("https://t.example/")).await), "page");
     }
-    assert_eq!(server.received().len(), 20);
+    let received = server.received();
+    assert_eq!(received.len(), 20);
+    assert!(received.iter().all(|request| request.peer == received[0].peer));
 }

@@ -39,7 +39,13 @@ pub fn impatient() -> GatewayLimits {
 }
 
 pub fn get(url: impl Into<String>) -> GatewayRequest {
-    GatewayRequest { url: url.into(), method: Method::Get, body: None, params: Params::new(), credential: None }
+    GatewayRequest {
+        url: url.into(),
+        method: Method::Get,
+        body: None,
+        params: Params::new(),
+        credential: None,
+    }
 }
 
 pub fn with_params(mut request: GatewayRequest, params: &[(&str, &str)]) -> GatewayRequest {
@@ -63,14 +69,20 @@ impl Failed {
 
 pub fn failed(answer: GatewayAnswer) -> Failed {
     match answer {
-        GatewayAnswer::Failure { class, retry, retry_after, problem } => Failed { class, retry, retry_after, problem },
-        other @ (GatewayAnswer::Success { .. } | GatewayAnswer::Account { .. }) => panic!("not a failure: {other:?}"),
+        GatewayAnswer::Failure { class, retry, retry_after, problem } => {
+            Failed { class, retry, retry_after, problem }
+        }
+        other @ (GatewayAnswer::Success { .. } | GatewayAnswer::Account { .. }) => {
+            panic!("not a failure: {other:?}")
+        }
     }
 }
 
 pub fn body_of(answer: GatewayAnswer) -> String {
     match answer {
         GatewayAnswer::Success { body, .. } => String::from_utf8(body.to_vec()).unwrap(),
-        other @ (GatewayAnswer::Failure { .. } | GatewayAnswer::Account { .. }) => panic!("not a success: {other:?}"),
+        other @ (GatewayAnswer::Failure { .. } | GatewayAnswer::Account { .. }) => {
+            panic!("not a success: {other:?}")
+        }
     }
 }

@@ -34,7 +34,8 @@ async fn assert_fails(address: SocketAddr, limits: GatewayLimits, expected: (Fai
     }
 }
 
-const UNREACHABLE: (FailureClass, bool, u16, &str) = (FailureClass::GatewayError, true, 502, "gateway_unreachable");
+const UNREACHABLE: (FailureClass, bool, u16, &str) =
+    (FailureClass::GatewayError, true, 502, "gateway_unreachable");
 const TIMED_OUT: (FailureClass, bool, u16, &str) = (FailureClass::Timeout, true, 504, "gateway_timeout");
 const TOO_LARGE: (FailureClass, bool, u16, &str) = (FailureClass::BadTarget, false, 413, "result_too_large");
 
@@ -69,7 +70,8 @@ async fn broken_off_within_a_body_of_known_length() {
 
 #[tokio::test]
 async fn broken_off_within_chunks() {
-    let address = serve_raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n", Then::Close).await;
+    let address =
+        serve_raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n", Then::Close).await;
     assert_fails(address, limits(), UNREACHABLE).await;
 }
 
@@ -107,7 +109,8 @@ async fn a_length_that_is_too_long_is_believed_at_once() {
 }
 
 fn chunks(total: usize) -> Response {
-    let pieces = std::iter::repeat_n(b"0123456789".as_slice(), total / 10).chain([&b"0123456789"[..total % 10]]);
+    let pieces =
+        std::iter::repeat_n(b"0123456789".as_slice(), total / 10).chain([&b"0123456789"[..total % 10]]);
     let pieces: Vec<_> = pieces.map(|piece| Ok::<_, io::Error>(Bytes::from(piece))).collect();
     Body::from_stream(stream::iter(pieces)).into_response()
 }

@@ -1,8 +1,9 @@
-//! Servers to talk to: one that answers what a test says and keeps what it received, and one that says exactly these bytes.
+//! Servers to talk to: one that answers what a test says and keeps what it received, and one that says exactly these
+//! bytes.
 
 use axum::Router;
 use axum::body::{Bytes, to_bytes};
-use axum::extract::Request;
+use axum::extract::{ConnectInfo, Request};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use std::net::SocketAddr;
@@ -17,6 +18,8 @@ pub struct Received {
     pub uri: Uri,
     pub headers: HeaderMap,
     pub body: Bytes,
+    /// Where it came from: one connection is one port.
+    pub peer: SocketAddr,
 }
 
 impl Received {
@@ -76,11 +79,14 @@ where
         async move {
             let (parts, body) = request.into_parts();
             let body = to_bytes(body, usize::MAX).await.unwrap();
-            let received = Received { method: parts.method, uri: parts.uri, headers: parts.headers, body };
+            let ConnectInfo(peer) = *parts.extensions.get().unwrap();
+            let received =
+                Received { method: parts.method, uri: parts.uri, headers: parts.headers, body, peer };
             log.lock().unwrap().push(received.clone());
             answer(&received)
         }
     });
+    let app = app.into_make_service_with_connect_info::<SocketAddr>();
     tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
     Server { address, received }
 }

@@ -1,0 +1,178 @@
+"""Real processes for the client's tests: Conveyor itself, and the gateways it sends tasks to."""
+
+import os
+import queue
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+from zenrows.batch import ZenRowsBatchClient
+
+KEYS = ("client-test-key-of-alice-0001", "client-test-key-of-bob-000002")
+START_DEADLINE_S = 30.0
+STOP_DEADLINE_S = 40.0
+LISTENING = re.compile(r"^listening on (http://127\.0\.0\.1:\d+)$")
+
+
+def eventually(what: str, check: Callable[[], object], deadline_s: float = 15.0) -> None:
+    """Waits until `check` gives something true; fails when the deadline has passed."""
+    end = time.monotonic() + deadline_s
+    while not check():
+        assert time.monotonic() < end, f"not within {deadline_s} s: {what}"
+        time.sleep(0.02)
+
+
+class Process:
+    """A program that says where it listens."""
+
+    def __init__(self, variable: str, args: list[str], folder: Path):
+        # Not skipped without a binary: a test that did not run has not passed.
+        binary = os.environ.get(variable)
+        assert binary, f"{variable} must name the binary; `cargo xtask test --only client` sets it"
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("CONVEYOR_")}
+        folder.mkdir(parents=True, exist_ok=True)
+        self.log = folder / "stderr.log"
+        with self.log.open("wb") as stderr:
+            self._process = subprocess.Popen(
+                [binary, *args], stdout=subprocess.PIPE, stderr=stderr, text=True, env=environment
+            )
+        self._lines: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+        self.url = self._address()
+
+    def _read(self) -> None:
+        # To the end, or a full pipe would stop the program.
+        for line in self._process.stdout:
+            self._lines.put(line.rstrip("\n"))
+
+    def _address(self) -> str:
+        end = time.monotonic() + START_DEADLINE_S
+        while time.monotonic() < end and self._process.poll() is None:
+            try:
+                match = LISTENING.match(self._lines.get(timeout=0.1))
+            except queue.Empty:
+                continue
+            if match:
+                return match[1]
+        self._process.kill()
+        pytest.fail(f"{self._process.args[0]} does not listen:\n{self.log.read_text()}")
+
+    def stop(self, codes: tuple[int, ...] = (0,)) -> None:
+        """Asks it to end, as a service manager would."""
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            code = self._process.wait(STOP_DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            pytest.fail(f"SIGTERM did not end it:\n{self.log.read_text()}")
+        assert code in codes, f"ended with {code}:\n{self.log.read_text()}"
+
+
+class Conveyor(Process):
+    def __init__(self, folder: Path, gateway_url: str, *args: str):
+        keys = [word for key in KEYS for word in ("--api-key", key)]
+        data = ["--data-dir", str(folder / "data"), "--listen", "127.0.0.1:0"]
+        super().__init__("CONVEYOR_BIN", ["dev", *data, "--gateway-url", gateway_url, *keys, *args], folder)
+        eventually("ready", lambda: httpx.get(f"{self.url}/readyz").status_code == 200)
+
+    def client(self, key: str = KEYS[0]) -> ZenRowsBatchClient:
+        return ZenRowsBatchClient(base_url=f"{self.url}/v1", api_key=key)
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Conveyor]:
+    """Conveyor with the gateway that is built in."""
+    conveyor = Conveyor(tmp_path_factory.mktemp("demo"), "demo:")
+    yield conveyor
+    conveyor.stop()
+
+
+@pytest.fixture(scope="session")
+def over_http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Conveyor]:
+    """Conveyor with a gateway in a process of its own."""
+    folder = tmp_path_factory.mktemp("over_http")
+    gateway = Process("LOADTEST_BIN", ["gateway", "--listen", "127.0.0.1:0"], folder / "gateway")
+    conveyor = Conveyor(folder, gateway.url)
+    yield conveyor
+    conveyor.stop()
+    # A test tool with nothing to lose: the signal itself may end it.
+    gateway.stop(codes=(0, -signal.SIGTERM))
+
+
+class ScriptedGateway:
+    """A gateway that does what the path of a task's URL says.
+
+    /missing answers 404; /flaky answers 503 once and then 200; /held answers when the test lets it; anything else
+    answers 200. A body is the URL it was asked for.
+    """
+
+    def __init__(self) -> None:
+        self.requests: list[dict] = []
+        self.released = threading.Event()
+        self._flaked: set[str] = set()
+        self._lock = threading.Lock()
+        gateway = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def _answer(self) -> None:
+                query = {k: v[0] for k, v in parse_qs(urlsplit(self.path).query).items()}
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                status, text = gateway._decide(self.command, query, dict(self.headers), body)
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            do_GET = do_POST = _answer
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self._server.server_port}/"
+
+    def _decide(self, method: str, query: dict, headers: dict, body: bytes) -> tuple[int, bytes]:
+        url = query["url"]
+        with self._lock:
+            self.requests.append({"method": method, "query": query, "headers": headers, "body": body})
+            first = url not in self._flaked
+            self._flaked.add(url)
+        path = urlsplit(url).path
+        if path.startswith("/missing"):
+            return 404, b"no such page"
+        if path.startswith("/flaky") and first:
+            return 503, b"not now"
+        if path.startswith("/held"):
+            self.released.wait(60)
+        return 200, url.encode()
+
+    def seen(self, url: str) -> list[dict]:
+        with self._lock:
+            return [r for r in self.requests if r["query"]["url"] == url]
+
+    def close(self) -> None:
+        self.released.set()
+        self._server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Conveyor, ScriptedGateway]]:
+    """Conveyor with a gateway that fails on request."""
+    gateway = ScriptedGateway()
+    conveyor = Conveyor(tmp_path_factory.mktemp("scripted"), gateway.url, "--retry-base-ms", "10")
+    yield conveyor, gateway
+    gateway.released.set()
+    conveyor.stop()
+    gateway.close()

@@ -1,0 +1,237 @@
+//! The real binary, real sockets: started, spoken to, killed.
+
+#![expect(dead_code, reason = "each test file uses a part of this")]
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
+use tokio::time::Instant;
+
+pub const KEY: &str = "test-key-0123456789";
+pub const OTHER_KEY: &str = "other-key-0123456789";
+const START_DEADLINE: Duration = Duration::from_secs(30);
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+pub fn conveyor() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_conveyor"));
+    // What the developer's own shell exports must not decide a test.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CONVEYOR_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// A program of another package of the workspace, next to the one under test.
+fn sibling(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_BIN_EXE_conveyor")).with_file_name(name);
+    assert!(path.exists(), "{} is missing: run `cargo build --workspace` first", path.display());
+    path
+}
+
+/// A process that ends with the test, whatever the test does.
+pub struct Process {
+    child: Child,
+    pub url: String,
+}
+
+impl Process {
+    /// Starts a program and waits until it says where it listens.
+    pub fn start(mut command: Command) -> Process {
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn();
+        let mut child = child.expect("the program starts");
+        let stdout = child.stdout.take().expect("piped");
+        let (found, lines) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if let Some(url) = line.strip_prefix("listening on ") {
+                    let _ = found.send(url.to_owned());
+                }
+            }
+        });
+        let url = lines.recv_timeout(START_DEADLINE);
+        let mut process = Process { child, url: String::new() };
+        process.url = url.unwrap_or_else(|_| panic!("the program did not say where it listens"));
+        process
+    }
+
+    pub fn server(data_dir: &Path, flags: &[&str]) -> Process {
+        Process::start(server_command(data_dir, flags))
+    }
+
+    /// The gateway of the load test: a real HTTP service whose answers the target URL decides.
+    pub fn gateway(flags: &[&str]) -> Process {
+        let mut command = Command::new(sibling("loadtest"));
+        command.args(["gateway", "--listen", "127.0.0.1:0"]).args(flags);
+        Process::start(command)
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// kill -9: no destructor, no flush, no goodbye.
+    pub fn kill(mut self) {
+        self.child.kill().expect("the process can be killed");
+        self.child.wait().expect("the process ends");
+    }
+
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([format!("-{name}"), self.child.id().to_string()]).status();
+        assert!(sent.expect("kill runs").success());
+    }
+
+    pub async fn wait(mut self, deadline: Duration) -> ExitStatus {
+        let until = Instant::now() + deadline;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("the process can be asked") {
+                return status;
+            }
+            assert!(Instant::now() < until, "the process did not end in time");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    pub async fn stop(self) {
+        self.signal("TERM");
+        assert!(self.wait(DEADLINE).await.success(), "a graceful stop exits with 0");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn server_command(data_dir: &Path, flags: &[&str]) -> Command {
+    let mut command = conveyor();
+    command.args(["dev", "--listen", "127.0.0.1:0", "--api-key", KEY, "--api-key", OTHER_KEY]);
+    command.arg("--data-dir").arg(data_dir).args(flags).env("CONVEYOR_LOG", "warn");
+    command
+}
+
+/// Runs a program that is expected to end by itself.
+pub fn run(mut command: Command) -> Output {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    child.expect("the program starts").wait_with_output().expect("the program ends")
+}
+
+/// Runs a server that must refuse to start, and returns what it says.
+pub async fn refused(mut command: Command) -> String {
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts");
+    let mut stderr = child.stderr.take().expect("piped");
+    let process = Process { child, url: String::new() };
+    let status = process.wait(START_DEADLINE).await;
+    let mut text = String::new();
+    stderr.read_to_string(&mut text).expect("text");
+    assert_eq!(status.code(), Some(1), "{text}");
+    text
+}
+
+/// A caller of the API.
+#[derive(Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    pub url: String,
+    key: String,
+}
+
+impl Client {
+    pub fn new(server: &Process) -> Client {
+        Client::with_key(server, KEY)
+    }
+
+    pub fn with_key(server: &Process, key: &str) -> Client {
+        let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(30)).build();
+        Client { http: http.expect("a client"), url: server.url.clone(), key: key.to_owned() }
+    }
+
+    pub async fn try_submit(&self, body: &Value) -> reqwest::Result<(u16, Value)> {
+        let request = self.http.post(format!("{}/v1/jobs", self.url)).header("X-API-Key", &self.key);
+        let answer = request.json(body).send().await?;
+        let status = answer.status().as_u16();
+        Ok((status, answer.json().await?))
+    }
+
+    pub async fn submit(&self, urls: &[String]) -> String {
+        let (status, body) = self.try_submit(&list(urls)).await.expect("an answer");
+        assert_eq!(status, 201, "{body}");
+        body["job_id"].as_str().expect("a job id").to_owned()
+    }
+
+    pub async fn get(&self, path: &str) -> (u16, Value) {
+        let request = self.http.get(format!("{}{path}", self.url)).header("X-API-Key", &self.key);
+        let answer = request.send().await.expect("an answer");
+        let status = answer.status().as_u16();
+        (status, answer.json().await.expect("JSON"))
+    }
+
+    pub async fn post(&self, path: &str) -> (u16, Value) {
+        let request = self.http.post(format!("{}{path}", self.url)).header("X-API-Key", &self.key);
+        let answer = request.send().await.expect("an answer");
+        let status = answer.status().as_u16();
+        (status, answer.json().await.expect("JSON"))
+    }
+
+    pub async fn text(&self, url: &str) -> (u16, String) {
+        let answer = self.http.get(url).send().await.expect("an answer");
+        (answer.status().as_u16(), answer.text().await.expect("text"))
+    }
+
+    pub async fn job(&self, job: &str) -> Value {
+        let (status, body) = self.get(&format!("/v1/jobs/{job}")).await;
+        assert_eq!(status, 200, "{body}");
+        body
+    }
+
+    /// Waits until the job's run has one of the statuses.
+    pub async fn wait_for(&self, job: &str, statuses: &[&str]) -> Value {
+        let until = Instant::now() + DEADLINE;
+        loop {
+            let view = self.job(job).await;
+            if statuses.iter().any(|s| view["latest_run"]["status"] == *s) {
+                return view;
+            }
+            assert!(Instant::now() < until, "job {job} did not get there: {view}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Every result of the job, page by page.
+    pub async fn results(&self, job: &str) -> Vec<Value> {
+        let mut all = Vec::new();
+        let mut cursor: Option<String> = None;
+        loop {
+            let more = cursor.map(|c| format!("&cursor={c}")).unwrap_or_default();
+            let (status, page) = self.get(&format!("/v1/jobs/{job}/results?limit=37{more}")).await;
+            assert_eq!(status, 200, "{page}");
+            all.extend(page["results"].as_array().expect("a page").iter().cloned());
+            cursor = page["next_cursor"].as_str().map(str::to_owned);
+            if cursor.is_none() {
+                return all;
+            }
+        }
+    }
+}
+
+pub fn list(urls: &[String]) -> Value {
+    let tasks: Vec<Value> = urls.iter().map(|u| serde_json::json!({ "url": u })).collect();
+    serde_json::json!({ "tasks": tasks })
+}
+
+/// Distinct targets that the load test's gateway answers with a page.
+pub fn urls(prefix: &str, count: usize) -> Vec<String> {
+    (0..count).map(|i| format!("https://example.com/{prefix}/{i}")).collect()
+}
+
+/// Waits until a condition holds.
+pub async fn until<F: Future<Output = bool>>(what: &str, condition: impl Fn() -> F) {
+    let deadline = Instant::now() + DEADLINE;
+    while !condition().await {
+        assert!(Instant::now() < deadline, "never happened: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

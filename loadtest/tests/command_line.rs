@@ -1,0 +1,44 @@
+//! What `loadtest` says when it cannot do what it was asked.
+
+use std::process::{Command, Output};
+
+fn loadtest(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loadtest"));
+    command.args(arguments).env_remove("CONVEYOR_API_KEY").env_remove("CONVEYOR_SERVER");
+    command.output().expect("the binary is built with its tests")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn help_names_every_script() {
+    let output = loadtest(&["gateway", "--help"]);
+    let help = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0));
+    for script in ["/status/", "/flaky/", "/slow/", "/size/", "/account/", "/hang", "/_stats", "/_reset"] {
+        assert!(help.contains(script), "{script} is missing:\n{help}");
+    }
+}
+
+#[test]
+fn bad_usage_is_2() {
+    assert_eq!(loadtest(&[]).status.code(), Some(2));
+    assert_eq!(loadtest(&["drain", "--tasks", "1"]).status.code(), Some(2), "no key");
+    assert_eq!(loadtest(&["drain", "--api-key", "k", "--tasks", "0"]).status.code(), Some(2));
+    assert_eq!(loadtest(&["gateway", "--fail-status", "200"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_failure_is_1_and_says_why() {
+    let ratio = loadtest(&["gateway", "--fail-ratio", "1.5"]);
+    assert_eq!((ratio.status.code(), stderr(&ratio).contains("--fail-ratio")), (Some(1), true));
+    // Port 1 is reserved and nobody listens there.
+    let nobody =
+        loadtest(&["drain", "--server", "http://127.0.0.1:1", "--api-key", "key-not-shown", "--tasks", "1"]);
+    let said = stderr(&nobody);
+    assert_eq!(nobody.status.code(), Some(1), "{said}");
+    assert!(said.contains("loadtest: the submit failed") && !said.contains("key-not-shown"), "{said}");
+    assert!(nobody.stdout.is_empty(), "only a result goes to stdout");
+}
