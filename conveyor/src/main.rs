@@ -89,7 +89,10 @@ mod tests {
     #[test]
     fn the_role_variable_stands_in_for_a_missing_command() {
         assert_eq!(with_role(&["conveyor"], Some("api")), ["conveyor", "api"]);
-        assert_eq!(with_role(&["conveyor", "--slots", "3"], Some("worker")), ["conveyor", "worker", "--slots", "3"]);
+        assert_eq!(
+            with_role(&["conveyor", "--slots", "3"], Some("worker")),
+            ["conveyor", "worker", "--slots", "3"]
+        );
         assert_eq!(with_role(&["conveyor", "dev"], Some("api")), ["conveyor", "dev"]);
         assert_eq!(with_role(&["conveyor", "--help"], Some("api")), ["conveyor", "--help"]);
         assert_eq!(with_role(&["conveyor"], None), ["conveyor"]);

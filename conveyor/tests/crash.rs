@@ -17,7 +17,8 @@ const TASKS: usize = 25;
 const ROUNDS: u64 = 10;
 
 fn serve(dir: &Path, gateway: &str) -> Process {
-    let flags = ["--gateway-url", gateway, "--retry-base-ms", "20", "--retry-cap-ms", "100", "--attempts-max", "20"];
+    let flags =
+        ["--gateway-url", gateway, "--retry-base-ms", "20", "--retry-cap-ms", "100", "--attempts-max", "20"];
     Process::server(dir, &flags)
 }
 

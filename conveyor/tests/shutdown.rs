@@ -51,7 +51,8 @@ async fn what_cannot_settle_in_time_is_released_and_burns_no_attempt() {
 #[tokio::test]
 async fn a_second_signal_ends_it_at_once() {
     let (gateway, dir) = (Process::gateway(&[]), TempDir::new().unwrap());
-    let server = Process::server(dir.path(), &["--gateway-url", &gateway.url, "--shutdown-grace-ms", "600000"]);
+    let server =
+        Process::server(dir.path(), &["--gateway-url", &gateway.url, "--shutdown-grace-ms", "600000"]);
     let client = Client::new(&server);
     client.submit(&["https://example.com/hang".to_owned()]).await;
     until("the task is in flight", async || in_flight(&gateway).await == 1).await;

@@ -3,8 +3,7 @@
 mod support;
 
 use std::path::Path;
-use std::process::Command;
-use support::{Client, KEY, Process, conveyor, refused, run, server_command, urls};
+use support::{Client, Process, conveyor, refused, run, server_command, urls};
 use tempfile::TempDir;
 
 #[tokio::test]
@@ -113,70 +112,4 @@ async fn a_short_api_key_or_a_bad_secret() {
     assert!(text.contains("at least 16 characters") && !text.contains("short"), "{text}");
     let text = refused(server_command(dir.path(), &["--secret-key", "abc"])).await;
     assert!(text.contains("64 hex digits"), "{text}");
-}
-
-/// A file system of a few megabytes, in a mount namespace of its own.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_refuses_new_work_and_loses_none() {
-    let dir = TempDir::new().unwrap();
-    let binary = server_command(&dir.path().join("small"), &["--gateway-url", "demo:"]);
-    let words: Vec<String> = std::iter::once(binary.get_program())
-        .chain(binary.get_args())
-        .map(|a| format!("'{}'", a.to_string_lossy()))
-        .collect();
-    let small = dir.path().join("small").display().to_string();
-    let keep = dir.path().join("keep").display().to_string();
-    // When the server is gone the small disk goes with its namespace, so its contents are kept for the restart.
-    let script = format!(
-        "mkdir {small} && mount -t tmpfs -o size=6m none {small} && {{ {}; code=$?; cp -a {small} {keep}; exit $code; }}",
-        words.join(" ")
-    );
-    let mut command = Command::new("unshare");
-    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script]).env("CONVEYOR_LOG", "warn");
-    let server = Process::start(command);
-    let client = Client::new(&server);
-    let mut accepted = Vec::new();
-    let mut refusals = 0;
-    for n in 0..60 {
-        let body = support::list(&urls(&format!("full/{n}/{}", "x".repeat(500)), 500));
-        let (status, answer) = client.try_submit(&body).await.unwrap();
-        match status {
-            201 => accepted.push(answer["job_id"].as_str().unwrap().to_owned()),
-            _ => {
-                assert_eq!((status, answer["code"].as_str()), (507, Some("storage_full")), "{answer}");
-                refusals += 1;
-                break;
-            }
-        }
-    }
-    assert_eq!(refusals, 1, "the disk never filled");
-    assert!(!accepted.is_empty(), "nothing was ever accepted");
-    // Reads go on.
-    for job in &accepted {
-        assert_eq!(client.job(job).await["latest_run"]["stats"]["total"], 500);
-    }
-    let health = client.text(&format!("{}/healthz", client.url)).await;
-    assert_eq!(health.0, 200);
-    let server_id = child_of(server.id());
-    let killed = Command::new("kill").args(["-9", &server_id]).status().unwrap();
-    assert!(killed.success());
-    server.wait(support::DEADLINE).await;
-    // With room again, everything that was accepted completes.
-    let server = Process::server(Path::new(&keep), &["--gateway-url", "demo:"]);
-    let client = Client::with_key(&server, KEY);
-    for job in &accepted {
-        let done = client.wait_for(job, &["completed"]).await;
-        assert_eq!(done["latest_run"]["stats"]["successful"], 500, "{done}");
-    }
-}
-
-/// The server itself, below the shell that was started.
-fn child_of(parent: u32) -> String {
-    let output = run({
-        let mut command = Command::new("pgrep");
-        command.args(["-P", &parent.to_string(), "conveyor"]);
-        command
-    });
-    let text = String::from_utf8(output.stdout).unwrap();
-    text.trim().to_owned()
 }

@@ -106,21 +106,27 @@ impl Dispatcher {
     async fn work(&mut self, shutdown: &CancellationToken) {
         while !shutdown.is_cancelled() {
             // Not cut short by a shutdown: a receive that was given up half way would hide its messages for nothing.
-            let pause = match self.pass(shutdown).await {
-                Ok(true) => continue,
-                Ok(false) => limits::IDLE_WAIT,
+            match self.pass(shutdown).await {
+                Ok(true) => {}
+                Ok(false) => self.rest(shutdown).await,
                 Err(error) => {
+                    // Not to be woken by its own attempts: a store that cannot take them is not helped by more.
                     tracing::warn!(%error, "the store does not answer; the worker waits");
-                    STORE_PAUSE
+                    let pause = tokio::time::sleep(STORE_PAUSE);
+                    tokio::select! { () = pause => {}, () = shutdown.cancelled() => {} }
                 }
-            };
-            tokio::select! {
-                // Marks the change as seen, so it has to be remembered.
-                _ = self.changes.changed() => self.rediscover = true,
-                () = self.freed.notified() => {}
-                () = tokio::time::sleep(pause) => {}
-                () = shutdown.cancelled() => return,
             }
+        }
+    }
+
+    /// Until something may have become startable.
+    async fn rest(&mut self, shutdown: &CancellationToken) {
+        tokio::select! {
+            // Marks the change as seen, so it has to be remembered.
+            _ = self.changes.changed() => self.rediscover = true,
+            () = self.freed.notified() => {}
+            () = tokio::time::sleep(limits::IDLE_WAIT) => {}
+            () = shutdown.cancelled() => {}
         }
     }
 
@@ -179,7 +185,8 @@ impl Dispatcher {
         }
         known.end_checked = Some(Instant::now());
         let store = &self.worker.backend.store;
-        let drained = store.run(context.key.job, context.key.run).await?.is_some_and(|view| view.stats.is_drained());
+        let drained =
+            store.run(context.key.job, context.key.run).await?.is_some_and(|view| view.stats.is_drained());
         if !drained {
             return Ok(());
         }
@@ -295,7 +302,8 @@ impl Batch {
         let unstarted = u32::try_from(done.len() + later.len()).unwrap_or(u32::MAX);
         let (queue, now) = (&self.worker.backend.queue, self.worker.clock.now());
         let acked = if done.is_empty() { Ok(()) } else { queue.ack(self.run.queue, done).await };
-        let released = if later.is_empty() { Ok(()) } else { queue.release(self.run.queue, later, now).await };
+        let released =
+            if later.is_empty() { Ok(()) } else { queue.release(self.run.queue, later, now).await };
         if let Err(error) = acked.and(released) {
             tracing::warn!(run = %self.run.key.run, %error, "messages could not be given back");
         }

@@ -20,7 +20,12 @@ pub enum End {
 }
 
 /// Calls the gateway. A shutdown that cannot wait any longer releases the task instead.
-pub async fn execute(worker: &Worker, run: &RunContext, task: &ClaimedTask, abort: &CancellationToken) -> End {
+pub async fn execute(
+    worker: &Worker,
+    run: &RunContext,
+    task: &ClaimedTask,
+    abort: &CancellationToken,
+) -> End {
     let merged = params::merge(&run.job.spec.params, &task.input.params);
     let format = Format::of(&merged);
     let request = GatewayRequest {
@@ -40,7 +45,8 @@ pub async fn execute(worker: &Worker, run: &RunContext, task: &ClaimedTask, abor
         GatewayAnswer::Failure { class, .. } => class.as_str(),
         GatewayAnswer::Account { fault, .. } => fault.as_str(),
     };
-    metrics::histogram!("conveyor_gateway_seconds", "outcome" => label).record(started.elapsed().as_secs_f64());
+    metrics::histogram!("conveyor_gateway_seconds", "outcome" => label)
+        .record(started.elapsed().as_secs_f64());
     match answer {
         GatewayAnswer::Success { http_status, body } => End::Success { body, format, http_status },
         GatewayAnswer::Account { fault, detail } => {

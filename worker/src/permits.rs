@@ -69,7 +69,8 @@ impl Permits {
         let want = job.spec.max_inflight.min(worker.config.slots);
         let due = self.shares.get(&job.id).is_none_or(|share| {
             let age = share.asked.elapsed();
-            age >= limits::GRANT_RENEW_EVERY || (share.holding.permits < want && age >= limits::DISCOVER_EVERY)
+            age >= limits::GRANT_RENEW_EVERY
+                || (share.holding.permits < want && age >= limits::DISCOVER_EVERY)
         });
         if due {
             self.ask(worker, job, want).await?;

@@ -1,11 +1,11 @@
 //! Settles in groups: bodies durable, then rows and counts in one step, then the messages (SPEC 6.4, 8.6).
 
+use crate::Worker;
 use crate::execute::End;
 use crate::flight::{FlightId, Flights};
 use crate::pack::{self, ObjectNumbers, Plan};
 use crate::permits::Slot;
 use crate::runs::RunContext;
-use crate::Worker;
 use bytes::Bytes;
 use conveyor_domain::limits;
 use conveyor_domain::task::{Outcome, ResultRef};
@@ -137,7 +137,8 @@ fn report(settles: &[Settle], answers: &[Settled]) {
             (Outcome::Retry { .. }, Settled::Applied) => ("retried", ""),
             (Outcome::Release, Settled::Applied) => ("released", ""),
         };
-        metrics::counter!("conveyor_tasks_settled_total", "outcome" => outcome, "class" => class).increment(1);
+        metrics::counter!("conveyor_tasks_settled_total", "outcome" => outcome, "class" => class)
+            .increment(1);
     }
 }
 

@@ -62,7 +62,8 @@ mod tests {
 
     #[test]
     fn one_task_is_limited_as_a_whole() {
-        let text = format!(r#"{{"url": "http://a", "external_id": "{}"}}"#, "x".repeat(limits::TASK_JSON_MAX_BYTES));
+        let text =
+            format!(r#"{{"url": "http://a", "external_id": "{}"}}"#, "x".repeat(limits::TASK_JSON_MAX_BYTES));
         let raw: Box<RawValue> = serde_json::from_str(&text).unwrap();
         let refused = check_one(&raw, &Params::new(), ParamPolicy::Any).unwrap_err();
         assert_eq!(refused.reason, Reason::MalformedTask);

@@ -48,7 +48,7 @@ impl Failure {
 
     /// The command was not given what it needs.
     pub fn usage(detail: impl Into<String>) -> Failure {
-        Failure::said(USAGE, local("usage", "Cannot do that").with_detail(detail))
+        Failure::said(USAGE, local("usage", "Bad input").with_detail(detail))
     }
 
     /// The server answered with an error.
@@ -89,7 +89,7 @@ impl Failure {
     pub fn too_many_tasks() -> Failure {
         let max = limits::INLINE_TASKS_MAX;
         let detail =
-            format!("the list has more than {max} rows, the most that one submit takes (inline_tasks_max)");
+            format!("it has more than {max} rows, which is inline_tasks_max, the most of one submit");
         Failure::said(FAILED, local("too_many_tasks", "The list is too long").with_detail(detail))
             .with_hint("split the list and submit the parts")
     }

@@ -45,26 +45,31 @@ pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
-pub fn table() -> Table {
-    let mut table = Table::new();
+pub fn job(job: &Job) -> Result<(), Failure> {
+    let mut table = plain_table();
     if io::stdout().is_terminal() {
         table.load_style(presets::UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-    } else {
-        // Into a file or a pipe: no ornaments, and no line broken to fit a terminal that is not there.
-        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     }
-    table
-}
-
-pub fn job(job: &Job) -> Result<(), Failure> {
-    let mut table = table();
     for (name, value) in job_rows(job) {
         table.add_row([name, clean(&value)]);
     }
-    print_table(&table)
+    print_table(table)
 }
 
-pub fn print_table(table: &Table) -> Result<(), Failure> {
+/// Columns and nothing else: it can be printed in parts, and no line is broken to fit a terminal that may not be there.
+pub fn plain_table() -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table
+}
+
+pub fn print_table(mut table: Table) -> Result<(), Failure> {
+    if table.style() == presets::NOTHING {
+        for column in table.column_iter_mut() {
+            // Nothing before the first word: `grep '^...'`.
+            column.set_padding((0, 2));
+        }
+    }
     line(&table.trim_fmt())
 }
 

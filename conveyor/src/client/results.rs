@@ -103,7 +103,7 @@ async fn print_document(api: &Api, args: &ResultsArgs) -> Result<(), Failure> {
 async fn print_table(api: &Api, args: &ResultsArgs) -> Result<(), Failure> {
     let mut pages = pin!(pages(api, args, limits::RESULTS_PAGE_MAX).enumerate());
     while let Some((n, page)) = pages.next().await {
-        let mut table = print::table();
+        let mut table = print::plain_table();
         if n == 0 {
             table.set_header(HEADER);
         }
@@ -114,7 +114,7 @@ async fn print_table(api: &Api, args: &ResultsArgs) -> Result<(), Failure> {
         }
         print::fix_widths(&mut table, &WIDTHS);
         if n == 0 || !table.is_empty() {
-            print::print_table(&table)?;
+            print::print_table(table)?;
         }
     }
     Ok(())

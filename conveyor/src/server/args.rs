@@ -60,7 +60,13 @@ pub struct ServerArgs {
     pub public_url: Option<String>,
 
     /// 32 bytes as 64 hex digits that seal credentials and sign cursors and URLs; by default `secret.key` in the data directory
-    #[arg(long, env = "CONVEYOR_SECRET_KEY", value_name = "HEX", hide_env_values = true, help_heading = "Server")]
+    #[arg(
+        long,
+        env = "CONVEYOR_SECRET_KEY",
+        value_name = "HEX",
+        hide_env_values = true,
+        help_heading = "Server"
+    )]
     pub secret_key: Option<String>,
 
     /// How logs are written to stderr; CONVEYOR_LOG filters them (`info`, `conveyor_worker=debug`, ...)
@@ -77,7 +83,13 @@ pub struct ServerArgs {
     pub gateway_url: Option<GatewayChoice>,
 
     /// Sent to the gateway instead of the callers' own keys
-    #[arg(long, env = "CONVEYOR_GATEWAY_API_KEY", value_name = "KEY", hide_env_values = true, help_heading = "Gateway")]
+    #[arg(
+        long,
+        env = "CONVEYOR_GATEWAY_API_KEY",
+        value_name = "KEY",
+        hide_env_values = true,
+        help_heading = "Gateway"
+    )]
     pub gateway_api_key: Option<String>,
 
     /// Which parameters callers may pass to the gateway

@@ -174,7 +174,8 @@ fn serve(
     let (stop, grace) = (parts.stop.clone(), args.shutdown_grace());
     parts.running.spawn(async move {
         let stopped = stop.clone();
-        let server = axum::serve(listener, app).with_graceful_shutdown(async move { stopped.cancelled().await });
+        let server =
+            axum::serve(listener, app).with_graceful_shutdown(async move { stopped.cancelled().await });
         let deadline = async {
             stop.cancelled().await;
             tokio::time::sleep(grace).await;
@@ -201,7 +202,10 @@ struct Signals {
 
 impl Signals {
     fn new() -> anyhow::Result<Signals> {
-        Ok(Signals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        Ok(Signals {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
     }
 
     async fn next(&mut self) -> &'static str {

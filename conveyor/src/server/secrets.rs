@@ -23,7 +23,8 @@ pub fn load_secret(args: &ServerArgs) -> anyhow::Result<Secret> {
     match fs::read(&path) {
         Ok(bytes) => {
             warn_if_others_can_read(&path);
-            let root = bytes.try_into().ok().with_context(|| format!("{} must hold 32 bytes", path.display()))?;
+            let root =
+                bytes.try_into().ok().with_context(|| format!("{} must hold 32 bytes", path.display()))?;
             Ok(Secret::new(root))
         }
         Err(e) if e.kind() == ErrorKind::NotFound => {
@@ -90,7 +91,10 @@ pub async fn ensure_api_keys(
     for key in &keys {
         let long_enough = key.chars().count() >= limits::API_KEY_MIN_CHARS;
         ensure!(long_enough, "an API key needs at least {} characters", limits::API_KEY_MIN_CHARS);
-        ensure!(key.bytes().all(|b| b.is_ascii_graphic()), "an API key may hold only visible ASCII characters");
+        ensure!(
+            key.bytes().all(|b| b.is_ascii_graphic()),
+            "an API key may hold only visible ASCII characters"
+        );
         let (now, caller) = (clock.now(), CallerId::new(clock.now(), entropy));
         store.put_key(KeyHash::of(key), caller, now).await.context("cannot store an API key")?;
     }

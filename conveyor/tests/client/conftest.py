@@ -7,6 +7,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -110,13 +111,13 @@ def over_http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Conveyor]:
 class ScriptedGateway:
     """A gateway that does what the path of a task's URL says.
 
-    /missing answers 404; /flaky answers 503 once and then 200; /held answers when the test lets it; anything else
-    answers 200. A body is the URL it was asked for.
+    /missing answers 404; /flaky answers 503 once and then 200; /held/NAME answers when `release(NAME)` was called;
+    anything else answers 200. A body is the URL it was asked for.
     """
 
     def __init__(self) -> None:
         self.requests: list[dict] = []
-        self.released = threading.Event()
+        self._released: defaultdict[str, threading.Event] = defaultdict(threading.Event)
         self._flaked: set[str] = set()
         self._lock = threading.Lock()
         gateway = self
@@ -155,15 +156,26 @@ class ScriptedGateway:
         if path.startswith("/flaky") and first:
             return 503, b"not now"
         if path.startswith("/held"):
-            self.released.wait(60)
+            self._held(path.split("/")[2]).wait(60)
         return 200, url.encode()
+
+    def _held(self, name: str) -> threading.Event:
+        with self._lock:
+            return self._released[name]
+
+    def release(self, name: str) -> None:
+        self._held(name).set()
 
     def seen(self, url: str) -> list[dict]:
         with self._lock:
             return [r for r in self.requests if r["query"]["url"] == url]
 
+    def release_all(self) -> None:
+        with self._lock:
+            for event in self._released.values():
+                event.set()
+
     def close(self) -> None:
-        self.released.set()
         self._server.shutdown()
 
 
@@ -173,6 +185,7 @@ def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Conveyo
     gateway = ScriptedGateway()
     conveyor = Conveyor(tmp_path_factory.mktemp("scripted"), gateway.url, "--retry-base-ms", "10")
     yield conveyor, gateway
-    gateway.released.set()
+    # After a failed test something may still be held, and Conveyor would wait for it.
+    gateway.release_all()
     conveyor.stop()
     gateway.close()

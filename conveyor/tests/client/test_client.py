@@ -217,13 +217,14 @@ def test_the_gateway_gets_the_task_as_it_was_given(scripted: tuple[Conveyor, Scr
 def test_a_run_is_stopped_while_tasks_are_in_flight(scripted: tuple[Conveyor, ScriptedGateway]):
     conveyor, gateway = scripted
     with conveyor.client() as client:
-        ref = client.submit_regular(urls(5, "/held"))
-        eventually("in flight", lambda: gateway.seen("https://site.example/held/0"))
+        held = urls(5, "/held/stop")
+        ref = client.submit_regular(held)
+        eventually("in flight", lambda: all(gateway.seen(url) for url in held))
         assert len(list(ref.run.results(status="processing"))) == 5
         run = ref.run.stop()
         assert run.status is RunStatus.STOPPED
         assert ref.run.stop().status is RunStatus.STOPPED, "stopping again changes nothing"
-        gateway.released.set()
+        gateway.release("stop")
         # What was in flight may still settle, and is still counted.
         eventually("settled", lambda: ref.run.load().stats.completed == len(list(ref.run.results(status="successful"))))
         assert ref.run.load().status is RunStatus.STOPPED
@@ -303,7 +304,7 @@ def test_invalid_tasks_are_named_and_nothing_is_accepted(demo: Conveyor):
 
 def test_a_parameter_that_does_not_exist_is_refused(client: ZenRowsBatchClient):
     error = refused(client.submit_regular, urls(1), zenrows_params={"js_rendr": True})
-    assert (error.status_code, error.code) == (400, "invalid_argument")
+    assert (error.status_code, error.code) == (400, "unknown_param")
     assert "js_rendr" in str(error)
 
 
@@ -311,6 +312,17 @@ def test_a_closed_job_takes_no_more_tasks(client: ZenRowsBatchClient):
     ref = client.submit_regular(urls(1))
     error = refused(ref.add_tasks, {"tasks": [{"url": "https://site.example/late"}]})
     assert (error.status_code, error.code) == (409, "job_not_open")
+
+
+def test_after_the_last_batch_comes_no_other(scripted: tuple[Conveyor, ScriptedGateway]):
+    conveyor, gateway = scripted
+    with conveyor.client() as client:
+        ref = client.submit_open()
+        ref.add_tasks({"tasks": [{"url": "https://site.example/held/last/0"}], "last_batch": True})
+        error = refused(ref.add_tasks, {"tasks": [{"url": "https://site.example/late"}]})
+        assert (error.status_code, error.code) == (409, "last_batch_received")
+        gateway.release("last")
+        assert ref.run.wait(**WAIT).stats.total == 1
 
 
 def test_what_is_not_there_yet_says_so(client: ZenRowsBatchClient):

@@ -1,11 +1,11 @@
 //! Telling a list's format by its first bytes, never by its name.
 
-use super::Format;
 use super::source::{BOM, without_terminator};
+use super::{Format, MAX_LINE_BYTES};
 use conveyor_domain::limits::KIB;
 
 /// How much of a list is looked at. More than the longest line, so that its first line is there to its end.
-pub const SNIFF_BYTES: usize = 66 * KIB;
+pub const SNIFF_BYTES: usize = MAX_LINE_BYTES + 2 * KIB;
 
 const DELIMITERS: [u8; 3] = [b',', b';', b'\t'];
 

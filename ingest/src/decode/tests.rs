@@ -108,7 +108,8 @@ fn a_line_may_be_as_long_as_the_limit_and_no_longer() {
                 "{format} {end:?}"
             );
             let over = format!("https://b.example\n{longest}x{end}https://c.example\n");
-            let want = [url(1, "https://b.example"), bad("line 2: longer than 65536 bytes")];
+            let want =
+                [url(1, "https://b.example"), bad(&format!("line 2: longer than {MAX_LINE_BYTES} bytes"))];
             assert_eq!(decode(&over, format), want, "{format} {end:?}");
         }
     }
@@ -116,9 +117,11 @@ fn a_line_may_be_as_long_as_the_limit_and_no_longer() {
 
 #[test]
 fn a_quote_that_is_never_closed_cannot_swallow_the_list() {
-    let text =
-        format!("url\nhttps://a.example\n\"https://b.example\n{}", "https://c.example\n".repeat(10_000));
-    let want = [url(2, "https://a.example"), bad("line 3: longer than 65536 bytes")];
+    let text = format!(
+        "url\nhttps://a.example\n\"https://b.example\n{}",
+        "https://c.example\n".repeat(MAX_LINE_BYTES / 10)
+    );
+    let want = [url(2, "https://a.example"), bad(&format!("line 3: longer than {MAX_LINE_BYTES} bytes"))];
     assert_eq!(decode(&text, Format::Csv), want);
     let blanks = format!("url\nhttps://a.example{}https://b.example", "\r\n".repeat(MAX_LINE_BYTES));
     assert_eq!(decode(&blanks, Format::Csv)[1], url(2 + MAX_LINE_BYTES as u64, "https://b.example"));

@@ -50,7 +50,7 @@ pub async fn call(
     let answer = if unlucky {
         problem(shared.settings.fail_status, "unlucky", "This call failed by chance")
     } else {
-        act(&shared, behaviour, call.ordinal).await
+        act(&shared, behaviour, &target, call.ordinal).await
     };
     if !answer.status().is_success() {
         call.fail();
@@ -58,8 +58,8 @@ pub async fn call(
     answer
 }
 
-async fn act(shared: &Shared, behaviour: Behaviour, ordinal: u32) -> Response {
-    let ordinary_page = || html(shared.page.clone());
+async fn act(shared: &Shared, behaviour: Behaviour, target: &str, ordinal: u32) -> Response {
+    let ordinary_page = || html(page(target, shared.settings.body_bytes));
     match behaviour {
         Behaviour::Page => ordinary_page(),
         Behaviour::Status { code, retry_after } => {
@@ -78,7 +78,7 @@ async fn act(shared: &Shared, behaviour: Behaviour, ordinal: u32) -> Response {
             tokio::time::sleep(delay).await;
             ordinary_page()
         }
-        Behaviour::Size(bytes) => html(page(bytes)),
+        Behaviour::Size(bytes) => html(page(target, bytes)),
         Behaviour::Account(Fault::Credits) => problem(402, "insufficient_credits", "There is no credit left"),
         Behaviour::Account(Fault::Cap) => problem(402, "api_key_cap_reached", "The key has reached its cap"),
         Behaviour::Account(Fault::Subscription) => {
@@ -88,10 +88,10 @@ async fn act(shared: &Shared, behaviour: Behaviour, ordinal: u32) -> Response {
     }
 }
 
-/// Text of exactly this many bytes.
-pub fn page(bytes: usize) -> Bytes {
-    let line = b"All work and no play makes a dull gateway.\n";
-    line.iter().copied().cycle().take(bytes).collect()
+/// Text of exactly this many bytes that begins with its target, so that a body can be told from another's.
+fn page(target: &str, bytes: usize) -> Bytes {
+    let filler = b"All work and no play makes a dull gateway.\n";
+    target.bytes().chain([b'\n']).chain(filler.iter().copied().cycle()).take(bytes).collect()
 }
 
 fn html(body: Bytes) -> Response {

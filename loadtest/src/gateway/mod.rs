@@ -67,7 +67,6 @@ struct Shared {
     settings: Settings,
     stats: Stats,
     chance: Mutex<Chance>,
-    page: axum::body::Bytes,
 }
 
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
@@ -91,9 +90,8 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
 }
 
 fn router(settings: Settings) -> Router {
-    let page = answer::page(settings.body_bytes);
     let chance = Mutex::new(Chance::new(settings.seed));
-    let shared = Arc::new(Shared { settings, stats: Stats::default(), chance, page });
+    let shared = Arc::new(Shared { settings, stats: Stats::default(), chance });
     Router::new()
         .route("/_stats", get(answer::stats))
         .route("/_reset", post(answer::reset))

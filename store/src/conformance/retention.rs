@@ -2,9 +2,9 @@
 
 use super::world::{failure, must, success};
 use super::{Harness, World};
-use conveyor_domain::{FailureClass, JobStatus};
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::QueueName;
+use conveyor_domain::{FailureClass, JobStatus};
 
 /// Everything that a sweeper does, until there is nothing left to do.
 async fn sweep(world: &World) {

@@ -13,7 +13,9 @@ use futures::stream;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::time::timeout;
 
 /// The same server as a gateway and as a target: both must cope with it alike.
 async fn ask_both(address: SocketAddr, limits: GatewayLimits) -> [GatewayAnswer; 2] {
@@ -22,7 +24,9 @@ async fn ask_both(address: SocketAddr, limits: GatewayLimits) -> [GatewayAnswer;
     let direct = DirectGateway::new(limits, Arc::new(Stopped), address::any).unwrap();
     let mut request = get(url);
     request.credential = Some(Credential::new("forwarded-key-123"));
-    [gateway.call(request.clone()).await, direct.call(request).await]
+    // A timeout that comes far too late would give the same answer in the end.
+    let both = async { [gateway.call(request.clone()).await, direct.call(request.clone()).await] };
+    timeout(2 * limits.total_timeout + Duration::from_secs(5), both).await.unwrap()
 }
 
 async fn assert_fails(address: SocketAddr, limits: GatewayLimits, expected: (FailureClass, bool, u16, &str)) {
