@@ -1,5 +1,7 @@
 //! A disk that fills: new work is refused, reads go on, nothing that was accepted is lost, and room heals it.
 
+#![expect(clippy::unwrap_used, reason = "in a test, an unwrap that fails is the report")]
+
 mod support;
 
 use std::path::{Path, PathBuf};

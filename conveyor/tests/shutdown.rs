@@ -1,5 +1,7 @@
 //! SIGTERM and SIGINT: work in flight settles, what cannot wait is released, and nothing is lost.
 
+#![expect(clippy::unwrap_used, reason = "in a test, an unwrap that fails is the report")]
+
 mod support;
 
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! What cannot work is refused with a clear message and status 1, and nothing is lost by it.
 
+#![expect(clippy::unwrap_used, reason = "in a test, an unwrap that fails is the report")]
+
 mod support;
 
 use std::path::Path;

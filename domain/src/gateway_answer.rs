@@ -37,6 +37,12 @@ pub fn judge(source: Source, status: u16, code: Option<&str>) -> Verdict {
         (402, Source::Gateway) if code == Some("subscription_inactive") => {
             Verdict::Account(AccountFault::SubscriptionInactive)
         }
+        // The ZenRows codes for "Extract does not cover this page" and "found nothing on it": final, and the page's fault.
+        (402 | 403 | 422, Source::Gateway)
+            if matches!(code, Some("AUTH010" | "REQS007" | "no_data_extracted")) =>
+        {
+            fail(BadTarget)
+        }
         (402, Source::Gateway) => Verdict::Account(AccountFault::InsufficientCredits),
         (401 | 402 | 403 | 422, _) => retry(Blocked),
         (400 | 404 | 410 | 413 | 414 | 451, _) => fail(BadTarget),
@@ -58,6 +64,14 @@ mod tests {
         assert_eq!(judged(Source::Target), Verdict::Failure { class: FailureClass::Blocked, retry: true });
         let cap = judge(Source::Gateway, 402, Some("api_key_cap_reached"));
         assert_eq!(cap, Verdict::Account(AccountFault::ApiKeyCapReached));
+    }
+
+    #[test]
+    fn a_page_that_cannot_be_extracted_is_final_and_not_the_accounts_fault() {
+        for (status, code) in [(402, "AUTH010"), (403, "REQS007"), (422, "no_data_extracted")] {
+            let verdict = judge(Source::Gateway, status, Some(code));
+            assert_eq!(verdict, Verdict::Failure { class: FailureClass::BadTarget, retry: false }, "{code}");
+        }
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub const METADATA_VALUE_MAX: usize = 1_024;
 pub const TASK_BODY_MAX_BYTES: usize = 16 * KIB;
 /// One task of a list as JSON, all its fields together.
 pub const TASK_JSON_MAX_BYTES: usize = 256 * KIB;
+/// One line, or one CSV record, of a list: any task that a submit takes fits.
+pub const LINE_MAX_BYTES: usize = TASK_JSON_MAX_BYTES;
 pub const CUSTOM_HEADERS_MAX: usize = 32;
 pub const CUSTOM_HEADERS_MAX_BYTES: usize = 8 * KIB;
 /// How much of a bad value an error repeats.

@@ -44,6 +44,23 @@ const KNOWN: [&str; 19] = [
 ];
 const FLAGS: [&str; 5] = ["js_render", "premium_proxy", "original_status", "json_response", "autoparse"];
 const RESPONSE_TYPES: [&str; 3] = ["markdown", "plaintext", "pdf"];
+/// What Conveyor itself sends: a caller's own would be a second opinion about whose money is spent on which URL.
+const RESERVED: [&str; 2] = ["apikey", "url"];
+/// Headers that belong to the connection: a length or a host of the caller's choosing could smuggle a second request.
+pub const CONNECTION_HEADERS: [&str; 12] = [
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
 /// What a POST task cannot be combined with.
 const NOT_WITH_POST: [&str; 3] = ["js_render", "js_instructions", "json_response"];
 
@@ -117,6 +134,9 @@ pub fn parse(value: &Value, policy: ParamPolicy) -> Result<Params, Invalid> {
             ParamPolicy::ZenRows if !KNOWN.contains(&key.as_str()) => {
                 return Err(Invalid::new(Reason::UnknownParam, key));
             }
+            ParamPolicy::Any if RESERVED.contains(&key.as_str()) => {
+                return Err(Invalid::new(Reason::UnsupportedParam, key));
+            }
             ParamPolicy::DirectFetch if key != "custom_headers" => {
                 return Err(Invalid::new(Reason::UnsupportedParam, key));
             }
@@ -169,6 +189,7 @@ pub fn custom_headers_of(text: &str) -> Option<BTreeMap<String, String>> {
     let bytes: usize = headers.iter().map(|(k, v)| k.len() + v.len()).sum();
     let legal = |(name, value): (&String, &String)| {
         !name.is_empty()
+            && !CONNECTION_HEADERS.contains(&name.to_ascii_lowercase().as_str())
             && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
             && value.bytes().all(|b| b == b'\t' || (b >= b' ' && b != 0x7f))
     };
@@ -218,6 +239,12 @@ mod tests {
         assert!(parse(&json!({"nope": 1}), ParamPolicy::Any).is_ok());
         let split = json!({"custom_headers": {"X": "a\r\nHost: evil"}});
         assert_eq!(refused(split, ParamPolicy::Any).0, Reason::InvalidParamValue);
+        let smuggled = json!({"custom_headers": {"Content-Length": "0"}});
+        assert_eq!(refused(smuggled, ParamPolicy::ZenRows).0, Reason::InvalidParamValue);
+        assert_eq!(
+            refused(json!({"apikey": "x"}), ParamPolicy::Any),
+            (Reason::UnsupportedParam, "apikey".into())
+        );
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The embedded backend obeys every rule, and refuses data directories that it should not touch.
 
+#![expect(clippy::unwrap_used, reason = "in a test, an unwrap that fails is the report")]
+
 use async_trait::async_trait;
 use conveyor_domain::Timestamp;
 use conveyor_store::Backend;

@@ -51,7 +51,7 @@ pub struct ClientArgs {
     data_dir: PathBuf,
 
     /// Print one JSON document on standard output, and nothing else there
-    #[arg(long)]
+    #[arg(long, env = "CONVEYOR_JSON")]
     pub json: bool,
 }
 
@@ -99,31 +99,31 @@ pub struct SubmitArgs {
     pub inputs: Vec<String>,
 
     /// How files are read; `auto` tells by their first bytes
-    #[arg(long, default_value = "auto", value_parser = format_parser())]
+    #[arg(long, env = "CONVEYOR_FORMAT", default_value = "auto", value_parser = format_parser())]
     pub format: Format,
 
     /// The delimiter of CSV files, told by their first line if not given; `tab` for a tab
-    #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
+    #[arg(long, env = "CONVEYOR_DELIMITER", value_name = "CHAR", value_parser = parse_delimiter)]
     pub delimiter: Option<u8>,
 
     /// A label for the job
-    #[arg(long)]
+    #[arg(long, env = "CONVEYOR_NAME")]
     pub name: Option<String>,
 
     /// Your own id for the job
-    #[arg(long, value_name = "ID")]
+    #[arg(long, env = "CONVEYOR_EXTERNAL_ID", value_name = "ID")]
     pub external_id: Option<String>,
 
     /// A parameter for the gateway, for every task of the job; can be repeated
-    #[arg(long = "param", value_name = "KEY=VALUE", value_parser = parse_param)]
+    #[arg(long = "param", env = "CONVEYOR_PARAM", value_name = "KEY=VALUE", value_parser = parse_param)]
     pub params: Vec<(String, String)>,
 
     /// How many tasks of the job may be in flight at once
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MAX_INFLIGHT_MAX)))]
+    #[arg(long, env = "CONVEYOR_MAX_INFLIGHT", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MAX_INFLIGHT_MAX)))]
     pub max_inflight: Option<u32>,
 
     /// Show progress until the job is done
-    #[arg(long)]
+    #[arg(long, env = "CONVEYOR_WATCH")]
     pub watch: bool,
 
     #[command(flatten)]
@@ -136,7 +136,7 @@ pub struct StatusArgs {
     pub job: String,
 
     /// Show progress until the job is done
-    #[arg(long)]
+    #[arg(long, env = "CONVEYOR_WATCH")]
     pub watch: bool,
 
     #[command(flatten)]
@@ -149,15 +149,15 @@ pub struct ResultsArgs {
     pub job: String,
 
     /// A run of the job other than the latest
-    #[arg(long)]
+    #[arg(long, env = "CONVEYOR_RUN")]
     pub run: Option<String>,
 
     /// Which tasks
-    #[arg(long, value_enum, default_value_t = ResultStatus::All)]
+    #[arg(long, env = "CONVEYOR_STATUS", value_enum, default_value_t = ResultStatus::All)]
     pub status: ResultStatus,
 
     /// Download bodies into this directory, as <task id>.<type>; failed tasks go to failed.jsonl beside them
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, env = "CONVEYOR_OUT", value_name = "DIR")]
     pub out: Option<PathBuf>,
 
     #[command(flatten)]

@@ -56,6 +56,12 @@ impl Process {
         process
     }
 
+    /// Starts a program that listens on nothing.
+    pub fn start_silent(mut command: Command) -> Process {
+        let child = command.stdout(Stdio::null()).stderr(Stdio::inherit()).spawn();
+        Process { child: child.expect("the program starts"), url: String::new() }
+    }
+
     pub fn server(data_dir: &Path, flags: &[&str]) -> Process {
         Process::start(server_command(data_dir, flags))
     }
@@ -171,6 +177,20 @@ impl Client {
 
     pub async fn post(&self, path: &str) -> (u16, Value) {
         let request = self.http.post(format!("{}{path}", self.url)).header("X-API-Key", &self.key);
+        let answer = request.send().await.expect("an answer");
+        let status = answer.status().as_u16();
+        (status, answer.json().await.expect("JSON"))
+    }
+
+    pub async fn post_json(&self, path: &str, body: &Value) -> (u16, Value) {
+        let request = self.http.post(format!("{}{path}", self.url)).header("X-API-Key", &self.key);
+        let answer = request.json(body).send().await.expect("an answer");
+        let status = answer.status().as_u16();
+        (status, answer.json().await.expect("JSON"))
+    }
+
+    pub async fn delete(&self, path: &str) -> (u16, Value) {
+        let request = self.http.delete(format!("{}{path}", self.url)).header("X-API-Key", &self.key);
         let answer = request.send().await.expect("an answer");
         let status = answer.status().as_u16();
         (status, answer.json().await.expect("JSON"))

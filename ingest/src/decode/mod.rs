@@ -10,7 +10,7 @@ mod source;
 pub use error::DecodeError;
 pub use sniff::{SNIFF_BYTES, sniff, sniff_delimiter};
 
-use conveyor_domain::limits::KIB;
+use conveyor_domain::limits;
 use serde_json::Value;
 use source::Source;
 use std::fmt;
@@ -18,7 +18,7 @@ use std::io::Read;
 use std::str::FromStr;
 
 /// The longest line, and the longest CSV record, that is read. It bounds the memory of a decoder.
-pub const MAX_LINE_BYTES: usize = 64 * KIB;
+pub const MAX_LINE_BYTES: usize = limits::LINE_MAX_BYTES;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Format {

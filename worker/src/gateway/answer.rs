@@ -20,10 +20,12 @@ pub(super) struct AnswerReader {
 }
 
 impl AnswerReader {
+    /// `unsaid`: whose status it is when the body does not say.
     pub async fn read(
         &self,
         response: Response,
         credential: Option<&Credential>,
+        unsaid: Source,
     ) -> Result<GatewayAnswer, NoAnswer> {
         let status = response.status().as_u16();
         if response.status().is_success() {
@@ -36,17 +38,25 @@ impl AnswerReader {
             // A page of somebody's; whatever it holds, it is not about us.
             Source::Target => None,
         };
-        Ok(self.judge(status, said, retry_after))
+        let speaker = if said.is_some() { self.source } else { unsaid };
+        Ok(self.judge(speaker, status, said, retry_after))
     }
 
     /// An error answer whose body was not read, with a reason of our own.
     pub fn without_body(&self, response: &Response, detail: &str) -> GatewayAnswer {
         let status = response.status().as_u16();
-        self.judge(status, Some(self.plain_problem(status).with_detail(detail)), None)
+        let problem = self.plain_problem(status).with_detail(detail);
+        self.judge(self.source, status, Some(problem), None)
     }
 
-    fn judge(&self, status: u16, said: Option<Problem>, retry_after: Option<Duration>) -> GatewayAnswer {
-        let verdict = judge(self.source, status, said.as_ref().map(|problem| problem.code.as_str()));
+    fn judge(
+        &self,
+        speaker: Source,
+        status: u16,
+        said: Option<Problem>,
+        retry_after: Option<Duration>,
+    ) -> GatewayAnswer {
+        let verdict = judge(speaker, status, said.as_ref().map(|problem| problem.code.as_str()));
         let problem = said.unwrap_or_else(|| self.plain_problem(status));
         match verdict {
             // Only for a status that the caller took for an error and the table does not.

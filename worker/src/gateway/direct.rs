@@ -54,7 +54,7 @@ impl DirectGateway {
             let response = outgoing.send(&self.client, url.clone()).await?;
             self.check_peer(&response)?;
             let next = match next_hop(&response, &url) {
-                Hop::Here => return self.reader.read(response, None).await,
+                Hop::Here => return self.reader.read(response, None, Source::Target).await,
                 Hop::Nowhere(why) => return Ok(self.reader.without_body(&response, why)),
                 Hop::To(_) if redirects == limits::REDIRECTS_MAX => {
                     return Ok(self.reader.without_body(&response, "too many redirects"));

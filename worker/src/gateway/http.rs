@@ -7,7 +7,7 @@ use super::{Gateway, GatewayAnswer, GatewayLimits, GatewayRequest, OpenError, ch
 use async_trait::async_trait;
 use conveyor_domain::gateway_answer::Source;
 use conveyor_domain::limits;
-use conveyor_domain::params::custom_headers_of;
+use conveyor_domain::params::{custom_headers_of, is_on};
 use conveyor_domain::time::Clock;
 use reqwest::Client;
 use std::fmt;
@@ -48,7 +48,9 @@ impl HttpGateway {
     async fn ask(&self, request: &GatewayRequest) -> Result<GatewayAnswer, NoAnswer> {
         let url = url_for(&self.endpoint, request);
         let response = Outgoing::of(request).send(&self.client, url).await?;
-        self.reader.read(response, request.credential.as_ref()).await
+        // With `original_status` the status is the target's, unless the gateway says in a problem of its own that it is not.
+        let unsaid = if is_on(&request.params, "original_status") { Source::Target } else { Source::Gateway };
+        self.reader.read(response, request.credential.as_ref(), unsaid).await
     }
 }
 

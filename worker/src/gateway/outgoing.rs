@@ -6,29 +6,10 @@ use bytes::Bytes;
 use conveyor_domain::params::custom_headers_of;
 use conveyor_domain::task_input::{self, TaskBody};
 use reqwest::header::{
-    ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONNECTION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH,
-    CONTENT_LOCATION, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHORIZATION,
-    TE, TRAILER, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
+    ACCEPT, ACCEPT_LANGUAGE, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LOCATION, CONTENT_TYPE, HeaderMap,
+    HeaderName, HeaderValue, USER_AGENT,
 };
 use reqwest::{Client, ClientBuilder, Method, Response, Url, redirect};
-
-/// Headers that belong to the connection and not to the caller. A length or an encoding of its own choosing would let
-/// a caller put a second request behind the first on a connection that is shared; a Host would reach another site of
-/// the same server. We store bodies as they come, so an encoding that we do not undo is not asked for either.
-const NOT_THE_CALLERS: [HeaderName; 12] = [
-    ACCEPT_ENCODING,
-    CONNECTION,
-    CONTENT_LENGTH,
-    EXPECT,
-    HOST,
-    HeaderName::from_static("keep-alive"),
-    PROXY_AUTHORIZATION,
-    HeaderName::from_static("proxy-connection"),
-    TE,
-    TRAILER,
-    TRANSFER_ENCODING,
-    UPGRADE,
-];
 
 /// What may follow a redirect to another site. Any other header may be a credential of the first one, whatever its
 /// name.
@@ -102,7 +83,7 @@ impl Outgoing {
     }
 }
 
-/// The legal headers of `custom_headers`, less those that are not the caller's to set.
+/// The headers of `custom_headers`, if they are all legal, as the submit has seen to.
 fn custom_headers(request: &GatewayRequest) -> Vec<(HeaderName, HeaderValue)> {
     let Some(headers) = request.params.get("custom_headers").and_then(|text| custom_headers_of(text)) else {
         return Vec::new();
@@ -112,7 +93,7 @@ fn custom_headers(request: &GatewayRequest) -> Vec<(HeaderName, HeaderValue)> {
         let mut value = HeaderValue::from_bytes(value.as_bytes()).ok()?;
         // Any of them may be a credential; this keeps it out of the client's own debug output.
         value.set_sensitive(true);
-        (!NOT_THE_CALLERS.contains(&name)).then_some((name, value))
+        Some((name, value))
     };
     headers.into_iter().filter_map(parse).collect()
 }
@@ -133,13 +114,13 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_the_connection_are_not_the_callers() {
-        let hostile = r#"{"Host": "internal", "content-length": "0", "Transfer-Encoding": "chunked",
-            "Connection": "close", "Upgrade": "h2c", "TE": "trailers", "Trailer": "x", "Expect": "100-continue", "Keep-Alive": "1",
-            "Proxy-Connection": "x", "Proxy-Authorization": "x", "Accept-Encoding": "gzip", "X-Fine": "yes"}"#;
-        let sent = outgoing(hostile, None);
-        assert_eq!(sent.headers.len(), 1, "{:?}", sent.headers);
-        assert_eq!(sent.headers["x-fine"], "yes");
+    fn headers_of_the_connection_are_never_sent() {
+        let sent = outgoing(r#"{"Content-Length": "0", "X-Fine": "yes"}"#, None);
+        assert!(
+            sent.headers.get("content-length").is_none(),
+            "refused at submit, and not sent from an older row either"
+        );
+        assert_eq!(outgoing(r#"{"X-Fine": "yes"}"#, None).headers["x-fine"], "yes");
     }
 
     #[test]

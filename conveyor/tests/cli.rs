@@ -1,0 +1,180 @@
+//! The command line as a user meets it.
+
+#![expect(clippy::unwrap_used, reason = "in a test, an unwrap that fails is the report")]
+
+mod support;
+
+use serde_json::Value;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Output, Stdio};
+use support::{KEY, Process, conveyor, run};
+use tempfile::TempDir;
+
+fn demo(dir: &Path) -> Process {
+    Process::server(&dir.join("data"), &["--gateway-url", "demo:"])
+}
+
+fn client(server: &Process, args: &[&str]) -> Output {
+    let mut command = conveyor();
+    command.args(args).env("CONVEYOR_SERVER", &server.url).env("CONVEYOR_API_KEY", KEY);
+    run(command)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("not one JSON document: {output:?}"))
+}
+
+#[tokio::test]
+async fn submit_watch_status_results_delete() {
+    let dir = TempDir::new().unwrap();
+    let server = demo(dir.path());
+    let list = dir.path().join("urls.txt");
+    let urls: Vec<String> = (0..100).map(|i| format!("https://example.com/{i}")).collect();
+    std::fs::write(&list, urls.join("\n")).unwrap();
+
+    let submitted = client(&server, &["submit", list.to_str().unwrap(), "--watch"]);
+    assert!(submitted.status.success(), "{submitted:?}");
+    let job = text(&submitted.stdout).lines().next().unwrap().to_owned();
+
+    let status = client(&server, &["status", &job, "--json"]);
+    assert_eq!(json(&status)["latest_run"]["stats"]["successful"], 100);
+
+    let listed = client(&server, &["results", &job, "--json", "--status", "successful"]);
+    assert_eq!(json(&listed)["results"].as_array().unwrap().len(), 100);
+
+    let out = dir.path().join("out");
+    let downloaded = client(&server, &["results", &job, "--out", out.to_str().unwrap()]);
+    assert!(downloaded.status.success(), "{downloaded:?}");
+    let pages = std::fs::read_dir(&out).unwrap().map(|e| e.unwrap().path());
+    let pages: Vec<_> = pages.filter(|p| p.extension().is_some_and(|e| e == "html")).collect();
+    assert_eq!(pages.len(), 100);
+
+    assert_eq!(client(&server, &["stop", &job]).status.code(), Some(1), "a completed run cannot be stopped");
+    assert!(client(&server, &["delete", &job]).status.success());
+}
+
+#[tokio::test]
+async fn lists_come_from_stdin_csv_jsonl_and_arguments() {
+    let dir = TempDir::new().unwrap();
+    let server = demo(dir.path());
+    let mut command = conveyor();
+    command.args(["submit", "-", "--json", "--watch", "--server", &server.url, "--api-key", KEY]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let csv = "name,url,external_id\na,https://example.com/a,x1\nb,https://example.com/b,x2\n";
+    child.stdin.take().unwrap().write_all(csv.as_bytes()).unwrap();
+    let done = json(&child.wait_with_output().unwrap());
+    assert_eq!(done["latest_run"]["stats"]["total"], 2);
+    let job = done["job_id"].as_str().unwrap();
+    let results = json(&client(&server, &["results", job, "--json"]));
+    assert_eq!(results["results"][1]["external_id"], "x2");
+
+    let jsonl = dir.path().join("list.jsonl");
+    std::fs::write(&jsonl, "{\"url\": \"https://example.com/j\", \"metadata\": {\"k\": \"v\"}}\n").unwrap();
+    let args = ["submit", jsonl.to_str().unwrap(), "https://example.com/arg", "--json", "--watch"];
+    let done = json(&client(&server, &args));
+    assert_eq!(done["latest_run"]["stats"]["successful"], 2);
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_said_and_costs_nothing() {
+    let dir = TempDir::new().unwrap();
+    let server = demo(dir.path());
+    let bad = dir.path().join("bad.txt");
+    std::fs::write(&bad, "https://example.com/ok\nnot-a-url\nftp://example.com/x\n").unwrap();
+    let refused = client(&server, &["submit", bad.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(1));
+    let said = text(&refused.stderr);
+    assert!(said.contains("malformed_url") && said.contains("unsupported_scheme"), "{said}");
+    // With `--json`, an error is a document on stderr.
+    let unknown = client(&server, &["results", "nope", "--json"]);
+    let problem: Value = serde_json::from_slice(&unknown.stderr).unwrap();
+    assert_eq!((unknown.status.code(), &problem["code"]), (Some(1), &Value::from("not_found")));
+
+    assert_eq!(client(&server, &["submit", "/no/such/file"]).status.code(), Some(2));
+    assert_eq!(client(&server, &["submit"]).status.code(), Some(2));
+    let (status, page) = support::Client::new(&server).get("/v1/jobs").await;
+    assert_eq!((status, page["jobs"].as_array().unwrap().len()), (200, 0), "something was accepted");
+}
+
+#[tokio::test]
+async fn no_server_and_no_key_are_explained() {
+    let mut command = conveyor();
+    command.args([
+        "status",
+        "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+        "--server",
+        "http://127.0.0.1:9",
+        "--api-key",
+        KEY,
+    ]);
+    let output = run(command);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("conveyor dev"), "{output:?}");
+
+    let dir = TempDir::new().unwrap();
+    let server = demo(dir.path());
+    let mut command = conveyor();
+    command.args(["status", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "--server", &server.url]).current_dir(dir.path());
+    let output = run(command);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("unauthenticated"), "{output:?}");
+}
+
+#[tokio::test]
+async fn dev_makes_a_key_keeps_it_private_and_uses_it_again() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = TempDir::new().unwrap();
+    let data = dir.path().join("data");
+    let start = || {
+        let mut command = conveyor();
+        command.args(["dev", "--listen", "127.0.0.1:0", "--gateway-url", "demo:", "--data-dir"]).arg(&data);
+        Process::start(command)
+    };
+    let server = start();
+    let key = std::fs::read_to_string(data.join("api-key")).unwrap();
+    for private in ["api-key", "secret.key"] {
+        let mode = std::fs::metadata(data.join(private)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{private}");
+    }
+    let mut command = conveyor();
+    command.args(["submit", "https://example.com/", "--watch", "--json", "--server", &server.url]);
+    command.arg("--data-dir").arg(&data);
+    let job = json(&run(command))["job_id"].as_str().unwrap().to_owned();
+    server.stop().await;
+    let server = start();
+    assert_eq!(std::fs::read_to_string(data.join("api-key")).unwrap(), key);
+    let mut command = conveyor();
+    command.args(["status", &job, "--json", "--server", &server.url]).arg("--data-dir").arg(&data);
+    assert_eq!(json(&run(command))["latest_run"]["status"], "completed");
+}
+
+#[tokio::test]
+async fn accepted_now_and_drained_later_by_separate_roles() {
+    let dir = TempDir::new().unwrap();
+    let data = dir.path().join("data");
+    let mut command = conveyor();
+    command
+        .args(["api", "--listen", "127.0.0.1:0", "--gateway-url", "demo:", "--api-key", KEY, "--data-dir"])
+        .arg(&data);
+    let api = Process::start(command);
+    let job = support::Client::new(&api).submit(&support::urls("later", 20)).await;
+    api.stop().await;
+    let mut command = conveyor();
+    command.args(["--gateway-url", "demo:", "--data-dir"]).arg(&data).env("CONVEYOR_ROLE", "worker");
+    let worker = Process::start_silent(command);
+    support::until("the worker has drained the job", async || {
+        let blobs = data.join("blobs/jobs").join(&job);
+        blobs.exists()
+    })
+    .await;
+    worker.stop().await;
+    let server = demo(dir.path());
+    let done = support::Client::new(&server).wait_for(&job, &["completed"]).await;
+    assert_eq!(done["latest_run"]["stats"]["successful"], 20);
+}
