@@ -36,6 +36,31 @@ pub(crate) enum Code {
 }
 
 impl Code {
+    #[cfg(test)]
+    const ALL: [Code; 21] = [
+        Code::InvalidArgument,
+        Code::MalformedJson,
+        Code::InvalidCursor,
+        Code::Unauthenticated,
+        Code::SignatureInvalid,
+        Code::NotFound,
+        Code::MethodNotAllowed,
+        Code::JobNotOpen,
+        Code::LastBatchReceived,
+        Code::RunNotStoppable,
+        Code::TaskNotReady,
+        Code::Conflict,
+        Code::ResultExpired,
+        Code::BodyTooLarge,
+        Code::TooManyTasks,
+        Code::UnsupportedMediaType,
+        Code::QuotaExceeded,
+        Code::Internal,
+        Code::NotImplemented,
+        Code::Unavailable,
+        Code::StorageFull,
+    ];
+
     fn parts(self) -> (StatusCode, &'static str, &'static str) {
         match self {
             Code::InvalidArgument => (StatusCode::BAD_REQUEST, "invalid_argument", "Invalid argument"),
@@ -192,6 +217,33 @@ impl From<Refusal> for ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Codes and their statuses, as the table of SPEC 11 has them.
+    fn specified() -> Vec<(String, u16)> {
+        let spec = include_str!("../../SPEC.md");
+        let section = spec.split("\n## ").find(|s| s.starts_with("11. Errors")).unwrap();
+        let row = |line: &str| {
+            let mut cells = line.strip_prefix("| ")?.split(" | ");
+            let (codes, status) = (cells.next()?, cells.next()?.parse::<u16>().ok()?);
+            Some(codes.split(", ").map(|c| (c.trim_matches('`').to_owned(), status)).collect::<Vec<_>>())
+        };
+        section.lines().filter_map(row).flatten().collect()
+    }
+
+    #[test]
+    fn the_specification_lists_every_code_and_no_other() {
+        let mut ours: Vec<_> =
+            Code::ALL.iter().map(|c| (c.parts().1.to_owned(), c.parts().0.as_u16())).collect();
+        // Codes that are the reasons of a job's own parameters.
+        ours.extend(
+            ["unknown_param", "invalid_param_value", "unsupported_param"].map(|c| (c.to_owned(), 400)),
+        );
+        let mut theirs = specified();
+        ours.sort();
+        theirs.sort();
+        assert_eq!(ours, theirs);
+    }
+
     use conveyor_store::Error;
 
     fn shape(error: impl Into<ApiError>) -> (u16, String, bool) {
