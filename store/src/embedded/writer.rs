@@ -8,8 +8,8 @@ use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-/// Runs inside the transaction; returns how to answer once the fate of the commit is known.
-type Operation = Box<dyn FnOnce(&Connection) -> Done + Send>;
+/// Runs inside the transaction, or is told why there is none; returns how to answer once the fate of the commit is known.
+type Operation = Box<dyn FnOnce(Result<&Connection>) -> Done + Send>;
 /// Called with `Ok` after the commit, or with why there was none.
 type Answer = Box<dyn FnOnce(Result<()>) + Send>;
 
@@ -47,8 +47,8 @@ impl Writer {
         let stopped = || Error::Unavailable("the writer has stopped".to_owned());
         let queue = self.queue.as_ref().ok_or_else(stopped)?;
         let (reply, answer) = oneshot::channel();
-        let boxed: Operation = Box::new(move |connection| {
-            let outcome = in_savepoint(connection, operation);
+        let boxed: Operation = Box::new(move |transaction| {
+            let outcome = transaction.and_then(|connection| in_savepoint(connection, operation));
             let error = outcome.as_ref().err().cloned();
             // A caller that went away is not told; what it asked for happened all the same.
             let answer = move |fate: Result<()>| drop(reply.send(fate.and(outcome)));
@@ -113,17 +113,21 @@ fn commit_group(
     operations: &mut mpsc::Receiver<Operation>,
 ) -> std::result::Result<(), String> {
     let started = Instant::now();
-    let begun = connection.execute_batch("BEGIN IMMEDIATE").map_err(Error::from);
+    if let Err(e) = connection.execute_batch("BEGIN IMMEDIATE") {
+        // Outside a transaction a savepoint would commit by itself, while its caller hears of a failure.
+        let error = Error::from(e);
+        (first(Err(error.clone())).answer)(Err(error));
+        return Ok(());
+    }
     let mut group: Vec<Answer> = Vec::new();
     let mut next = Some(first);
-    let mut fate = begun;
+    let mut fate = Ok(());
     while let Some(operation) = next {
-        let done = operation(connection);
+        let done = operation(Ok(connection));
         group.push(done.answer);
         // A full disk or an I/O error makes SQLite end the whole transaction: nobody in it has succeeded.
         if connection.is_autocommit() {
-            fate = fate
-                .and(Err(done.error.unwrap_or_else(|| Error::Unavailable("transaction lost".to_owned()))));
+            fate = Err(done.error.unwrap_or_else(|| Error::Unavailable("transaction lost".to_owned())));
             break;
         }
         next = if group.len() < limits::COMMIT_OPERATIONS_MAX { operations.try_recv().ok() } else { None };
