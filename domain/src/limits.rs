@@ -11,6 +11,8 @@ pub const INLINE_TASKS_MAX: usize = 9_999;
 pub const ADD_TASKS_MAX: usize = 10_000;
 /// Tasks in one run.
 pub const RUN_TASKS_MAX: u32 = 1_000_000;
+/// All parameters of a job, or of a task, together.
+pub const PARAMS_MAX_BYTES: usize = 64 * KIB;
 pub const MAX_BODY_BYTES: usize = 64 * MIB;
 
 pub const URL_MAX_BYTES: usize = 2_048;
@@ -39,11 +41,15 @@ pub const RETRY_BASE: Duration = Duration::from_secs(1);
 pub const RETRY_CAP: Duration = Duration::from_secs(60);
 /// The longest Retry-After that is believed.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(600);
-/// Claims of one task before it counts as the cause of its workers' deaths.
+/// No retry is set further ahead than this; a row that says otherwise was written under a wrong clock.
+pub const NOT_BEFORE_MAX: Duration = Duration::from_secs(24 * 3600);
+/// Claims of one task that came to no end, one after another, before it counts as the cause of its workers' deaths.
 pub const CLAIMS_MAX: u32 = 20;
 
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub const GATEWAY_TIMEOUT: Duration = Duration::from_secs(180);
+/// Name lookups at once, when Conveyor fetches by itself.
+pub const LOOKUPS_MAX: usize = 64;
 pub const RESULT_MAX_BYTES: usize = 16 * MIB;
 pub const REDIRECTS_MAX: usize = 5;
 /// How much of a gateway's error body is read and kept.
@@ -82,6 +88,12 @@ pub const RESULTS_PAGE_DEFAULT: u32 = 100;
 pub const RESULTS_PAGE_MAX: u32 = 1_000;
 pub const CURSOR_TTL: Duration = Duration::from_secs(24 * 3600);
 pub const RESULT_URL_TTL: Duration = Duration::from_secs(2 * 3600);
+/// Connections at once, and how long one may take to send a request's head, and its body.
+pub const CONNECTIONS_MAX: usize = 1_024;
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+pub const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+/// Request bodies in memory at once, all together.
+pub const BODIES_MAX_BYTES: usize = 256 * MIB;
 pub const REQUEST_ID_MAX: usize = 128;
 pub const API_KEY_MIN_CHARS: usize = 16;
 

@@ -128,7 +128,7 @@ pub fn is_on(params: &Params, key: &str) -> bool {
 pub fn parse(value: &Value, policy: ParamPolicy) -> Result<Params, Invalid> {
     let bad = |key: &str| Invalid::new(Reason::InvalidParamValue, key);
     let Value::Object(map) = value else { return Err(bad("zenrows_params")) };
-    let mut params = Params::new();
+    let (mut params, mut bytes) = (Params::new(), 0);
     for (key, value) in map {
         match policy {
             ParamPolicy::ZenRows if !KNOWN.contains(&key.as_str()) => {
@@ -150,6 +150,10 @@ pub fn parse(value: &Value, policy: ParamPolicy) -> Result<Params, Invalid> {
             Value::Null | Value::Array(_) => return Err(bad(key)),
         };
         check_value(key, &text, policy).ok_or_else(|| bad(key))?;
+        bytes += key.len() + text.len();
+        if bytes > limits::PARAMS_MAX_BYTES {
+            return Err(bad(key));
+        }
         params.insert(key.clone(), text);
     }
     Ok(params)
@@ -239,6 +243,11 @@ mod tests {
         assert!(parse(&json!({"nope": 1}), ParamPolicy::Any).is_ok());
         let split = json!({"custom_headers": {"X": "a\r\nHost: evil"}});
         assert_eq!(refused(split, ParamPolicy::Any).0, Reason::InvalidParamValue);
+        let huge = json!({"js_instructions": "x".repeat(limits::PARAMS_MAX_BYTES)});
+        assert_eq!(
+            refused(huge, ParamPolicy::ZenRows),
+            (Reason::InvalidParamValue, "js_instructions".into())
+        );
         let smuggled = json!({"custom_headers": {"Content-Length": "0"}});
         assert_eq!(refused(smuggled, ParamPolicy::ZenRows).0, Reason::InvalidParamValue);
         assert_eq!(

@@ -2,6 +2,7 @@
 
 use crate::failure::{FailureClass, Problem};
 use crate::id::TaskId;
+use crate::limits;
 use crate::params::Format;
 use crate::task_input::TaskInput;
 use crate::time::Timestamp;
@@ -106,10 +107,15 @@ pub fn decide_claim(
 ) -> ClaimDecision {
     match status {
         TaskStatus::Successful | TaskStatus::Failed => ClaimDecision::Terminal,
-        TaskStatus::Pending if not_before > now => ClaimDecision::Early(not_before),
+        TaskStatus::Pending if is_early(not_before, now) => ClaimDecision::Early(not_before),
         TaskStatus::Pending | TaskStatus::Processing if claims >= claims_max => ClaimDecision::Exhausted,
         TaskStatus::Pending | TaskStatus::Processing => ClaimDecision::Claim,
     }
+}
+
+/// Whether a retry still has to wait. One that is set impossibly far ahead was set under a clock that was wrong: it is due.
+fn is_early(not_before: Timestamp, now: Timestamp) -> bool {
+    not_before > now && not_before <= now.after(limits::NOT_BEFORE_MAX)
 }
 
 #[cfg(test)]
@@ -128,6 +134,12 @@ mod tests {
         let at = |now| decide_claim(TaskStatus::Pending, 1, 20, Timestamp(10), Timestamp(now));
         assert_eq!(at(9), ClaimDecision::Early(Timestamp(10)));
         assert_eq!(at(10), ClaimDecision::Claim);
+    }
+
+    #[test]
+    fn a_retry_set_under_a_wrong_clock_does_not_wait_for_years() {
+        let year = Timestamp(365 * 24 * 3_600_000);
+        assert_eq!(decide_claim(TaskStatus::Pending, 1, 20, year, Timestamp(1)), ClaimDecision::Claim);
     }
 
     #[test]

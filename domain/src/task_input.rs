@@ -26,7 +26,6 @@ pub enum Reason {
     UnsupportedMethod,
     BodyNotAllowed,
     BodyTooLarge,
-    BodyMalformed,
     MethodParamConflict,
     MalformedTask,
 }
@@ -47,7 +46,6 @@ impl Reason {
             Reason::UnsupportedMethod => "unsupported_method",
             Reason::BodyNotAllowed => "body_not_allowed",
             Reason::BodyTooLarge => "body_too_large",
-            Reason::BodyMalformed => "body_malformed",
             Reason::MethodParamConflict => "method_param_conflict",
             Reason::MalformedTask => "malformed_task",
         }

@@ -59,7 +59,7 @@ CREATE TABLE tasks (
     task_key      INTEGER PRIMARY KEY,
     status        INTEGER NOT NULL, -- 0 pending, 1 processing, 2 successful, 3 failed
     attempts      INTEGER NOT NULL, -- that reached an end
-    claims        INTEGER NOT NULL,
+    claims        INTEGER NOT NULL, -- that reached none, since the last that did
     claim_token   INTEGER,
     not_before_ms INTEGER NOT NULL,
     started_ms    INTEGER,

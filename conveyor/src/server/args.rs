@@ -133,7 +133,7 @@ pub struct ServerArgs {
     pub retry_base_ms: u64,
 
     /// Longest wait between attempts [ms]
-    #[arg(long, env = "CONVEYOR_RETRY_CAP_MS", value_name = "MS", default_value_t = ms(limits::RETRY_CAP), help_heading = "Limits")]
+    #[arg(long, env = "CONVEYOR_RETRY_CAP_MS", value_name = "MS", default_value_t = ms(limits::RETRY_CAP), value_parser = clap::value_parser!(u64).range(1..=ms(limits::NOT_BEFORE_MAX)), help_heading = "Limits")]
     pub retry_cap_ms: u64,
 }
 

@@ -63,7 +63,7 @@ pub async fn run(role: Role, args: ServerArgs) -> anyhow::Result<ExitCode> {
         true => Some(bind(&args).await?),
         false => None,
     };
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let store = Embedded::open(&args.data_dir, clock.now())?;
     let parts = Parts {
         backend: store.backend(),

@@ -70,6 +70,7 @@ macro_rules! conformance_suite {
             tasks::a_retry_waits_and_keeps_its_history,
             tasks::a_release_burns_no_attempt,
             tasks::too_many_claims_exhaust_a_task,
+            tasks::claims_that_reach_an_end_exhaust_nothing,
             tasks::tasks_of_a_stopped_run_cannot_be_claimed_but_still_settle,
             tasks::foreign_and_unknown_tasks_are_gone,
             tasks::one_lost_settle_does_not_spoil_its_group,

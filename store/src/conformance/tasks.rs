@@ -199,6 +199,17 @@ pub async fn too_many_claims_exhaust_a_task(harness: &dyn Harness) {
     assert_eq!(world.settle(key, &last, failure(FailureClass::Other)).await, Settled::Applied);
 }
 
+pub async fn claims_that_reach_an_end_exhaust_nothing(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let key = world.submit(false, 1).await;
+    for n in 0..CLAIMS_MAX + 5 {
+        let claimed = world.claimed(key, 0).await;
+        let retry = Outcome::Retry { problem: problem(), not_before: world.now() };
+        let outcome = if n % 2 == 0 { retry } else { Outcome::Release };
+        assert_eq!(world.settle(key, &claimed, outcome).await, Settled::Applied);
+    }
+}
+
 pub async fn tasks_of_a_stopped_run_cannot_be_claimed_but_still_settle(harness: &dyn Harness) {
     let world = World::new(harness.backend());
     let key = world.submit(false, 3).await;

@@ -4,17 +4,25 @@ use super::Embedded;
 use crate::port::{BlobKey, Blobs, Error, Result};
 use async_trait::async_trait;
 use bytes::Bytes;
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Directories known to be durable, at most this many: jobs come and go.
+const KNOWN_MAX: usize = 4_096;
 
 #[derive(Clone, Debug)]
 pub struct Files {
     root: PathBuf,
     unfinished: PathBuf,
     next: Arc<AtomicU64>,
+    /// Directories whose entry in their parent this process has synced. That one exists is not enough: whoever made it may
+    /// still be syncing it, or have been killed before.
+    durable: Arc<Mutex<HashSet<PathBuf>>>,
 }
 
 impl Files {
@@ -25,7 +33,7 @@ impl Files {
             fs::remove_dir_all(&unfinished)?;
         }
         fs::create_dir_all(&unfinished)?;
-        Ok(Files { root, unfinished, next: Arc::default() })
+        Ok(Files { root, unfinished, next: Arc::default(), durable: Arc::default() })
     }
 
     fn path(&self, key: &BlobKey) -> PathBuf {
@@ -53,17 +61,26 @@ impl Files {
 
     /// Creates missing directories and syncs the parent of each, so that the path to a durable file is durable too.
     fn ensure_directory(&self, dir: &Path) -> io::Result<()> {
-        if dir.is_dir() {
+        let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
+        if durable.len() > KNOWN_MAX {
+            durable.clear();
+        }
+        self.ensure_durable(dir, &mut durable)
+    }
+
+    fn ensure_durable(&self, dir: &Path, durable: &mut HashSet<PathBuf>) -> io::Result<()> {
+        if durable.contains(dir) && dir.is_dir() {
             return Ok(());
         }
-        let parent = dir.parent().unwrap_or(&self.root);
-        self.ensure_directory(parent)?;
-        match fs::create_dir(dir) {
-            Ok(()) => {}
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(e) => return Err(e),
+        if let Some(parent) = dir.parent().filter(|_| dir != self.root) {
+            self.ensure_durable(parent, durable)?;
+            match fs::create_dir(dir) {
+                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+                Ok(()) | Err(_) => sync_directory(parent)?,
+            }
         }
-        sync_directory(parent)
+        durable.insert(dir.to_owned());
+        Ok(())
     }
 
     fn get(&self, key: &BlobKey, offset: u64, length: u64) -> io::Result<Bytes> {
@@ -72,6 +89,19 @@ impl Files {
         let mut body = vec![0; usize::try_from(length).map_err(io::Error::other)?];
         file.read_exact(&mut body)?;
         Ok(body.into())
+    }
+}
+
+/// Creates the data directory for its owner alone: lists and results may hold what is nobody else's business. One that is
+/// there keeps the mode that somebody gave it.
+pub fn create_private(dir: &Path) -> io::Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    match dir.canonicalize()?.parent() {
+        Some(parent) => sync_directory(parent),
+        None => Ok(()),
     }
 }
 

@@ -19,6 +19,7 @@ const STATEMENTS_CACHED: usize = 128;
 const CACHE_KIB: i32 = 64 * 1024;
 const READER_CACHE_KIB: i32 = 8 * 1024;
 const CHECKPOINT_PAGES: i32 = 4_000;
+const JOURNAL_MAX_BYTES: i64 = 64 * 1024 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -40,7 +41,7 @@ pub enum OpenError {
 
 pub fn open(dir: &Path, now: Timestamp) -> Result<Embedded, OpenError> {
     let unusable = |source| OpenError::Directory { dir: dir.to_owned(), source };
-    std::fs::create_dir_all(dir).map_err(unusable)?;
+    files::create_private(dir).map_err(unusable)?;
     let lock = DirectoryLock::acquire(dir)?;
     let database = dir.join("conveyor.db");
     let failed = |e: rusqlite::Error| explain(&database, &e);
@@ -67,10 +68,17 @@ pub fn open(dir: &Path, now: Timestamp) -> Result<Embedded, OpenError> {
 
 fn configure_writer(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
-    connection.pragma_update(None, "journal_mode", "WAL")?;
+    let mode: String = connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+    if mode != "wal" {
+        let detail = format!("journal mode {mode}: the file system does not support shared memory");
+        return Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_CANTOPEN), Some(detail)));
+    }
     // FULL: every commit is synced before it is answered. NORMAL would lose acknowledged work with the power.
     connection.pragma_update(None, "synchronous", "FULL")?;
+    // Where a plain fsync does not reach the platter (macOS), this asks for the one that does.
+    connection.pragma_update(None, "fullfsync", true)?;
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    connection.pragma_update(None, "journal_size_limit", JOURNAL_MAX_BYTES)?;
     connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
     connection.pragma_update(None, "temp_store", "MEMORY")
 }

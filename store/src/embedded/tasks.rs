@@ -101,12 +101,14 @@ fn settle_one(
         Outcome::Release => (None, None, 0, false),
     };
     let status = settle.outcome.status();
+    // An attempt that reached an end clears the count of those that did not; a release takes its own claim back.
+    let claims = if attempted { "0" } else { "claims - 1" };
     let changed = connection
-        .prepare_cached(
+        .prepare_cached(&format!(
             "UPDATE tasks SET status = ?3, attempts = attempts + ?4, not_before_ms = ?5, result = ?6, error = ?7,
-                updated_ms = ?8
-             WHERE task_key = ?1 AND claim_token = ?2 AND status = 1",
-        )?
+                updated_ms = ?8, claims = {claims}
+             WHERE task_key = ?1 AND claim_token = ?2 AND status = 1"
+        ))?
         .execute(params![key, token, task_status_code(status), attempted, not_before, result, error, now.0])?;
     if changed == 1 {
         return Ok(Settled::Applied);

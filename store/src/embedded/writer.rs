@@ -80,15 +80,23 @@ impl Drop for Writer {
 
 /// An operation that fails leaves nothing behind and does not disturb the others in its commit.
 fn in_savepoint<T>(connection: &Connection, operation: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-    connection.prepare_cached("SAVEPOINT operation")?.execute([])?;
+    execute(connection, "SAVEPOINT operation")?;
     let outcome = operation(connection);
-    if outcome.is_err() && !connection.is_autocommit() {
-        connection.prepare_cached("ROLLBACK TO operation")?.execute([])?;
-    }
     if !connection.is_autocommit() {
-        connection.prepare_cached("RELEASE operation")?.execute([])?;
+        let undone = if outcome.is_err() { execute(connection, "ROLLBACK TO operation") } else { Ok(()) };
+        let released = undone.and_then(|()| execute(connection, "RELEASE operation"));
+        if let Err(e) = released {
+            // Half an operation must not be committed with the others: the whole group goes.
+            let _ = connection.execute_batch("ROLLBACK");
+            return Err(e);
+        }
     }
     outcome
+}
+
+fn execute(connection: &Connection, statement: &str) -> Result<()> {
+    connection.prepare_cached(statement)?.execute([])?;
+    Ok(())
 }
 
 fn run(

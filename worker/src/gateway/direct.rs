@@ -17,9 +17,11 @@ use conveyor_domain::time::Clock;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::LOCATION;
 use reqwest::{Client, Response};
-use std::net::{IpAddr, SocketAddr};
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use url::{Host, Url};
 
 #[derive(Debug)]
@@ -33,7 +35,7 @@ pub struct DirectGateway {
 impl DirectGateway {
     pub fn new(limits: GatewayLimits, now: Arc<dyn Clock>, rule: Rule) -> Result<DirectGateway, OpenError> {
         let client = outgoing::client(limits)
-            .dns_resolver(CheckedResolver { rule })
+            .dns_resolver(CheckedResolver::new(rule))
             .user_agent(concat!("conveyor/", env!("CARGO_PKG_VERSION")))
             // A list may name a million hosts. Without idle connections there are never more sockets than tasks in
             // flight.
@@ -129,15 +131,31 @@ fn next_hop(response: &Response, url: &Url) -> Hop {
 /// wrong one.
 struct CheckedResolver {
     rule: Rule,
+    /// A lookup that nobody waits for any more still has its thread, for as long as the system's resolver takes. Those
+    /// threads are shared with every read of the store, so lookups may have only some of them.
+    turns: Arc<Semaphore>,
+}
+
+impl CheckedResolver {
+    fn new(rule: Rule) -> CheckedResolver {
+        CheckedResolver { rule, turns: Arc::new(Semaphore::new(limits::LOOKUPS_MAX)) }
+    }
 }
 
 impl Resolve for CheckedResolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let rule = self.rule;
+        let (rule, turns) = (self.rule, self.turns.clone());
         Box::pin(async move {
-            // Port 0: the client puts in the URL's own.
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await.map_err(ResolveError::Lookup)?;
-            let addresses = check_all(found.collect(), rule)?;
+            let turn = turns.acquire_owned().await.map_err(|e| ResolveError::Lookup(io::Error::other(e)))?;
+            let lookup = move || {
+                // Port 0: the client puts in the URL's own.
+                let found = (name.as_str(), 0).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
+                drop(turn);
+                found
+            };
+            let found =
+                tokio::task::spawn_blocking(lookup).await.map_err(|e| ResolveError::Lookup(e.into()))?;
+            let addresses = check_all(found.map_err(ResolveError::Lookup)?, rule)?;
             Ok(Box::new(addresses.into_iter()) as Addrs)
         })
     }
