@@ -6,16 +6,41 @@ use axum::extract::Request;
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use bytes::{Bytes, BytesMut};
+use conveyor_domain::limits;
 use futures::StreamExt;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The bytes of a JSON body of at most `max` bytes.
-pub(crate) async fn read_json(request: Request, max: usize) -> Result<Bytes> {
+/// A body, and its share of the room for bodies, until both are dropped.
+#[derive(Debug)]
+pub(crate) struct JsonBody {
+    pub bytes: Bytes,
+    pub room: OwnedSemaphorePermit,
+}
+
+/// The bytes of a JSON body of at most `max` bytes. Waits until there is room for it among the others.
+pub(crate) async fn read_json(request: Request, max: usize, bodies: &Arc<Semaphore>) -> Result<JsonBody> {
     check_media_type(request.headers())?;
     // An honest client is told before it sends; what a dishonest one sends is counted below.
-    if announced_length(request.headers()).is_some_and(|length| length > max as u64) {
+    let announced = announced_length(request.headers());
+    if announced.is_some_and(|length| length > max as u64) {
         return Err(too_large(max));
     }
-    read(request.into_body(), max).await
+    let most = announced.and_then(|length| usize::try_from(length).ok()).unwrap_or(max);
+    let work = async {
+        let room = room_for(most, bodies).await?;
+        let bytes = read(request.into_body(), most).await?;
+        Ok(JsonBody { bytes, room })
+    };
+    let slow = || ApiError::new(Code::RequestTimeout, "The body did not arrive in time.");
+    tokio::time::timeout(limits::BODY_TIMEOUT, work).await.map_err(|_| slow())?
+}
+
+async fn room_for(bytes: usize, bodies: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit> {
+    // One body may be larger than all the room there is: then it has all of it, alone.
+    let kib = bytes.div_ceil(limits::KIB).clamp(1, limits::BODIES_MAX_BYTES / limits::KIB);
+    let kib = u32::try_from(kib).map_err(|e| ApiError::internal(e.to_string()))?;
+    bodies.clone().acquire_many_owned(kib).await.map_err(|e| ApiError::internal(e.to_string()))
 }
 
 async fn read(body: Body, max: usize) -> Result<Bytes> {
@@ -69,7 +94,7 @@ mod tests {
         }
         let chunks = chunks.iter().map(|c| Ok::<_, std::io::Error>(Bytes::from_static(c.as_bytes())));
         let body = Body::from_stream(futures::stream::iter(chunks.collect::<Vec<_>>()));
-        match read_json(request.body(body).unwrap(), 8).await {
+        match read_json(request.body(body).unwrap(), 8, &Arc::new(Semaphore::new(9))).await {
             Ok(_) => 200,
             Err(error) => error.into_response().status().as_u16(),
         }
@@ -101,9 +126,24 @@ mod tests {
     async fn a_compressed_body_is_not_mistaken_for_json() {
         let with = |encoding: &str| {
             let request = Request::builder().header(CONTENT_TYPE, "application/json");
-            read_json(request.header(CONTENT_ENCODING, encoding).body(Body::from("{}")).unwrap(), 8)
+            request.header(CONTENT_ENCODING, encoding).body(Body::from("{}")).unwrap()
         };
-        assert!(with("gzip").await.is_err());
-        assert!(with("identity").await.is_ok());
+        let bodies = Arc::new(Semaphore::new(9));
+        assert!(read_json(with("gzip"), 8, &bodies).await.is_err());
+        assert!(read_json(with("identity"), 8, &bodies).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_waits_for_room_and_gives_it_back() {
+        let request = || {
+            let json = Request::builder().header(CONTENT_TYPE, "application/json");
+            json.body(Body::from("{}")).unwrap()
+        };
+        let bodies = Arc::new(Semaphore::new(1));
+        let first = read_json(request(), 8, &bodies).await.unwrap();
+        let second = read_json(request(), 8, &bodies).await.unwrap_err();
+        assert_eq!(second.into_response().status(), 408, "no room came free in time");
+        drop(first);
+        assert!(read_json(request(), 8, &bodies).await.is_ok());
     }
 }

@@ -44,15 +44,32 @@ pub struct ApiConfig {
     pub forward_keys: bool,
 }
 
-/// The API over one backend. While `shutting_down` is true, everything but `/healthz` and `/metrics` answers 503.
-pub fn router(
-    backend: Backend,
-    secret: Secret,
-    clock: Arc<dyn Clock>,
-    entropy: Arc<Entropy>,
-    config: ApiConfig,
-    metrics: MetricsText,
-    shutting_down: watch::Receiver<bool>,
-) -> Router {
-    routes::all(Arc::new(ApiState { backend, secret, clock, entropy, config, metrics, shutting_down }))
+/// The API over one backend, and what it needs. While `shutting_down` is true, everything but `/healthz` and `/metrics`
+/// answers 503.
+#[derive(Clone)]
+pub struct Api {
+    pub backend: Backend,
+    pub secret: Secret,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<Entropy>,
+    pub config: ApiConfig,
+    pub metrics: MetricsText,
+    pub shutting_down: watch::Receiver<bool>,
+}
+
+impl std::fmt::Debug for Api {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Api").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl Api {
+    pub fn router(self) -> Router {
+        routes::all(Arc::new(ApiState::new(self)))
+    }
+
+    /// Health and metrics alone, for a role that does not serve the API.
+    pub fn operations(self) -> Router {
+        routes::operations_alone(Arc::new(ApiState::new(self)))
+    }
 }

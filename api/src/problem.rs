@@ -19,6 +19,7 @@ pub(crate) enum Code {
     SignatureInvalid,
     NotFound,
     MethodNotAllowed,
+    RequestTimeout,
     JobNotOpen,
     LastBatchReceived,
     RunNotStoppable,
@@ -37,7 +38,7 @@ pub(crate) enum Code {
 
 impl Code {
     #[cfg(test)]
-    const ALL: [Code; 21] = [
+    const ALL: [Code; 22] = [
         Code::InvalidArgument,
         Code::MalformedJson,
         Code::InvalidCursor,
@@ -45,6 +46,7 @@ impl Code {
         Code::SignatureInvalid,
         Code::NotFound,
         Code::MethodNotAllowed,
+        Code::RequestTimeout,
         Code::JobNotOpen,
         Code::LastBatchReceived,
         Code::RunNotStoppable,
@@ -72,6 +74,7 @@ impl Code {
             Code::MethodNotAllowed => {
                 (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "Method not allowed")
             }
+            Code::RequestTimeout => (StatusCode::REQUEST_TIMEOUT, "request_timeout", "Request timeout"),
             Code::JobNotOpen => (StatusCode::CONFLICT, "job_not_open", "Job not open"),
             Code::LastBatchReceived => (StatusCode::CONFLICT, "last_batch_received", "Last batch received"),
             Code::RunNotStoppable => (StatusCode::CONFLICT, "run_not_stoppable", "Run not stoppable"),

@@ -1,26 +1,26 @@
 //! What every handler is given.
 
-use crate::{ApiConfig, MetricsText};
-use conveyor_domain::seal::Secret;
-use conveyor_domain::{Clock, Entropy, Timestamp};
-use conveyor_store::{Backend, Store};
-use std::fmt;
+use crate::Api;
+use conveyor_domain::{Timestamp, limits};
+use conveyor_store::Store;
+use std::ops::Deref;
 use std::sync::Arc;
-use tokio::sync::watch;
+use tokio::sync::Semaphore;
 
+#[derive(Debug)]
 pub(crate) struct ApiState {
-    pub backend: Backend,
-    pub secret: Secret,
-    pub clock: Arc<dyn Clock>,
-    pub entropy: Arc<Entropy>,
-    pub config: ApiConfig,
-    pub metrics: MetricsText,
-    pub shutting_down: watch::Receiver<bool>,
+    api: Api,
+    /// Room for request bodies, in KiB: what callers send at once must not decide how much memory we use.
+    pub bodies: Arc<Semaphore>,
 }
 
 pub(crate) type Shared = Arc<ApiState>;
 
 impl ApiState {
+    pub fn new(api: Api) -> ApiState {
+        ApiState { api, bodies: Arc::new(Semaphore::new(limits::BODIES_MAX_BYTES / limits::KIB)) }
+    }
+
     pub fn store(&self) -> &dyn Store {
         &*self.backend.store
     }
@@ -34,8 +34,9 @@ impl ApiState {
     }
 }
 
-impl fmt::Debug for ApiState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ApiState").field("config", &self.config).finish_non_exhaustive()
+impl Deref for ApiState {
+    type Target = Api;
+    fn deref(&self) -> &Api {
+        &self.api
     }
 }

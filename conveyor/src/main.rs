@@ -10,6 +10,9 @@ use clap::{Parser, Subcommand};
 use server::{Role, ServerArgs};
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::Duration;
+
+const EXIT_WAIT: Duration = Duration::from_millis(500);
 
 /// A durable inbox for bulk URL work.
 ///
@@ -47,6 +50,8 @@ fn main() -> ExitCode {
             Command::Client(command) => client::run(command).await,
         }
     });
+    // A thread that hangs in a system call, such as a name lookup, must not hold the exit up.
+    runtime.shutdown_timeout(EXIT_WAIT);
     outcome.unwrap_or_else(|error| fail(&error))
 }
 

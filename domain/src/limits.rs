@@ -74,6 +74,8 @@ pub const GRANT_RENEW_EVERY: Duration = Duration::from_secs(10);
 /// A worker stops starting work this long before its grant lapses.
 pub const GRANT_MARGIN: Duration = Duration::from_secs(5);
 
+/// The shortest time between two looks, however much happens.
+pub const REDISCOVER_AFTER: Duration = Duration::from_millis(20);
 pub const DISCOVER_EVERY: Duration = Duration::from_secs(1);
 /// How long an idle worker waits before it looks again by itself.
 pub const IDLE_WAIT: Duration = Duration::from_millis(200);

@@ -4,7 +4,8 @@
 CREATE TABLE api_keys (
     hash       BLOB PRIMARY KEY,
     caller_id  BLOB NOT NULL,
-    created_ms INTEGER NOT NULL
+    created_ms INTEGER NOT NULL,
+    revoked_ms INTEGER
 ) WITHOUT ROWID;
 
 CREATE TABLE jobs (

@@ -1,23 +1,39 @@
-//! Deleted jobs: rows first, then objects, the job row last, so that a crash anywhere resumes.
+//! Deleted jobs: rows first, then objects, the job itself last, so that a crash anywhere resumes.
 
-use conveyor_domain::limits;
+use crate::{Sweep, or_leave};
+use conveyor_domain::{JobId, limits};
+use conveyor_store::Result;
 use conveyor_store::port::BlobKey;
-use conveyor_store::{Backend, Result};
 
-const JOBS_A_SWEEP: u32 = 20;
+const JOBS_A_BATCH: u32 = 100;
 
-pub async fn repair(backend: &Backend) -> Result<u64> {
+pub async fn repair(sweep: &Sweep<'_>) -> Result<u64> {
     let mut removed = 0;
-    for job in backend.store.deleted_jobs(JOBS_A_SWEEP).await? {
-        loop {
-            let rows = backend.store.remove_rows(job, limits::SWEEP_STEP_ROWS).await?;
-            if rows == 0 {
-                break;
-            }
-            removed += u64::from(rows);
+    while !sweep.stop.is_cancelled() {
+        let jobs = sweep.backend.store.deleted_jobs(JOBS_A_BATCH).await?;
+        let mut of_batch = 0;
+        for job in &jobs {
+            of_batch += or_leave("deleted_jobs", job, remove(sweep, *job).await);
         }
-        backend.blobs.delete_under(&BlobKey::job_prefix(job)).await?;
-        backend.store.forget_job(job).await?;
+        removed += of_batch;
+        if jobs.len() < JOBS_A_BATCH as usize || of_batch == 0 {
+            break;
+        }
     }
     Ok(removed)
+}
+
+/// Removes what there is of a job. Returns 1 once it is gone.
+async fn remove(sweep: &Sweep<'_>, job: JobId) -> Result<u64> {
+    let backend = sweep.backend;
+    while backend.store.remove_rows(job, limits::SWEEP_STEP_ROWS).await? > 0 {
+        if sweep.stop.is_cancelled() {
+            return Ok(0);
+        }
+    }
+    backend.blobs.delete_under(&BlobKey::job_prefix(job)).await?;
+    let gone = backend.store.forget_job(job).await?;
+    // Once more, now that no settle can find a row: a worker may have written an object since, and died before it took it back.
+    backend.blobs.delete_under(&BlobKey::job_prefix(job)).await?;
+    Ok(u64::from(gone))
 }

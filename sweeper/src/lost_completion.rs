@@ -1,22 +1,29 @@
 //! A run of which every task is terminal and that nobody ended: the worker that settled the last one died before it could.
 
-use conveyor_domain::Timestamp;
+use crate::{Sweep, or_leave};
 use conveyor_domain::lifecycle::Command;
-use conveyor_store::{Backend, Error, Result};
+use conveyor_store::port::ActiveRun;
+use conveyor_store::{Error, Result};
 
-pub async fn repair(backend: &Backend, now: Timestamp) -> Result<u64> {
+pub async fn repair(sweep: &Sweep<'_>) -> Result<u64> {
     let mut ended = 0;
-    for active in backend.store.active_runs().await? {
-        let view = backend.store.run(active.job.id, active.run.id).await?;
-        if !view.is_some_and(|v| v.stats.is_drained()) {
-            continue;
+    for active in sweep.backend.store.active_runs().await? {
+        if sweep.stop.is_cancelled() {
+            break;
         }
-        match backend.store.apply(active.job.id, Command::Drained, now).await {
-            Ok(view) if view.latest.run.updated == now => ended += 1,
-            // A worker was quicker, tasks were added, or the job deleted.
-            Ok(_) | Err(Error::Refused(_) | Error::NotFound) => {}
-            Err(error) => return Err(error),
+        if active.stats.is_drained() {
+            ended += or_leave("lost_completion", active.run.id, end(sweep, &active).await);
         }
     }
     Ok(ended)
+}
+
+async fn end(sweep: &Sweep<'_>, active: &ActiveRun) -> Result<u64> {
+    let now = sweep.clock.now();
+    match sweep.backend.store.apply(active.job.id, Command::Drained, now).await {
+        Ok(view) => Ok(u64::from(view.latest.run.updated == now)),
+        // A worker was quicker, tasks were added, or the job deleted.
+        Err(Error::Refused(_) | Error::NotFound) => Ok(0),
+        Err(error) => Err(error),
+    }
 }

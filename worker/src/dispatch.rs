@@ -7,15 +7,13 @@ use crate::permits::{Permit, Permits, Slot};
 use crate::runs::{RunContext, Runs};
 use crate::settle::{self, Finished};
 use conveyor_domain::lifecycle::Command;
-use conveyor_domain::message::TaskRef;
-use conveyor_domain::{ClaimToken, JobId, RunId, limits};
+use conveyor_domain::message::{QueueName, TaskRef};
+use conveyor_domain::{ClaimToken, RunId, limits};
 use conveyor_store::port::{Claim, ClaimedTask, Delivery, Receipt};
 use conveyor_store::{Error, Result};
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, mpsc, watch};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -44,9 +42,13 @@ pub async fn run(worker: Worker, shutdown: CancellationToken) {
     }
     let mut permits = dispatcher.close();
     let abandon = tokio::time::sleep(worker.config.shutdown_grace.max(STORE_PAUSE));
+    let mut settling = settling;
     tokio::select! {
-        _ = settling => {}
-        () = abandon => give_up.cancel(),
+        _ = &mut settling => {}
+        () = abandon => {
+            give_up.cancel();
+            let _ = settling.await;
+        }
     }
     upkeep.abort();
     permits.give_all_back(&worker).await;
@@ -121,78 +123,99 @@ impl Dispatcher {
 
     /// Until something may have become startable.
     async fn rest(&mut self, shutdown: &CancellationToken) {
+        let wait = if self.rediscover { limits::REDISCOVER_AFTER } else { limits::IDLE_WAIT };
         tokio::select! {
             // Marks the change as seen, so it has to be remembered.
             _ = self.changes.changed() => self.rediscover = true,
             () = self.freed.notified() => {}
-            () = tokio::time::sleep(limits::IDLE_WAIT) => {}
+            () = tokio::time::sleep(wait) => {}
             () = shutdown.cancelled() => {}
         }
     }
 
     /// Gives every run one turn. True if anything was received.
     async fn pass(&mut self, shutdown: &CancellationToken) -> Result<bool> {
-        if self.rediscover || self.changes.has_changed().unwrap_or(false) || self.runs.is_stale() {
+        let hint = self.rediscover || self.changes.has_changed().unwrap_or(false);
+        if self.runs.is_stale(hint) {
             self.changes.mark_unchanged();
             self.rediscover = false;
             self.runs.refresh(&self.worker).await?;
-            let active: HashSet<JobId> = self.runs.contexts().map(|run| run.key.job).collect();
-            self.permits.upkeep(&self.worker, &active).await;
         }
+        self.permits.upkeep(&self.worker).await;
+        let turns = self.runs.turns().to_vec();
+        let queues = turns.iter().map(|run| QueueName::Run(*run)).collect();
+        let ready = self.worker.backend.queue.may_have(queues, self.worker.clock.now()).await?;
         let mut received = false;
-        for run in self.runs.turns().to_vec() {
+        for (run, may_have) in turns.into_iter().zip(ready) {
             if shutdown.is_cancelled() {
                 break;
             }
-            received |= self.turn(run).await?;
+            match self.turn(run, may_have).await {
+                Ok(some) => received |= some,
+                Err(error @ (Error::Full(_) | Error::Unavailable(_))) => return Err(error),
+                // Something about this run; the others are not to wait for it.
+                Err(error) => tracing::error!(%run, %error, "a run could not have its turn"),
+            }
         }
         self.runs.rotate();
         Ok(received)
     }
 
-    async fn turn(&mut self, run: RunId) -> Result<bool> {
-        let Some(known) = self.runs.get_mut(run) else { return Ok(false) };
-        let context = known.context.clone();
-        let free = self.permits.free(&self.worker, &context.job).await? as usize;
-        let room = free.min(self.slots.available_permits()).min(self.worker.backend.queue.receive_max());
-        if room == 0 {
+    async fn turn(&mut self, run: RunId, may_have: bool) -> Result<bool> {
+        let Some(context) = self.runs.get_mut(run).map(|known| known.context.clone()) else {
+            return Ok(false);
+        };
+        if context.unusable {
             return Ok(false);
         }
-        let now = self.worker.clock.now();
-        let queue = &self.worker.backend.queue;
-        let deliveries = queue.receive(context.queue, room, limits::VISIBILITY, now).await?;
-        metrics::counter!("conveyor_receives_total").increment(1);
-        metrics::counter!("conveyor_messages_received_total").increment(deliveries.len() as u64);
+        // Looked at first: a run that only waits, for its retries or its end, costs no grant.
+        let deliveries = if may_have { self.receive(&context).await? } else { Some(Vec::new()) };
+        let Some(deliveries) = deliveries else { return Ok(false) };
         if deliveries.is_empty() {
             self.check_end(run, &context).await?;
             return Ok(false);
         }
         if let Some(known) = self.runs.get_mut(run) {
-            known.end_checked = None;
+            known.worked = true;
         }
         self.start(context, deliveries);
         Ok(true)
     }
 
+    /// What can start now; `None` if nothing can.
+    async fn receive(&mut self, run: &RunContext) -> Result<Option<Vec<Delivery>>> {
+        let slots = self.slots.available_permits();
+        if slots == 0 {
+            return Ok(None);
+        }
+        let free = self.permits.free(&self.worker, &run.job).await? as usize;
+        let room = free.min(slots).min(self.worker.backend.queue.receive_max());
+        if room == 0 {
+            return Ok(None);
+        }
+        let now = self.worker.clock.now();
+        let deliveries = self.worker.backend.queue.receive(run.queue, room, limits::VISIBILITY, now).await?;
+        metrics::counter!("conveyor_receives_total").increment(1);
+        metrics::counter!("conveyor_messages_received_total").increment(deliveries.len() as u64);
+        Ok(Some(deliveries))
+    }
+
     /// Nothing queued and nothing held: perhaps that was all (SPEC 6.5).
     async fn check_end(&mut self, run: RunId, context: &RunContext) -> Result<()> {
-        if context.holds_any() {
-            return Ok(());
-        }
         let Some(known) = self.runs.get_mut(run) else { return Ok(()) };
-        if known.end_checked.is_some_and(|at| at.elapsed() < limits::DISCOVER_EVERY) {
+        // Worth a look once after it was worked on, and whenever the last discovery found it drained.
+        if context.holds_any() || !(known.worked || known.drained) {
             return Ok(());
         }
-        known.end_checked = Some(Instant::now());
+        (known.worked, known.drained) = (false, false);
         let store = &self.worker.backend.store;
-        let drained =
-            store.run(context.key.job, context.key.run).await?.is_some_and(|view| view.stats.is_drained());
+        let drained = store.run(context.key.job, run).await?.is_some_and(|view| view.stats.is_drained());
         if !drained {
             return Ok(());
         }
         match store.apply(context.key.job, Command::Drained, self.worker.clock.now()).await {
             Ok(view) => {
-                tracing::info!(job = %context.key.job, run = %run, status = view.latest.run.status.as_str(), "run drained");
+                tracing::info!(job = %context.key.job, %run, status = view.latest.run.status.as_str(), "run drained");
                 Ok(())
             }
             // Tasks were added, or the job deleted, since the look above.
@@ -298,6 +321,7 @@ impl Batch {
         });
     }
 
+    /// Not in flight yet, so nobody else touches their receipts.
     async fn return_unstarted(&self, done: Vec<Receipt>, later: Vec<(Receipt, Duration)>) {
         let unstarted = u32::try_from(done.len() + later.len()).unwrap_or(u32::MAX);
         let (queue, now) = (&self.worker.backend.queue, self.worker.clock.now());

@@ -9,6 +9,8 @@ use conveyor_domain::params::{self, Format};
 use conveyor_domain::task::Outcome;
 use conveyor_domain::{AccountFault, FailureClass, Problem};
 use conveyor_store::port::ClaimedTask;
+use futures::FutureExt;
+use std::panic::AssertUnwindSafe;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -36,8 +38,10 @@ pub async fn execute(
         credential: run.credential.clone(),
     };
     let started = Instant::now();
+    // A defect on the way of one task must not take the run with it: it is a failure like any other, tried again and counted.
+    let call = AssertUnwindSafe(worker.gateway.call(request)).catch_unwind();
     let answer = tokio::select! {
-        answer = worker.gateway.call(request) => answer,
+        answer = call => answer.unwrap_or_else(|_| defect()),
         () = abort.cancelled() => return End::Settled(Outcome::Release),
     };
     let label = match &answer {
@@ -64,6 +68,11 @@ pub async fn execute(
             })
         }
     }
+}
+
+fn defect() -> GatewayAnswer {
+    let problem = Problem::new(500, "internal", "The task met a defect").with_detail("The log says more.");
+    GatewayAnswer::Failure { class: FailureClass::Other, retry: true, retry_after: None, problem }
 }
 
 /// The account cannot pay for more: the run ends here, and its tasks keep their attempts.

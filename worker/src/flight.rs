@@ -6,6 +6,7 @@ use conveyor_domain::limits;
 use conveyor_store::port::Receipt;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::RwLock;
 
 #[derive(Debug)]
 struct Held {
@@ -23,11 +24,16 @@ struct State {
 }
 
 #[derive(Debug, Default)]
-pub struct Flights(Mutex<State>);
+pub struct Flights {
+    state: Mutex<State>,
+    /// Extending gives a message a new receipt. Whoever acknowledges or releases holds this shared, so that the receipt it
+    /// took is still the latest when the queue sees it.
+    pub receipts_fixed: RwLock<()>,
+}
 
 impl Flights {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn add(&self, run: Arc<RunContext>, receipt: Receipt) -> FlightId {
@@ -58,7 +64,9 @@ impl Flights {
             by_queue.entry(held.run.queue).or_default().push((*id, held.receipt.clone()));
         }
         for (queue, held) in by_queue {
-            let (ids, receipts): (Vec<_>, Vec<_>) = held.into_iter().unzip();
+            let _changing = self.receipts_fixed.write().await;
+            let still_held = |(id, _): &(FlightId, Receipt)| self.lock().held.contains_key(id);
+            let (ids, receipts): (Vec<_>, Vec<_>) = held.into_iter().filter(still_held).unzip();
             let now = worker.clock.now();
             match worker.backend.queue.extend(queue, receipts, limits::VISIBILITY, now).await {
                 Ok(renewed) => self.renew(ids.into_iter().zip(renewed)),

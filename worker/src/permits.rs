@@ -3,7 +3,8 @@
 use crate::Worker;
 use conveyor_domain::grant::Holding;
 use conveyor_domain::{Job, JobId, Timestamp, limits};
-use std::collections::{HashMap, HashSet};
+use futures::future::join_all;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::sync::{Notify, OwnedSemaphorePermit};
@@ -66,27 +67,26 @@ impl Permits {
     /// How many tasks of the job may be started now. Asks the coordinator when the share is due for renewal, or is smaller
     /// than it could be.
     pub async fn free(&mut self, worker: &Worker, job: &Job) -> conveyor_store::Result<u32> {
-        let want = job.spec.max_inflight.min(worker.config.slots);
+        let want = self.want(worker, job);
         let due = self.shares.get(&job.id).is_none_or(|share| {
             let age = share.asked.elapsed();
             age >= limits::GRANT_RENEW_EVERY
                 || (share.holding.permits < want && age >= limits::DISCOVER_EVERY)
         });
         if due {
-            self.ask(worker, job, want).await?;
+            let (holding, asked) = request(worker, job, want).await?;
+            self.keep(job, holding, asked);
         }
         Ok(self.shares.get(&job.id).map_or(0, |share| share.free(worker.clock.now())))
     }
 
-    async fn ask(&mut self, worker: &Worker, job: &Job, want: u32) -> conveyor_store::Result<()> {
-        // Read before the call: the grant lapses counting from when it was asked for, never later.
-        let asked = Instant::now();
-        let coordinator = &worker.backend.coordinator;
-        let (cap, now) = (job.spec.max_inflight, worker.clock.now());
-        let holding = coordinator.grant(job.id, worker.id, want, cap, limits::GRANT_TTL, now).await?;
+    fn want(&self, worker: &Worker, job: &Job) -> u32 {
+        job.spec.max_inflight.min(worker.config.slots)
+    }
+
+    fn keep(&mut self, job: &Job, holding: Holding, asked: Instant) {
         let used = self.shares.remove(&job.id).map_or_else(Arc::default, |share| share.used);
         self.shares.insert(job.id, Share { job: job.clone(), holding, asked, used });
-        Ok(())
     }
 
     /// Uses one permit. The caller has seen that one is free.
@@ -96,40 +96,49 @@ impl Permits {
         Some(Permit { used: share.used.clone(), freed: self.freed.clone() })
     }
 
-    /// Renews shares that are in use, whether or not their runs still take new work, and gives back those of jobs that
-    /// have nothing left to do here.
-    pub async fn upkeep(&mut self, worker: &Worker, active: &HashSet<JobId>) {
-        let jobs: Vec<Job> = self.shares.values().map(|share| share.job.clone()).collect();
-        for job in jobs {
-            let Some(share) = self.shares.get(&job.id) else { continue };
-            let in_use = share.used.load(Ordering::SeqCst) > 0;
-            let outcome = if in_use && share.asked.elapsed() >= limits::GRANT_RENEW_EVERY {
-                self.ask(worker, &job, job.spec.max_inflight.min(worker.config.slots)).await
-            } else if !in_use && !active.contains(&job.id) {
-                self.give_back(worker, job.id).await
-            } else {
-                Ok(())
-            };
-            if let Err(error) = outcome {
-                tracing::warn!(job = %job.id, %error, "a grant could not be renewed or given back");
+    /// Renews shares that are in use, whether or not their runs still take new work, and gives back those that are not:
+    /// others may have a use for them, and a renewal is a write. All at once, so that they share their commits.
+    pub async fn upkeep(&mut self, worker: &Worker) {
+        let due = |share: &&Share| share.asked.elapsed() >= limits::GRANT_RENEW_EVERY;
+        let (in_use, idle): (Vec<&Share>, Vec<&Share>) =
+            self.shares.values().filter(due).partition(|share| share.used.load(Ordering::SeqCst) > 0);
+        let in_use: Vec<Job> = in_use.into_iter().map(|share| share.job.clone()).collect();
+        let idle: Vec<JobId> = idle.into_iter().map(|share| share.job.id).collect();
+        let renewals = in_use.iter().map(|job| request(worker, job, self.want(worker, job)));
+        for (job, renewed) in in_use.iter().zip(join_all(renewals).await) {
+            match renewed {
+                Ok((holding, asked)) => self.keep(job, holding, asked),
+                Err(error) => tracing::warn!(job = %job.id, %error, "a grant could not be renewed"),
             }
         }
-    }
-
-    async fn give_back(&mut self, worker: &Worker, job: JobId) -> conveyor_store::Result<()> {
-        worker.backend.coordinator.release(job, worker.id).await?;
-        self.shares.remove(&job);
-        Ok(())
+        self.give_back(worker, idle).await;
     }
 
     pub async fn give_all_back(&mut self, worker: &Worker) {
-        let jobs: Vec<JobId> = self.shares.keys().copied().collect();
-        for job in jobs {
-            if let Err(error) = self.give_back(worker, job).await {
-                tracing::warn!(%job, %error, "a grant could not be given back; it lapses by itself");
+        let jobs = self.shares.keys().copied().collect();
+        self.give_back(worker, jobs).await;
+    }
+
+    async fn give_back(&mut self, worker: &Worker, jobs: Vec<JobId>) {
+        let releases = jobs.iter().map(|job| worker.backend.coordinator.release(*job, worker.id));
+        for (job, released) in jobs.iter().zip(join_all(releases).await) {
+            match released {
+                Ok(()) => drop(self.shares.remove(job)),
+                Err(error) => {
+                    tracing::warn!(%job, %error, "a grant could not be given back; it lapses by itself")
+                }
             }
         }
     }
+}
+
+/// Asks for a share; also says when it was asked for, as the grant lapses counting from then, never later.
+async fn request(worker: &Worker, job: &Job, want: u32) -> conveyor_store::Result<(Holding, Instant)> {
+    let (asked, now) = (Instant::now(), worker.clock.now());
+    let coordinator = &worker.backend.coordinator;
+    let holding =
+        coordinator.grant(job.id, worker.id, want, job.spec.max_inflight, limits::GRANT_TTL, now).await?;
+    Ok((holding, asked))
 }
 
 impl Share {

@@ -3,7 +3,7 @@
 use crate::Worker;
 use crate::gateway::Credential;
 use conveyor_domain::message::QueueName;
-use conveyor_domain::seal::Purpose;
+use conveyor_domain::seal::{NotAuthentic, Purpose};
 use conveyor_domain::{Job, RunId, limits};
 use conveyor_store::port::{ActiveRun, RunKey};
 use std::collections::HashMap;
@@ -18,18 +18,22 @@ pub struct RunContext {
     pub job: Job,
     pub queue: QueueName,
     pub credential: Option<Credential>,
+    /// Cannot be worked on here: its forwarded key does not open.
+    pub unusable: bool,
     /// Messages of this run between their receipt and their acknowledgement.
     held: AtomicU32,
 }
 
 impl RunContext {
     fn new(worker: &Worker, active: ActiveRun) -> RunContext {
-        let credential = worker.config.gateway_credential.clone().or_else(|| unseal(worker, &active.job));
+        let own = worker.config.gateway_credential.clone();
+        let credential = if own.is_some() { Ok(own) } else { unseal(worker, &active.job) };
         RunContext {
+            unusable: credential.is_err(),
+            credential: credential.unwrap_or_default(),
             key: RunKey { job: active.job.id, run: active.run.id },
             queue: QueueName::Run(active.run.id),
             job: active.job,
-            credential,
             held: AtomicU32::new(0),
         }
     }
@@ -47,23 +51,25 @@ impl RunContext {
     }
 }
 
-fn unseal(worker: &Worker, job: &Job) -> Option<Credential> {
-    let sealed = job.spec.credential.as_ref()?;
-    match worker.secret.open(Purpose::Credential, &job.id.to_string(), sealed) {
-        Ok(key) => String::from_utf8(key).ok().map(Credential::new),
-        Err(_) => {
-            // The secret was changed: calls go out without a key, and the gateway's own refusal says so to the caller.
-            tracing::warn!(job = %job.id, "the forwarded key cannot be opened with the present secret");
-            None
-        }
+/// The key that the job forwards. Without it every call would be refused and every task fail, for what is the fault of
+/// whoever started this process with another secret: such a run waits until it is started with the right one.
+fn unseal(worker: &Worker, job: &Job) -> Result<Option<Credential>, NotAuthentic> {
+    let Some(sealed) = &job.spec.credential else { return Ok(None) };
+    let opened = worker.secret.open(Purpose::Credential, &job.id.to_string(), sealed);
+    let key = opened.and_then(|key| String::from_utf8(key).map_err(|_| NotAuthentic));
+    if key.is_err() {
+        tracing::error!(job = %job.id, "the forwarded key does not open with the present secret; the job waits");
     }
+    key.map(|key| Some(Credential::new(key)))
 }
 
-/// A run and when it is worth looking at its end again.
+/// A run, and whether something happened to it since its end was last looked for.
 #[derive(Debug)]
 pub struct KnownRun {
     pub context: Arc<RunContext>,
-    pub end_checked: Option<Instant>,
+    pub worked: bool,
+    /// Every task was terminal when the runs were last discovered.
+    pub drained: bool,
 }
 
 #[derive(Debug, Default)]
@@ -75,25 +81,30 @@ pub struct Runs {
 }
 
 impl Runs {
-    pub fn is_stale(&self) -> bool {
-        self.refreshed.is_none_or(|at| at.elapsed() >= limits::DISCOVER_EVERY)
+    /// Whether to look again: often if something may be new, but not at every message.
+    pub fn is_stale(&self, hint: bool) -> bool {
+        let age = if hint { limits::REDISCOVER_AFTER } else { limits::DISCOVER_EVERY };
+        self.refreshed.is_none_or(|at| at.elapsed() >= age)
     }
 
     /// Adds what is new, drops what no longer runs.
     pub async fn refresh(&mut self, worker: &Worker) -> conveyor_store::Result<()> {
         let active = worker.backend.store.active_runs().await?;
         let mut known = HashMap::with_capacity(active.len());
-        let mut turns = Vec::with_capacity(active.len());
         for run in active {
-            let id = run.run.id;
-            let entry = self.known.remove(&id).unwrap_or_else(|| KnownRun {
-                context: Arc::new(RunContext::new(worker, run)),
-                end_checked: None,
-            });
-            known.insert(id, entry);
-            turns.push(id);
+            let (id, drained) = (run.run.id, run.stats.is_drained());
+            let (context, worked) = match self.known.remove(&id) {
+                Some(before) => (before.context, before.worked),
+                None => {
+                    self.turns.push(id);
+                    (Arc::new(RunContext::new(worker, run)), false)
+                }
+            };
+            known.insert(id, KnownRun { context, worked, drained });
         }
-        (self.known, self.turns, self.refreshed) = (known, turns, Some(Instant::now()));
+        // Whose turn it is stays as it was: a run must not lose its place whenever another one is discovered.
+        self.turns.retain(|id| known.contains_key(id));
+        (self.known, self.refreshed) = (known, Some(Instant::now()));
         Ok(())
     }
 
@@ -110,9 +121,5 @@ impl Runs {
 
     pub fn get_mut(&mut self, run: RunId) -> Option<&mut KnownRun> {
         self.known.get_mut(&run)
-    }
-
-    pub fn contexts(&self) -> impl Iterator<Item = &Arc<RunContext>> {
-        self.known.values().map(|k| &k.context)
     }
 }

@@ -81,6 +81,7 @@ fn by_run(batch: Vec<Finished>) -> Vec<Vec<Finished>> {
 
 async fn write_group(worker: &Worker, flights: &Flights, numbers: &ObjectNumbers, group: Vec<Finished>) {
     let Some(run) = group.first().map(|f| f.run.clone()) else { return };
+    let landed = Landed { all: flights, run: run.clone(), flights: group.iter().map(|f| f.flight).collect() };
     let bodies: Vec<Option<Bytes>> = group
         .iter()
         .map(|f| match &f.end {
@@ -105,12 +106,26 @@ async fn write_group(worker: &Worker, flights: &Flights, numbers: &ObjectNumbers
         Some(answers) => {
             report(&settles, &answers);
             drop_unused_objects(worker, &plan, &answers).await;
-            give_messages_back(worker, flights, &run, &group, &settles).await;
+            give_messages_back(worker, flights, &run, &settles, &answers, &landed.flights).await;
         }
         // Not acknowledged: the messages come back, and with them another chance.
-        None => group.iter().for_each(|finished| drop(flights.take(finished.flight))),
+        None => {}
     }
-    run.let_go(u32::try_from(group.len()).unwrap_or(u32::MAX));
+}
+
+/// However the writing of a group ends, even in a panic: its messages are no longer kept hidden, and the run no longer
+/// waits for them.
+struct Landed<'a> {
+    all: &'a Flights,
+    run: Arc<RunContext>,
+    flights: Vec<FlightId>,
+}
+
+impl Drop for Landed<'_> {
+    fn drop(&mut self) {
+        self.flights.iter().for_each(|flight| drop(self.all.take(*flight)));
+        self.run.let_go(u32::try_from(self.flights.len()).unwrap_or(u32::MAX));
+    }
 }
 
 fn settle_of(finished: &Finished, plan: &Plan, place: pack::Place) -> Settle {
@@ -161,17 +176,21 @@ async fn give_messages_back(
     worker: &Worker,
     flights: &Flights,
     run: &RunContext,
-    group: &[Finished],
     settles: &[Settle],
+    answers: &[Settled],
+    ids: &[FlightId],
 ) {
+    let _fixed = flights.receipts_fixed.read().await;
     let now = worker.clock.now();
     let (mut done, mut later) = (Vec::new(), Vec::new());
-    for (finished, settle) in group.iter().zip(settles) {
-        let Some(receipt) = flights.take(finished.flight) else { continue };
-        match &settle.outcome {
-            Outcome::Successful(_) | Outcome::Failed { .. } => done.push(receipt),
-            Outcome::Retry { not_before, .. } => later.push((receipt, now.until(*not_before))),
-            Outcome::Release => later.push((receipt, Duration::ZERO)),
+    for ((settle, answer), id) in settles.iter().zip(answers).zip(ids) {
+        let Some(receipt) = flights.take(*id) else { continue };
+        match (&settle.outcome, answer) {
+            // Whoever superseded us holds the message too; it is theirs to acknowledge.
+            (_, Settled::Lost) => {}
+            (Outcome::Successful(_) | Outcome::Failed { .. }, _) => done.push(receipt),
+            (Outcome::Retry { not_before, .. }, _) => later.push((receipt, now.until(*not_before))),
+            (Outcome::Release, _) => later.push((receipt, Duration::ZERO)),
         }
     }
     let queue = &worker.backend.queue;

@@ -1,6 +1,6 @@
 use super::{job_of, send};
 use crate::auth::Caller;
-use crate::body;
+use crate::body::{self, JsonBody};
 use crate::cursor::Cursors;
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Result};
@@ -29,11 +29,12 @@ pub(super) async fn submit(
     query.none()?;
     refuse_idempotency_key(request.headers())?;
     let config = &state.config;
-    let body = body::read_json(request, config.max_body_bytes).await?;
+    // The room is kept until the rows are written: they take as much again.
+    let JsonBody { bytes, room: _room } =
+        body::read_json(request, config.max_body_bytes, &state.bodies).await?;
     let SubmitRequest { open, mut spec, tasks } =
-        SubmitRequest::parse(&body, config.param_policy, config.run_tasks_max).await?;
-    // Free the text before the rows are written: both may be large.
-    drop(body);
+        SubmitRequest::parse(&bytes, config.param_policy, config.run_tasks_max).await?;
+    drop(bytes);
 
     let now = state.now();
     let (id, run) = (JobId::new(now, &state.entropy), RunId::new(now, &state.entropy));

@@ -33,6 +33,13 @@ pub(crate) fn all(state: Shared) -> Router {
         .with_state(state)
 }
 
+pub(crate) fn operations_alone(state: Shared) -> Router {
+    operations()
+        .fallback(|| async { ApiError::not_found() })
+        .layer(middleware::from_fn_with_state(state.clone(), answer::complete))
+        .with_state(state)
+}
+
 /// Everything that needs a key. A route without [`Caller`] does not belong here.
 fn with_key() -> Router<Shared> {
     Router::new()

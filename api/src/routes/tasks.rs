@@ -1,7 +1,7 @@
 use super::jobs::refuse_idempotency_key;
 use super::{job_of, run_of, send};
 use crate::auth::Caller;
-use crate::body;
+use crate::body::{self, JsonBody};
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Result};
 use crate::query::Query;
@@ -27,10 +27,11 @@ pub(super) async fn add(
     query.none()?;
     refuse_idempotency_key(request.headers())?;
     let config = &state.config;
-    let body = body::read_json(request, config.max_body_bytes).await?;
+    let JsonBody { bytes, room: _room } =
+        body::read_json(request, config.max_body_bytes, &state.bodies).await?;
     let AddRequest { tasks, last_batch } =
-        AddRequest::parse(&body, &found.spec.params, config.param_policy).await?;
-    drop(body);
+        AddRequest::parse(&bytes, &found.spec.params, config.param_policy).await?;
+    drop(bytes);
 
     let accepted_tasks = tasks.len();
     let added = state.store().add_tasks(job, tasks, last_batch, config.run_tasks_max, state.now()).await?;

@@ -75,9 +75,16 @@ impl World {
             backend.store.put_key(KeyHash::of(key), caller, clock.now()).await.unwrap();
         }
         let (shutting_down, watched) = watch::channel(false);
-        let (parts, secret) = (backend.clone(), Secret::new(SECRET));
-        let router =
-            conveyor_api::router(parts, secret, clock.clone(), entropy.clone(), config, metrics, watched);
+        let api = conveyor_api::Api {
+            backend: backend.clone(),
+            secret: Secret::new(SECRET),
+            clock: clock.clone(),
+            entropy: entropy.clone(),
+            config,
+            metrics,
+            shutting_down: watched,
+        };
+        let router = api.router();
         let worker = WorkerId::new(clock.now(), &entropy);
         World { backend, router, shutting_down, entropy, clock, worker, objects: 0.into(), _dir: dir }
     }

@@ -1,6 +1,7 @@
 //! The server roles: open the backend, start what the role is made of, and end it in good order.
 
 mod args;
+mod listen;
 mod observe;
 mod secrets;
 mod system;
@@ -8,7 +9,7 @@ mod system;
 pub use args::ServerArgs;
 
 use anyhow::Context;
-use conveyor_api::ApiConfig;
+use conveyor_api::{Api, ApiConfig, MetricsText};
 use conveyor_domain::seal::Secret;
 use conveyor_domain::{Clock, Entropy};
 use conveyor_store::Backend;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use system::SystemClock;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -52,6 +53,23 @@ struct Parts {
     entropy: Arc<Entropy>,
     stop: CancellationToken,
     running: TaskTracker,
+    /// Names a part that ended though nobody told it to.
+    ended: mpsc::UnboundedSender<&'static str>,
+}
+
+impl Parts {
+    /// Runs a part of the role until it is told to stop. One that ends before that, by a defect, takes the process with it:
+    /// half a server that answers "ready" is worse than none.
+    fn start(&self, name: &'static str, part: impl Future<Output = ()> + Send + 'static) {
+        let (stop, ended) = (self.stop.clone(), self.ended.clone());
+        let task = self.running.spawn(part);
+        tokio::spawn(async move {
+            let outcome = task.await;
+            if outcome.is_err() || !stop.is_cancelled() {
+                let _ = ended.send(name);
+            }
+        });
+    }
 }
 
 pub async fn run(role: Role, args: ServerArgs) -> anyhow::Result<ExitCode> {
@@ -59,12 +77,10 @@ pub async fn run(role: Role, args: ServerArgs) -> anyhow::Result<ExitCode> {
     let metrics = observe::start_metrics()?;
     let mut signals = Signals::new()?;
     // First the port, then the data: a port that is taken must not cost the other process its lock's note.
-    let listener = match role.serves_api() {
-        true => Some(bind(&args).await?),
-        false => None,
-    };
+    let listener = bind(&args).await?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let store = Embedded::open(&args.data_dir, clock.now())?;
+    let (ended, mut unexpected) = mpsc::unbounded_channel();
     let parts = Parts {
         backend: store.backend(),
         secret: secrets::load_secret(&args)?,
@@ -72,6 +88,7 @@ pub async fn run(role: Role, args: ServerArgs) -> anyhow::Result<ExitCode> {
         clock,
         stop: CancellationToken::new(),
         running: TaskTracker::new(),
+        ended,
         args,
     };
     let (shutting_down, is_shutting_down) = watch::channel(false);
@@ -80,20 +97,12 @@ pub async fn run(role: Role, args: ServerArgs) -> anyhow::Result<ExitCode> {
     }
     if role.sweeps() {
         let sweeper = conveyor_sweeper::run(parts.backend.clone(), parts.clock.clone(), parts.stop.clone());
-        parts.running.spawn(sweeper);
+        parts.start("sweeper", sweeper);
     }
-    if let Some(listener) = listener {
-        let own_key = secrets::ensure_api_keys(
-            &parts.args,
-            parts.backend.store.as_ref(),
-            parts.clock.as_ref(),
-            &parts.entropy,
-            role == Role::Dev,
-        )
-        .await?;
-        let render = Arc::new(move || metrics.render());
-        serve(&parts, listener, render, is_shutting_down, own_key)?;
-    }
+    let own_key =
+        if role.serves_api() { secrets::ensure_api_keys(&parts, role == Role::Dev).await? } else { None };
+    let render = Arc::new(move || metrics.render());
+    serve(&parts, role, listener, render, is_shutting_down, own_key)?;
 
     tokio::select! {
         name = signals.next() => tracing::info!(signal = name, "shutting down; again to exit at once"),
@@ -101,6 +110,7 @@ pub async fn run(role: Role, args: ServerArgs) -> anyhow::Result<ExitCode> {
             // Nothing that is still in memory can be made durable: go, and let the next start read what is really there.
             anyhow::bail!("the store can no longer be trusted: {reason}");
         }
+        Some(part) = unexpected.recv() => anyhow::bail!("the {part} ended unexpectedly; the log says why"),
     }
     shutting_down.send_replace(true);
     parts.stop.cancel();
@@ -141,15 +151,16 @@ fn start_worker(parts: &Parts) -> anyhow::Result<()> {
         parts.entropy.clone(),
         config,
     );
-    parts.running.spawn(conveyor_worker::run(worker, parts.stop.clone()));
+    parts.start("worker", conveyor_worker::run(worker, parts.stop.clone()));
     Ok(())
 }
 
-/// Starts serving and says so on stdout, where scripts wait for it.
+/// Starts serving and says so on stdout, where scripts wait for it. A role without the API serves health and metrics alone.
 fn serve(
     parts: &Parts,
+    role: Role,
     listener: TcpListener,
-    metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    metrics: MetricsText,
     shutting_down: watch::Receiver<bool>,
     own_key: Option<String>,
 ) -> anyhow::Result<()> {
@@ -162,31 +173,17 @@ fn serve(
         public_url: args.public_url.as_ref().map(|url| url.trim_end_matches('/').to_owned()),
         forward_keys: args.forwards_keys(),
     };
-    let app = conveyor_api::router(
-        parts.backend.clone(),
-        parts.secret.clone(),
-        parts.clock.clone(),
-        parts.entropy.clone(),
+    let api = Api {
+        backend: parts.backend.clone(),
+        secret: parts.secret.clone(),
+        clock: parts.clock.clone(),
+        entropy: parts.entropy.clone(),
         config,
         metrics,
         shutting_down,
-    );
-    let (stop, grace) = (parts.stop.clone(), args.shutdown_grace());
-    parts.running.spawn(async move {
-        let stopped = stop.clone();
-        let server =
-            axum::serve(listener, app).with_graceful_shutdown(async move { stopped.cancelled().await });
-        let deadline = async {
-            stop.cancelled().await;
-            tokio::time::sleep(grace).await;
-        };
-        tokio::select! {
-            served = server => if let Err(error) = served {
-                tracing::error!(%error, "the HTTP server failed");
-            },
-            () = deadline => tracing::warn!("requests were still open at the end of the grace period"),
-        }
-    });
+    };
+    let app = if role.serves_api() { api.router() } else { api.operations() };
+    parts.start("HTTP server", listen::serve(listener, app, parts.stop.clone(), args.shutdown_grace()));
     println!("listening on http://{address}");
     println!("data in {}, gateway {}", args.data_dir.display(), args.gateway());
     if let Some(key) = own_key {

@@ -1,12 +1,11 @@
 //! The deployment's secret and its API keys (SPEC 13).
 
 use super::args::ServerArgs;
-use super::system;
+use super::{Parts, system};
 use anyhow::{Context, bail, ensure};
 use conveyor_domain::limits;
 use conveyor_domain::seal::{self, KeyHash, Secret};
-use conveyor_domain::{CallerId, Clock, Entropy};
-use conveyor_store::Store;
+use conveyor_domain::{CallerId, Entropy};
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -72,19 +71,14 @@ fn warn_if_others_can_read(path: &Path) {
     }
 }
 
-/// Makes the configured keys known. With none configured, `make_one` decides whether there shall be one all the same;
-/// the key to show is returned.
-pub async fn ensure_api_keys(
-    args: &ServerArgs,
-    store: &dyn Store,
-    clock: &dyn Clock,
-    entropy: &Entropy,
-    make_one: bool,
-) -> anyhow::Result<Option<String>> {
-    let mut keys = args.api_keys.clone();
+/// Makes the configured keys the ones that are accepted. With none configured, `make_one` decides whether there shall be
+/// one all the same; the key to show is returned.
+pub(super) async fn ensure_api_keys(parts: &Parts, make_one: bool) -> anyhow::Result<Option<String>> {
+    let (clock, entropy, store) = (parts.clock.as_ref(), &parts.entropy, &parts.backend.store);
+    let mut keys = parts.args.api_keys.clone();
     let mut shown = None;
     if keys.is_empty() && make_one {
-        let key = own_api_key(&args.data_dir, entropy)?;
+        let key = own_api_key(&parts.args.data_dir, entropy)?;
         keys.push(key.clone());
         shown = Some(key);
     }
@@ -97,6 +91,10 @@ pub async fn ensure_api_keys(
         );
         let (now, caller) = (clock.now(), CallerId::new(clock.now(), entropy));
         store.put_key(KeyHash::of(key), caller, now).await.context("cannot store an API key")?;
+    }
+    if !keys.is_empty() {
+        let accepted = keys.iter().map(|key| KeyHash::of(key)).collect();
+        store.revoke_all_but(accepted, clock.now()).await.context("cannot revoke old API keys")?;
     }
     Ok(shown)
 }

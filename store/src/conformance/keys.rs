@@ -15,6 +15,12 @@ pub async fn a_key_belongs_to_its_first_caller(harness: &dyn Harness) {
     assert_eq!(must(store.put_key(key, first, world.now()).await), first);
     assert_eq!(must(store.put_key(key, second, world.now()).await), first);
     assert_eq!(must(store.caller_of(key).await), Some(first));
+    let other = KeyHash::of("another key");
+    must(store.put_key(other, second, world.now()).await);
+    must(store.revoke_all_but(vec![other], world.now()).await);
+    assert_eq!(must(store.caller_of(key).await), None, "revoked");
+    assert_eq!(must(store.caller_of(other).await), Some(second));
+    assert_eq!(must(store.put_key(key, second, world.now()).await), first, "the same caller's again");
     let after = harness.crash().await;
     assert_eq!(must(after.backend().store.caller_of(key).await), Some(first));
 }

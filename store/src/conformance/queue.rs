@@ -45,10 +45,13 @@ pub async fn a_message_comes_back_after_the_visibility_timeout(harness: &dyn Har
     let world = World::new(harness.backend());
     let queue = run_queue(&world);
     send(&world, queue, 1).await;
+    let may_have = || world.backend.queue.may_have(vec![queue], world.now());
+    assert_eq!(must(may_have().await), [true]);
     assert_eq!(receive(&world, queue, 1).await.len(), 1);
     world.pass(29_999);
     assert!(receive(&world, queue, 1).await.is_empty());
     world.pass(1);
+    assert_eq!(must(may_have().await), [true], "there is something, and a false says surely not");
     let again = receive(&world, queue, 1).await;
     assert_eq!((again[0].body.as_str(), again[0].receives), ("m0", 2));
 }
@@ -62,7 +65,9 @@ pub async fn a_stale_receipt_cannot_delete(harness: &dyn Harness) {
     let latest = receive(&world, queue, 1).await.remove(0).receipt;
     must(world.backend.queue.ack(queue, vec![stale]).await);
     assert_eq!(must(world.backend.queue.depth(queue, world.now()).await).hidden, 1);
+    assert!(!must(world.backend.queue.is_empty(queue, world.now()).await));
     must(world.backend.queue.ack(queue, vec![latest]).await);
+    assert!(must(world.backend.queue.is_empty(queue, world.now()).await));
     assert_eq!(must(world.backend.queue.depth(queue, world.now()).await), Depth::default());
 }
 

@@ -181,9 +181,21 @@ impl JobStore for Embedded {
     async fn active_runs(&self) -> Result<Vec<ActiveRun>> {
         self.read(move |connection| {
             let mut active = Vec::new();
-            for StoredRun { run, .. } in runs::active(connection)? {
-                let job = find(connection, run.job)?.ok_or_else(|| codec::corrupt("job of a run"))?.job;
-                active.push(ActiveRun { job, run });
+            for stored in runs::active(connection)? {
+                let run = stored.run.id;
+                let job = find(connection, stored.run.job)
+                    .and_then(|found| found.ok_or_else(|| codec::corrupt("job of a run")));
+                match job {
+                    Ok(StoredJob { job, .. }) => {
+                        let RunView { run, stats } = runs::view(connection, stored)?;
+                        active.push(ActiveRun { job, run, stats });
+                    }
+                    // One row that cannot be read must not keep everybody else's work from going on.
+                    Err(Error::Corrupt(detail)) => {
+                        tracing::error!(%run, detail, "a run cannot be read and is left out")
+                    }
+                    Err(error) => return Err(error),
+                }
             }
             Ok(active)
         })

@@ -9,7 +9,8 @@ use conveyor_domain::{CallerId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
 fn find(connection: &Connection, key: KeyHash) -> Result<Option<CallerId>> {
-    let mut statement = connection.prepare_cached("SELECT caller_id FROM api_keys WHERE hash = ?1")?;
+    let mut statement =
+        connection.prepare_cached("SELECT caller_id FROM api_keys WHERE hash = ?1 AND revoked_ms IS NULL")?;
     let found: Option<Vec<u8>> = statement.query_row([key.0], |row| row.get(0)).optional()?;
     let id = |bytes: Vec<u8>| bytes.try_into().map(CallerId::from_bytes).map_err(|_| corrupt("caller id"));
     found.map(id).transpose()
@@ -21,10 +22,27 @@ impl KeyStore for Embedded {
         self.write(move |connection| {
             connection
                 .prepare_cached(
-                    "INSERT OR IGNORE INTO api_keys (hash, caller_id, created_ms) VALUES (?1, ?2, ?3)",
+                    "INSERT INTO api_keys (hash, caller_id, created_ms) VALUES (?1, ?2, ?3)
+                     ON CONFLICT (hash) DO UPDATE SET revoked_ms = NULL",
                 )?
                 .execute(params![key.0, caller.to_bytes(), now.0])?;
             find(connection, key)?.ok_or_else(|| corrupt("api key"))
+        })
+        .await
+    }
+
+    async fn revoke_all_but(&self, accepted: Vec<KeyHash>, now: Timestamp) -> Result<()> {
+        self.write(move |connection| {
+            let mut live = connection.prepare_cached("SELECT hash FROM api_keys WHERE revoked_ms IS NULL")?;
+            let hashes = live.query_map([], |row| row.get::<_, [u8; 32]>(0))?;
+            for hash in hashes.collect::<rusqlite::Result<Vec<_>>>()? {
+                if !accepted.contains(&KeyHash(hash)) {
+                    connection
+                        .prepare_cached("UPDATE api_keys SET revoked_ms = ?2 WHERE hash = ?1")?
+                        .execute(params![hash, now.0])?;
+                }
+            }
+            Ok(())
         })
         .await
     }

@@ -148,8 +148,8 @@ impl Queue for Embedded {
         visibility: Duration,
         now: Timestamp,
     ) -> Result<Vec<Delivery>> {
-        // Looking costs nothing, a commit does: an empty queue is told from a reader.
-        if !self.read(move |connection| any_visible(connection, queue, now)).await? {
+        // Looking costs nothing, a commit does.
+        if self.may_have(vec![queue], now).await? == [false] {
             return Ok(Vec::new());
         }
         self.write(move |connection| receive(connection, queue, max, now.after(visibility), now)).await
@@ -193,6 +193,24 @@ impl Queue for Embedded {
             let until = now.after(visibility);
             let moved = |receipt| Ok(shift(connection, key, receipt, until)?.map(Place::receipt));
             receipts.iter().map(moved).collect()
+        })
+        .await
+    }
+
+    async fn may_have(&self, queues: Vec<QueueName>, now: Timestamp) -> Result<Vec<bool>> {
+        self.read(move |connection| {
+            queues.into_iter().map(|queue| any_visible(connection, queue, now)).collect()
+        })
+        .await
+    }
+
+    async fn is_empty(&self, queue: QueueName, _now: Timestamp) -> Result<bool> {
+        // Not by counting: there may be a million.
+        self.read(move |connection| {
+            let Some(key) = find(connection, queue)? else { return Ok(true) };
+            let mut first =
+                connection.prepare_cached("SELECT 1 FROM messages WHERE queue_key = ?1 LIMIT 1")?;
+            Ok(!first.exists([key])?)
         })
         .await
     }

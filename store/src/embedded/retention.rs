@@ -55,7 +55,7 @@ impl Retention for Embedded {
         .await
     }
 
-    async fn forget_job(&self, job: JobId) -> Result<()> {
+    async fn forget_job(&self, job: JobId) -> Result<bool> {
         self.write(move |connection| {
             // A run whose queue is still there waits for the other sweep, which finds queues by their runs. Until then, and
             // in one step then: a job without its run could not be read.
@@ -64,7 +64,7 @@ impl Retention for Embedded {
                  AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.job_id = ?1 AND queue_removed = 0)",
             )?;
             if !may_go.exists([job.to_bytes()])? {
-                return Ok(());
+                return Ok(false);
             }
             for statement in [
                 "DELETE FROM counters WHERE run_key IN (SELECT run_key FROM runs WHERE job_id = ?1)",
@@ -74,7 +74,7 @@ impl Retention for Embedded {
             ] {
                 connection.prepare_cached(statement)?.execute([job.to_bytes()])?;
             }
-            Ok(())
+            Ok(true)
         })
         .await
     }

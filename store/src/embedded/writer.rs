@@ -153,6 +153,10 @@ fn commit_group(
         // After a failed commit the transaction can still be open; nothing of it may leak into the next one.
         let _ = connection.execute_batch("ROLLBACK");
     }
+    if matches!(fate, Err(Error::Full(_))) {
+        // The log may be what fills the disk, on one too small for it to reach its usual size: move it into the database.
+        let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    }
     metrics::counter!("conveyor_commits_total").increment(1);
     metrics::histogram!("conveyor_commit_operations").record(group.len() as f64);
     metrics::histogram!("conveyor_commit_seconds").record(started.elapsed().as_secs_f64());

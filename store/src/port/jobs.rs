@@ -47,6 +47,7 @@ pub struct JobsQuery {
 pub struct ActiveRun {
     pub job: Job,
     pub run: Run,
+    pub stats: RunStats,
 }
 
 /// Jobs and runs.

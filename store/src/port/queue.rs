@@ -58,6 +58,17 @@ pub trait Queue: Send + Sync {
         now: Timestamp,
     ) -> Result<Vec<Option<Receipt>>>;
 
+    /// For each queue, whether it may have something to receive. False only if it surely has not; a backend that cannot
+    /// tell for less than a receive costs answers true.
+    async fn may_have(&self, queues: Vec<QueueName>, _now: Timestamp) -> Result<Vec<bool>> {
+        Ok(vec![true; queues.len()])
+    }
+
+    /// Whether it holds nothing at all, visible or hidden.
+    async fn is_empty(&self, queue: QueueName, now: Timestamp) -> Result<bool> {
+        Ok(self.depth(queue, now).await? == Depth::default())
+    }
+
     async fn depth(&self, queue: QueueName, now: Timestamp) -> Result<Depth>;
 
     /// Removes a queue with all its messages, up to `limit` of them a call. True once it is gone.

@@ -12,8 +12,8 @@ pub trait Retention: Send + Sync {
     async fn remove_rows(&self, job: JobId, limit: u32) -> Result<u32>;
 
     /// Removes a deleted job and its runs, once their queues are gone; until then, does nothing. The last step: a job that
-    /// can be found can be read.
-    async fn forget_job(&self, job: JobId) -> Result<()>;
+    /// can be found can be read. True if it is gone.
+    async fn forget_job(&self, job: JobId) -> Result<bool>;
 
     /// Runs that have ended and whose queue may still be there.
     async fn ended_runs_with_queue(&self, limit: u32) -> Result<Vec<RunId>>;

@@ -1,0 +1,122 @@
+//! Each repair: the damage is made for real, one sweep mends it, a second finds nothing.
+
+#![expect(clippy::unwrap_used, reason = "in a test, an unwrap that fails is the report")]
+
+use conveyor_domain::message::QueueName;
+use conveyor_domain::params::Format;
+use conveyor_domain::task::{Outcome, ResultRef};
+use conveyor_domain::{Clock, RunStatus, Timestamp};
+use conveyor_store::conformance::World;
+use conveyor_store::embedded::Embedded;
+use conveyor_store::port::{BlobKey, Error, RunKey};
+use conveyor_sweeper::{Sweep, sweep};
+use std::sync::Arc;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+#[derive(Debug)]
+struct Fixed(Timestamp);
+
+impl Clock for Fixed {
+    fn now(&self) -> Timestamp {
+        self.0
+    }
+}
+
+struct Damaged {
+    world: World,
+    _store: Arc<Embedded>,
+    _dir: TempDir,
+}
+
+impl Damaged {
+    fn new() -> Damaged {
+        let dir = TempDir::new().unwrap();
+        let store = Embedded::open(dir.path(), Timestamp(1_800_000_000_000)).unwrap();
+        Damaged { world: World::new(store.backend()), _store: store, _dir: dir }
+    }
+
+    async fn sweep(&self) {
+        let (clock, stop) = (Fixed(self.world.now()), CancellationToken::new());
+        sweep(&Sweep { backend: &self.world.backend, clock: &clock, stop: &stop }).await;
+    }
+
+    async fn depth(&self, key: RunKey) -> u64 {
+        let depth = self.world.backend.queue.depth(QueueName::Run(key.run), self.world.now()).await.unwrap();
+        depth.visible + depth.hidden
+    }
+}
+
+fn success() -> Outcome {
+    Outcome::Successful(ResultRef {
+        object: None,
+        offset: 0,
+        length: 0,
+        format: Format::Html,
+        http_status: 200,
+    })
+}
+
+#[tokio::test]
+async fn lost_messages_are_sent_again_for_the_rows_that_need_them() {
+    let damaged = Damaged::new();
+    let key = damaged.world.submit(false, 10).await;
+    damaged.world.finish(key, 3, success()).await;
+    damaged.world.claimed(key, 4).await;
+    while !damaged.world.backend.queue.remove(QueueName::Run(key.run), 3).await.unwrap() {}
+    assert_eq!(damaged.depth(key).await, 0);
+    damaged.sweep().await;
+    assert_eq!(damaged.depth(key).await, 9, "every row but the settled one");
+    damaged.sweep().await;
+    assert_eq!(damaged.depth(key).await, 9, "a second sweep finds nothing");
+}
+
+#[tokio::test]
+async fn a_lost_completion_is_made_up_for() {
+    let damaged = Damaged::new();
+    let key = damaged.world.submit(false, 2).await;
+    let open = damaged.world.submit(true, 1).await;
+    for index in 0..2 {
+        damaged.world.finish(key, index, success()).await;
+    }
+    damaged.world.finish(open, 0, success()).await;
+    damaged.world.pass(7);
+    damaged.sweep().await;
+    let done = damaged.world.view(key).await.latest.run;
+    assert_eq!((done.status, done.updated), (RunStatus::Completed, damaged.world.now()));
+    assert_eq!(damaged.world.view(open).await.latest.run.status, RunStatus::Pending);
+    damaged.world.pass(7);
+    damaged.sweep().await;
+    assert_eq!(damaged.world.view(key).await.latest.run, done);
+    assert_eq!(damaged.depth(key).await, 0, "the queue of an ended run is gone");
+}
+
+#[tokio::test]
+async fn many_deleted_jobs_go_in_one_sweep_and_take_their_objects_along() {
+    let damaged = Damaged::new();
+    let (store, blobs) = (&damaged.world.backend.store, &damaged.world.backend.blobs);
+    let mut objects = Vec::new();
+    for _ in 0..230 {
+        let key = damaged.world.submit(false, 1).await;
+        let object = BlobKey::results(key.job, key.run, damaged.world.worker, 0);
+        blobs.put(&object, "body".into()).await.unwrap();
+        store.apply(key.job, conveyor_domain::lifecycle::Command::Delete, damaged.world.now()).await.unwrap();
+        objects.push(object);
+    }
+    damaged.sweep().await;
+    assert!(store.deleted_jobs(1).await.unwrap().is_empty());
+    for object in objects {
+        assert_eq!(blobs.get(&object, 0, 1).await, Err(Error::NotFound));
+    }
+}
+
+#[tokio::test]
+async fn a_sweep_stops_when_it_is_told_to() {
+    let damaged = Damaged::new();
+    let key = damaged.world.submit(false, 1).await;
+    damaged.world.finish(key, 0, success()).await;
+    let (clock, stop) = (Fixed(damaged.world.now()), CancellationToken::new());
+    stop.cancel();
+    sweep(&Sweep { backend: &damaged.world.backend, clock: &clock, stop: &stop }).await;
+    assert_eq!(damaged.world.view(key).await.latest.run.status, RunStatus::Running);
+}
