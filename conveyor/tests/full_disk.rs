@@ -90,6 +90,7 @@ async fn a_full_disk_refuses_new_work_serves_reads_and_heals() {
         matches!(client.try_submit(&list(&urls("healed", 1))).await.unwrap(), (201, _))
     })
     .await;
+    assert_eq!(client.text(&format!("{}/readyz", client.url)).await.0, 200);
     all_complete(&client, &accepted).await;
 }
 

@@ -88,6 +88,10 @@ pub const PAGE_DEFAULT: u32 = 50;
 pub const PAGE_MAX: u32 = 100;
 pub const RESULTS_PAGE_DEFAULT: u32 = 100;
 pub const RESULTS_PAGE_MAX: u32 = 1_000;
+/// A page of results ends early once its rows hold about this much.
+pub const RESULTS_PAGE_BYTES: usize = 4 * MIB;
+/// Rows of a page that are read at once.
+pub const RESULTS_STEP_ROWS: u32 = 64;
 pub const CURSOR_TTL: Duration = Duration::from_secs(24 * 3600);
 pub const RESULT_URL_TTL: Duration = Duration::from_secs(2 * 3600);
 /// Connections at once, and how long one may take to send a request's head, and its body.

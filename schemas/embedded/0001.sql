@@ -96,6 +96,13 @@ CREATE TABLE messages (
     PRIMARY KEY (queue_key, visible_ms, seq)
 ) WITHOUT ROWID;
 
+-- One row that is written to find out whether writing works.
+CREATE TABLE probe (
+    id     INTEGER PRIMARY KEY CHECK (id = 1),
+    writes INTEGER NOT NULL
+);
+INSERT INTO probe VALUES (1, 0);
+
 CREATE TABLE grants (
     job_id BLOB PRIMARY KEY,
     doc    TEXT NOT NULL

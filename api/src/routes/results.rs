@@ -57,10 +57,40 @@ async fn page(
     // The run, not "the latest": pages of one list must not come from two runs.
     let cursors = Cursors::new(state, caller.id, &format!("results|{job}|{run}|{filter:?}"));
     let after = cursors.open(query.get("cursor"))?;
-    let mut tasks = state.store().tasks(TasksQuery { key, filter, after, limit: limit + 1 }).await?;
+    let (mut tasks, limit) = read(state, TasksQuery { key, filter, after, limit }).await?;
     let next_cursor = cursors.page(&mut tasks, limit, |task| task.id);
     let now = state.now();
     let signed = |task: &Task| ContentPath { job, run, task: task.id }.signed(&state.secret, base, now);
     let results = tasks.iter().map(|task| TaskJson::new(run, task, || signed(task))).collect();
     Ok(Json(ResultsJson { results, next_cursor }).into_response())
+}
+
+/// Rows for a page, one past its limit if there are more. Rows differ in size a thousandfold, so they are read in steps and
+/// the page ends early, with a smaller limit, when they become too much.
+async fn read(state: &ApiState, mut query: TasksQuery) -> Result<(Vec<Task>, u32)> {
+    let (wanted, mut bytes) = (query.limit + 1, 0);
+    let mut tasks: Vec<Task> = Vec::new();
+    loop {
+        let have = u32::try_from(tasks.len()).unwrap_or(wanted);
+        query.limit = limits::RESULTS_STEP_ROWS.min(wanted - have);
+        let step = state.store().tasks(query).await?;
+        let last_step = step.len() < query.limit as usize;
+        query.after = step.last().map(|task| task.id).or(query.after);
+        bytes += step.iter().map(weight).sum::<usize>();
+        tasks.extend(step);
+        let have = u32::try_from(tasks.len()).unwrap_or(wanted);
+        if last_step || have == wanted {
+            return Ok((tasks, wanted - 1));
+        }
+        if bytes >= limits::RESULTS_PAGE_BYTES {
+            return Ok((tasks, have - 1));
+        }
+    }
+}
+
+/// About how much a row takes in an answer.
+fn weight(task: &Task) -> usize {
+    let metadata: usize = task.input.metadata.iter().map(|(key, value)| key.len() + value.len()).sum();
+    let error = task.error.as_ref().and_then(|problem| problem.detail.as_ref()).map_or(0, String::len);
+    task.input.url.len() + metadata + error
 }

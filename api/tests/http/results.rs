@@ -101,3 +101,24 @@ async fn what_settles_after_a_stop_is_still_shown() {
         page["results"].as_array().unwrap().iter().map(|row| &row["status"]).collect();
     assert_eq!(statuses, ["successful", "pending"]);
 }
+
+#[tokio::test]
+async fn heavy_rows_make_shorter_pages_and_none_is_left_out() {
+    let world = World::new().await;
+    let metadata: serde_json::Map<_, _> =
+        (0..20).map(|i| (format!("key{i}"), json!("x".repeat(1_000)))).collect();
+    let tasks: Vec<_> =
+        (0..400).map(|i| json!({"url": format!("https://site.example/{i}"), "metadata": metadata})).collect();
+    let RunKey { job, .. } = world.submitted(json!({ "tasks": tasks })).await;
+    let base = format!("/v1/jobs/{job}/results?limit=1000");
+    let (mut path, mut pages) = (base.clone(), Vec::new());
+    loop {
+        let page = world.get(&path).await.json();
+        pages.push(urls(&page).into_iter().map(str::to_owned).collect::<Vec<_>>());
+        let Some(cursor) = page["next_cursor"].as_str() else { break };
+        path = format!("{base}&cursor={cursor}");
+    }
+    assert!(pages.len() > 1, "one answer of {} rows", pages[0].len());
+    let all: Vec<String> = (0..400).map(|i| format!("https://site.example/{i}")).collect();
+    assert_eq!(pages.concat(), all);
+}

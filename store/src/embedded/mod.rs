@@ -10,6 +10,7 @@ mod jobs;
 mod keys;
 mod lock;
 mod open;
+mod probe;
 mod queue;
 mod reader;
 mod retention;
@@ -25,6 +26,7 @@ use crate::port::Result;
 use conveyor_domain::Timestamp;
 use files::Files;
 use lock::DirectoryLock;
+use probe::Probe;
 use reader::Readers;
 use rusqlite::Connection;
 use std::path::Path;
@@ -39,6 +41,7 @@ pub struct Embedded {
     writer: Writer,
     readers: Readers,
     files: Files,
+    probe: Probe,
     changes: watch::Sender<u64>,
     _lock: DirectoryLock,
 }

@@ -2,6 +2,7 @@
 
 use super::files::Files;
 use super::lock::{DirectoryLock, LockError};
+use super::probe::Probe;
 use super::reader::Readers;
 use super::writer::Writer;
 use super::{Embedded, files};
@@ -61,6 +62,7 @@ pub fn open(dir: &Path, now: Timestamp) -> Result<Embedded, OpenError> {
         writer: Writer::start(connection).map_err(unusable)?,
         readers: Readers::new(database),
         files,
+        probe: Probe::default(),
         changes: watch::channel(0).0,
         _lock: lock,
     })
