@@ -166,8 +166,9 @@ async fn accepted_now_and_drained_later_by_separate_roles() {
     let job = support::Client::new(&api).submit(&support::urls("later", 20)).await;
     api.stop().await;
     let mut command = conveyor();
-    command.args(["--gateway-url", "demo:", "--data-dir"]).arg(&data).env("CONVEYOR_ROLE", "worker");
-    let worker = Process::start_silent(command);
+    command.args(["--gateway-url", "demo:", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data);
+    command.env("CONVEYOR_ROLE", "worker");
+    let worker = Process::start(command);
     support::until("the worker has drained the job", async || {
         let blobs = data.join("blobs/jobs").join(&job);
         blobs.exists()

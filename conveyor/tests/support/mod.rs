@@ -56,12 +56,6 @@ impl Process {
         process
     }
 
-    /// Starts a program that listens on nothing.
-    pub fn start_silent(mut command: Command) -> Process {
-        let child = command.stdout(Stdio::null()).stderr(Stdio::inherit()).spawn();
-        Process { child: child.expect("the program starts"), url: String::new() }
-    }
-
     pub fn server(data_dir: &Path, flags: &[&str]) -> Process {
         Process::start(server_command(data_dir, flags))
     }

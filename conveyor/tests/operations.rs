@@ -1,0 +1,149 @@
+//! What an operator relies on: keys that can be taken back, secrets that may be wrong, callers that are slow, runs that wait.
+
+#![expect(clippy::unwrap_used, reason = "in a test, an unwrap that fails is the report")]
+
+mod support;
+
+use conveyor_domain::limits;
+use serde_json::json;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+use support::{Client, KEY, OTHER_KEY, Process, conveyor, until, urls};
+use tempfile::TempDir;
+
+fn with_key(dir: &TempDir, key: &str, flags: &[&str]) -> Process {
+    let mut command = conveyor();
+    command.args(["dev", "--listen", "127.0.0.1:0", "--api-key", key, "--data-dir"]).arg(dir.path());
+    command.args(flags).env("CONVEYOR_LOG", "off");
+    Process::start(command)
+}
+
+#[tokio::test]
+async fn a_key_that_is_no_longer_configured_is_no_longer_accepted() {
+    let dir = TempDir::new().unwrap();
+    let server = with_key(&dir, KEY, &["--gateway-url", "demo:"]);
+    let job = Client::new(&server).submit(&urls("revoked", 1)).await;
+    server.stop().await;
+    let server = with_key(&dir, OTHER_KEY, &["--gateway-url", "demo:"]);
+    let (status, problem) = Client::new(&server).get(&format!("/v1/jobs/{job}")).await;
+    assert_eq!((status, &problem["code"]), (401, &json!("unauthenticated")));
+    server.stop().await;
+    // Given back, it is the same caller's as before.
+    let server = with_key(&dir, KEY, &["--gateway-url", "demo:"]);
+    Client::new(&server).wait_for(&job, &["completed"]).await;
+}
+
+#[tokio::test]
+async fn a_run_waits_for_the_right_secret_instead_of_failing() {
+    let (gateway, dir) = (Process::gateway(&["--latency-ms", "100"]), TempDir::new().unwrap());
+    let right = "11".repeat(32);
+    let flags = |secret: &str| {
+        ["--gateway-url", &gateway.url, "--slots", "1", "--secret-key", secret].map(str::to_owned)
+    };
+    let start = |secret: &str| {
+        let flags = flags(secret);
+        with_key(&dir, KEY, &flags.each_ref().map(String::as_str))
+    };
+    let server = start(&right);
+    let job = Client::new(&server).submit(&urls("sealed", 5)).await;
+    server.kill();
+    let calls = async || Client::new(&gateway).get("/_stats").await.1["calls"].as_u64().unwrap();
+    until("nothing is in flight", async || Client::new(&gateway).get("/_stats").await.1["in_flight"] == 0)
+        .await;
+    let before = calls().await;
+    let server = start(&"22".repeat(32));
+    // Another job, under the wrong secret, works: so the worker had its chance at the first one too.
+    let other = Client::new(&server).submit(&urls("other", 1)).await;
+    Client::new(&server).wait_for(&other, &["completed"]).await;
+    let waiting = Client::new(&server).job(&job).await;
+    assert_eq!((&waiting["latest_run"]["status"], calls().await), (&json!("running"), before + 1));
+    server.stop().await;
+    let server = start(&right);
+    let done = Client::new(&server).wait_for(&job, &["completed"]).await;
+    assert_eq!(done["latest_run"]["stats"]["successful"], 5);
+}
+
+#[tokio::test]
+async fn more_attempts_than_claims_is_not_abandonment() {
+    let (gateway, dir) = (Process::gateway(&[]), TempDir::new().unwrap());
+    let flags = [
+        "--gateway-url",
+        &gateway.url,
+        "--attempts-max",
+        "25",
+        "--retry-base-ms",
+        "1",
+        "--retry-cap-ms",
+        "1",
+    ];
+    let server = Process::server(dir.path(), &flags);
+    let client = Client::new(&server);
+    let job = client.submit(&["https://example.com/status/503".to_owned()]).await;
+    client.wait_for(&job, &["completed"]).await;
+    let result = &client.results(&job).await[0];
+    assert_eq!(result["error"]["status"], 503, "{result}");
+    let task = result["task_id"].as_str().unwrap();
+    let (_, history) = client.get(&format!("/v1/jobs/{job}/tasks/{task}/history")).await;
+    assert_eq!(history["events"].as_array().unwrap().len(), 25);
+}
+
+#[tokio::test]
+async fn runs_that_only_wait_cost_no_commits() {
+    let (gateway, dir) = (Process::gateway(&[]), TempDir::new().unwrap());
+    let server = Process::server(dir.path(), &["--gateway-url", &gateway.url]);
+    let client = Client::new(&server);
+    let waiting = "https://example.com/status/429?retry_after=300".to_owned();
+    for _ in 0..50 {
+        client.submit(std::slice::from_ref(&waiting)).await;
+    }
+    until("every task waits for its retry", async || {
+        let stats = Client::new(&gateway).get("/_stats").await.1;
+        stats["calls"] == 50 && stats["in_flight"] == 0
+    })
+    .await;
+    let commits = async || {
+        let (_, text) = client.text(&format!("{}/metrics", client.url)).await;
+        let line = text.lines().find(|l| l.starts_with("conveyor_commits_total")).unwrap().to_owned();
+        line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()
+    };
+    // Shares that were used are given back once. After that nothing is written, over more than the time in which a share that
+    // is held would be renewed.
+    let longer_than_a_renewal = limits::GRANT_RENEW_EVERY + Duration::from_secs(1);
+    until("nothing is written any more", async || {
+        let before = commits().await;
+        tokio::time::sleep(longer_than_a_renewal).await;
+        commits().await == before
+    })
+    .await;
+}
+
+#[test]
+fn a_request_that_is_never_finished_does_not_hold_up_the_end() {
+    let dir = TempDir::new().unwrap();
+    let server = with_key(&dir, KEY, &["--gateway-url", "demo:", "--shutdown-grace-ms", "500"]);
+    let address = server.url.strip_prefix("http://").unwrap();
+    let mut half = TcpStream::connect(address).unwrap();
+    half.write_all(b"GET /v1/jobs HTTP/1.1\r\nHost: x\r\n").unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(server.stop());
+    half.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let mut rest = Vec::new();
+    assert!(half.read_to_end(&mut rest).is_ok(), "the connection was left open");
+}
+
+#[tokio::test]
+async fn a_worker_alone_tells_its_health_and_nothing_else() {
+    let dir = TempDir::new().unwrap();
+    let mut command = conveyor();
+    command
+        .args(["worker", "--listen", "127.0.0.1:0", "--gateway-url", "null:", "--data-dir"])
+        .arg(dir.path());
+    let worker = Process::start(command);
+    let client = Client::new(&worker);
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        assert_eq!(client.text(&format!("{}{path}", worker.url)).await.0, 200, "{path}");
+    }
+    assert_eq!(client.get("/v1/jobs").await.0, 404);
+    worker.stop().await;
+}
