@@ -2,6 +2,7 @@
 
 #![expect(dead_code, reason = "each test file uses a part of this")]
 
+use reqwest::Method;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -149,11 +150,19 @@ impl Client {
         Client { http: http.expect("a client"), url: server.url.clone(), key: key.to_owned() }
     }
 
-    pub async fn try_submit(&self, body: &Value) -> reqwest::Result<(u16, Value)> {
-        let request = self.http.post(format!("{}/v1/jobs", self.url)).header("X-API-Key", &self.key);
-        let answer = request.json(body).send().await?;
+    async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> reqwest::Result<(u16, Value)> {
+        let mut request =
+            self.http.request(method, format!("{}{path}", self.url)).header("X-API-Key", &self.key);
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let answer = request.send().await?;
         let status = answer.status().as_u16();
         Ok((status, answer.json().await?))
+    }
+
+    pub async fn try_submit(&self, body: &Value) -> reqwest::Result<(u16, Value)> {
+        self.call(Method::POST, "/v1/jobs", Some(body)).await
     }
 
     pub async fn submit(&self, urls: &[String]) -> String {
@@ -163,31 +172,19 @@ impl Client {
     }
 
     pub async fn get(&self, path: &str) -> (u16, Value) {
-        let request = self.http.get(format!("{}{path}", self.url)).header("X-API-Key", &self.key);
-        let answer = request.send().await.expect("an answer");
-        let status = answer.status().as_u16();
-        (status, answer.json().await.expect("JSON"))
+        self.call(Method::GET, path, None).await.expect("an answer")
     }
 
     pub async fn post(&self, path: &str) -> (u16, Value) {
-        let request = self.http.post(format!("{}{path}", self.url)).header("X-API-Key", &self.key);
-        let answer = request.send().await.expect("an answer");
-        let status = answer.status().as_u16();
-        (status, answer.json().await.expect("JSON"))
+        self.call(Method::POST, path, None).await.expect("an answer")
     }
 
     pub async fn post_json(&self, path: &str, body: &Value) -> (u16, Value) {
-        let request = self.http.post(format!("{}{path}", self.url)).header("X-API-Key", &self.key);
-        let answer = request.json(body).send().await.expect("an answer");
-        let status = answer.status().as_u16();
-        (status, answer.json().await.expect("JSON"))
+        self.call(Method::POST, path, Some(body)).await.expect("an answer")
     }
 
     pub async fn delete(&self, path: &str) -> (u16, Value) {
-        let request = self.http.delete(format!("{}{path}", self.url)).header("X-API-Key", &self.key);
-        let answer = request.send().await.expect("an answer");
-        let status = answer.status().as_u16();
-        (status, answer.json().await.expect("JSON"))
+        self.call(Method::DELETE, path, None).await.expect("an answer")
     }
 
     pub async fn text(&self, url: &str) -> (u16, String) {
