@@ -1,7 +1,5 @@
 //! What an operator relies on: keys that can be taken back, secrets that may be wrong, callers that are slow, runs that wait.
 
-#![expect(clippy::unwrap_used, reason = "in a test, an unwrap that fails is the report")]
-
 mod support;
 
 use conveyor_domain::limits;

@@ -102,14 +102,11 @@ async fn write_group(worker: &Worker, flights: &Flights, numbers: &ObjectNumbers
         worker.backend.store.settle(group, worker.clock.now())
     };
     let may_pass = |error: &Error| matches!(error, Error::Full(_) | Error::Unavailable(_));
-    match repeat("tasks could not be settled", settle, may_pass).await {
-        Some(answers) => {
-            report(&settles, &answers);
-            drop_unused_objects(worker, &plan, &answers).await;
-            give_messages_back(worker, flights, &run, &settles, &answers, &landed.flights).await;
-        }
-        // Not acknowledged: the messages come back, and with them another chance.
-        None => {}
+    // Otherwise they are not acknowledged: the messages come back, and with them another chance.
+    if let Some(answers) = repeat("tasks could not be settled", settle, may_pass).await {
+        report(&settles, &answers);
+        drop_unused_objects(worker, &plan, &answers).await;
+        give_messages_back(worker, flights, &run, &settles, &answers, &landed.flights).await;
     }
 }
 
@@ -186,7 +183,7 @@ async fn give_messages_back(
     for ((settle, answer), id) in settles.iter().zip(answers).zip(ids) {
         let Some(receipt) = flights.take(*id) else { continue };
         match (&settle.outcome, answer) {
-            // Whoever superseded us holds the message too; it is theirs to acknowledge.
+            // Not ours any more, and perhaps nobody's: whoever superseded us may hold only an older receipt. It comes back by itself.
             (_, Settled::Lost) => {}
             (Outcome::Successful(_) | Outcome::Failed { .. }, _) => done.push(receipt),
             (Outcome::Retry { not_before, .. }, _) => later.push((receipt, now.until(*not_before))),

@@ -52,6 +52,7 @@ macro_rules! conformance_suite {
             queue::a_message_comes_back_after_the_visibility_timeout,
             queue::a_stale_receipt_cannot_delete,
             queue::a_stale_receipt_cannot_extend_or_release,
+            queue::a_receipt_stays_stale_when_the_message_is_back_in_its_old_place,
             queue::an_extended_message_stays_hidden,
             queue::a_released_message_comes_back_after_its_delay,
             queue::concurrent_receivers_share_no_message,

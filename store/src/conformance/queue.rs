@@ -86,6 +86,19 @@ pub async fn a_stale_receipt_cannot_extend_or_release(harness: &dyn Harness) {
     assert_eq!(receive(&world, queue, 1).await.len(), 1, "extended by a stale receipt");
 }
 
+pub async fn a_receipt_stays_stale_when_the_message_is_back_in_its_old_place(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let queue = run_queue(&world);
+    send(&world, queue, 1).await;
+    let stale = receive(&world, queue, 1).await.remove(0).receipt;
+    // Received by another, and given back, in the very millisecond in which the first receive lapsed.
+    world.pass(30_000);
+    let latest = receive(&world, queue, 1).await.remove(0).receipt;
+    must(world.backend.queue.release(queue, vec![(latest, Duration::ZERO)], world.now()).await);
+    must(world.backend.queue.ack(queue, vec![stale]).await);
+    assert_eq!(receive(&world, queue, 1).await.len(), 1, "deleted by a stale receipt");
+}
+
 pub async fn an_extended_message_stays_hidden(harness: &dyn Harness) {
     let world = World::new(harness.backend());
     let queue = run_queue(&world);

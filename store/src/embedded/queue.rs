@@ -33,6 +33,11 @@ pub fn enqueue(
     bodies: impl Iterator<Item = String>,
     now: Timestamp,
 ) -> Result<()> {
+    let mut bodies = bodies.peekable();
+    if bodies.peek().is_none() {
+        // Nothing to send must not bring back the queue of a run that has ended.
+        return Ok(());
+    }
     let key = ensure(connection, queue)?;
     let mut next: i64 = connection
         .prepare_cached("SELECT next_seq FROM queues WHERE queue_key = ?1")?
@@ -50,21 +55,26 @@ pub fn enqueue(
     Ok(())
 }
 
-/// Where a message stands.
+/// Where a message stands, and how often it was received: a message can come back to a place that it had before.
 #[derive(Clone, Copy)]
 struct Place {
     visible_ms: i64,
     seq: i64,
+    receives: u32,
 }
 
 impl Place {
     fn receipt(self) -> Receipt {
-        Receipt(format!("{}-{}", self.visible_ms, self.seq))
+        Receipt(format!("{}-{}-{}", self.visible_ms, self.seq, self.receives))
     }
 
     fn of(receipt: &Receipt) -> Option<Place> {
-        let (visible_ms, seq) = receipt.0.split_once('-')?;
-        Some(Place { visible_ms: visible_ms.parse().ok()?, seq: seq.parse().ok()? })
+        let mut parts = receipt.0.split('-');
+        Some(Place {
+            visible_ms: parts.next()?.parse().ok()?,
+            seq: parts.next()?.parse().ok()?,
+            receives: parts.next()?.parse().ok()?,
+        })
     }
 }
 
@@ -73,10 +83,11 @@ fn shift(connection: &Connection, key: i64, receipt: &Receipt, visible: Timestam
     let Some(from) = Place::of(receipt) else { return Ok(None) };
     let changed = connection
         .prepare_cached(
-            "UPDATE messages SET visible_ms = ?4 WHERE queue_key = ?1 AND visible_ms = ?2 AND seq = ?3",
+            "UPDATE messages SET visible_ms = ?5
+             WHERE queue_key = ?1 AND visible_ms = ?2 AND seq = ?3 AND receives = ?4",
         )?
-        .execute(params![key, from.visible_ms, from.seq, visible.0])?;
-    Ok((changed == 1).then_some(Place { visible_ms: visible.0, seq: from.seq }))
+        .execute(params![key, from.visible_ms, from.seq, from.receives, visible.0])?;
+    Ok((changed == 1).then_some(Place { visible_ms: visible.0, ..from }))
 }
 
 fn any_visible(connection: &Connection, queue: QueueName, now: Timestamp) -> Result<bool> {
@@ -100,7 +111,7 @@ fn receive(
          ORDER BY visible_ms, seq LIMIT ?3",
     )?;
     let rows = select.query_map(params![key, now.0, limit], |r| {
-        Ok((Place { visible_ms: r.get(0)?, seq: r.get(1)? }, r.get::<_, u32>(2)?, r.get::<_, String>(3)?))
+        Ok((Place { visible_ms: r.get(0)?, seq: r.get(1)?, receives: r.get(2)? }, r.get::<_, String>(3)?))
     })?;
     let found: Vec<_> = rows.collect::<rusqlite::Result<_>>()?;
     let mut mark = connection.prepare_cached(
@@ -108,16 +119,17 @@ fn receive(
          WHERE queue_key = ?1 AND visible_ms = ?2 AND seq = ?3",
     )?;
     let mut deliveries = Vec::with_capacity(found.len());
-    for (place, receives, body) in found {
+    for (place, body) in found {
         match queue.dead_letters() {
-            Some((dead, max_receives)) if receives >= max_receives => {
+            Some((dead, max_receives)) if place.receives >= max_receives => {
                 remove(connection, key, &place.receipt())?;
                 enqueue(connection, dead, std::iter::once(body), now)?;
             }
             Some(_) | None => {
                 mark.execute(params![key, place.visible_ms, place.seq, hidden_until.0])?;
-                let receipt = Place { visible_ms: hidden_until.0, ..place }.receipt();
-                deliveries.push(Delivery { body, receipt, receives: receives + 1 });
+                let receives = place.receives + 1;
+                let receipt = Place { visible_ms: hidden_until.0, receives, ..place }.receipt();
+                deliveries.push(Delivery { body, receipt, receives });
             }
         }
     }
@@ -127,8 +139,10 @@ fn receive(
 fn remove(connection: &Connection, key: i64, receipt: &Receipt) -> Result<()> {
     if let Some(place) = Place::of(receipt) {
         connection
-            .prepare_cached("DELETE FROM messages WHERE queue_key = ?1 AND visible_ms = ?2 AND seq = ?3")?
-            .execute([key, place.visible_ms, place.seq])?;
+            .prepare_cached(
+                "DELETE FROM messages WHERE queue_key = ?1 AND visible_ms = ?2 AND seq = ?3 AND receives = ?4",
+            )?
+            .execute(params![key, place.visible_ms, place.seq, place.receives])?;
     }
     Ok(())
 }

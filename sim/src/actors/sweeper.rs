@@ -1,0 +1,20 @@
+//! The real sweeper, with the simulation's clock. What disturbs one of its operations cuts that repair short.
+
+use crate::audit::{completion, deletion};
+use crate::violation::Check;
+use crate::world::World;
+use conveyor_sweeper::{Sweep, sweep};
+use tokio_util::sync::CancellationToken;
+
+pub async fn step(world: &mut World) -> Check {
+    let faults = world.weather.faults_seen();
+    let stop = CancellationToken::new();
+    sweep(&Sweep { backend: &world.backend, clock: world.clock.as_ref(), stop: &stop }).await;
+    let disturbed = world.weather.faults_seen() != faults;
+    world.note(if disturbed { "sweeper: cut short" } else { "sweeper: swept" });
+    if disturbed {
+        return Ok(());
+    }
+    completion::after_sweep(world).await?;
+    deletion::after_sweep(world).await
+}

@@ -1,0 +1,129 @@
+//! SPEC 2 and 3.3: a run goes only where its state machine leads, ends once, and completes neither early nor never.
+
+use crate::audit::read;
+use crate::model::{JobModel, Presence};
+use crate::violation::{Check, Rule, Violation, require};
+use crate::world::World;
+use conveyor_domain::message::QueueName;
+use conveyor_domain::{JobStatus, RunStatus, Task};
+use conveyor_store::port::JobView;
+
+pub fn of_view(job: &mut JobModel, view: &JobView) -> Check {
+    states(job, view)?;
+    asked_for(job, view)?;
+    acknowledged(job, view)?;
+    if let Some(ended) = &job.ended {
+        let run = &view.latest.run;
+        // The whole row: neither its state nor the time of its end may move.
+        require(run == ended, Rule::Completion, || format!("{job} ended as {ended:?} and is now {run:?}"))?;
+    }
+    Ok(())
+}
+
+/// States that exclude each other, and steps that no transition makes.
+fn states(job: &JobModel, view: &JobView) -> Check {
+    let (run, stats) = (&view.latest.run, view.latest.stats);
+    let (status, latched, drained) = (run.status.as_str(), run.latched, stats.is_drained());
+    let possible = match run.status {
+        RunStatus::Running => stats.total > 0,
+        RunStatus::Pending => drained && !latched,
+        RunStatus::Completed => drained && latched,
+        RunStatus::Stopped | RunStatus::Failed | RunStatus::Deleted => latched,
+    };
+    require(possible, Rule::Completion, || format!("{job} is {status} with latch {latched} and {stats:?}"))?;
+    let agrees = match view.job.status {
+        JobStatus::Open => !latched,
+        JobStatus::Closed => latched,
+        JobStatus::Deleted => run.status.is_terminal(),
+    };
+    require(agrees, Rule::Lifecycle, || {
+        format!("{job} is {} and its run {status} with latch {latched}", view.job.status.as_str())
+    })?;
+    let Some(last) = &job.last else { return Ok(()) };
+    let before = &last.latest.run;
+    let forward = (!before.latched || latched)
+        && before.updated <= run.updated
+        && last.job.updated <= view.job.updated
+        && rank(last.job.status) <= rank(view.job.status);
+    require(forward, Rule::Lifecycle, || format!("{job} went back from {last:?} to {view:?}"))?;
+    // A run at rest is woken by new tasks and by nothing else.
+    let woken = before.status == RunStatus::Pending && run.status == RunStatus::Running;
+    require(!woken || before.total < run.total, Rule::Lifecycle, || {
+        format!("{job} runs again although no tasks were added")
+    })
+}
+
+fn rank(status: JobStatus) -> u8 {
+    match status {
+        JobStatus::Open => 0,
+        JobStatus::Closed => 1,
+        JobStatus::Deleted => 2,
+    }
+}
+
+/// Nothing happens that nobody asked for.
+fn asked_for(job: &JobModel, view: &JobView) -> Check {
+    let run = &view.latest.run;
+    let (asked, deleted) = (job.asked, view.job.status == JobStatus::Deleted);
+    let ended = match run.status {
+        RunStatus::Running | RunStatus::Pending | RunStatus::Completed => true,
+        RunStatus::Stopped => asked.stopped,
+        RunStatus::Failed => asked.failed,
+        RunStatus::Deleted => asked.deleted,
+    };
+    require(ended && (!run.latched || asked.latched) && (!deleted || asked.deleted), Rule::Lifecycle, || {
+        format!("{job}: nobody asked for what it is: {view:?}; asked: {asked:?}")
+    })
+}
+
+/// Everything that was acknowledged is so.
+fn acknowledged(job: &JobModel, view: &JobView) -> Check {
+    let (known, run) = (job.known, &view.latest.run);
+    let holds = (!known.latched || run.latched)
+        && (!known.stopped || run.status == RunStatus::Stopped)
+        && (!known.deleted || view.job.status == JobStatus::Deleted);
+    require(holds, Rule::Durable, || format!("{job}: acknowledged: {known:?}; found: {view:?}"))
+}
+
+pub fn of_rows(job: &JobModel, view: &JobView, rows: &[Task]) -> Check {
+    let open = rows.iter().filter(|row| !row.status.is_terminal()).count();
+    let done = view.latest.run.status == RunStatus::Completed;
+    require(!done || open == 0, Rule::Completion, || {
+        format!("{job} is completed, and {open} of its rows are not terminal")
+    })
+}
+
+/// After a sweep that nothing disturbed, no run whose tasks are all terminal still runs, and no other is without a message:
+/// lost ones were sent again.
+pub async fn after_sweep(world: &World) -> Check {
+    for active in read("the active runs", world.truth.store.active_runs().await)? {
+        let name = world.name(active.job.id);
+        require(!active.stats.is_drained(), Rule::Completion, || {
+            format!("{name} has nothing left to do and still runs after a sweep")
+        })?;
+        let queue = QueueName::Run(active.run.id);
+        let empty = read("a queue", world.truth.queue.is_empty(queue, world.now()).await)?;
+        require(!empty, Rule::Queues, || format!("{name} has work left and no messages after a sweep"))?;
+    }
+    Ok(())
+}
+
+/// Once the faults are over and the workers had their time.
+pub fn at_the_end(world: &World) -> Check {
+    for job in &world.model.jobs {
+        if job.rests() {
+            continue;
+        }
+        let stuck = job.last.as_ref().map(|view| (view.latest.run.status, view.latest.stats));
+        let text = match job.presence {
+            Presence::There if job.asked.deleted => {
+                format!("{job} was deleted and does not go away: {stuck:?}")
+            }
+            Presence::There | Presence::Unknown | Presence::Gone => {
+                format!("{job} never comes to an end: {stuck:?}")
+            }
+        };
+        return Err(Violation { rule: Rule::Completion, text });
+    }
+    Ok(())
+}

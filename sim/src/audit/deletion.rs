@@ -1,0 +1,50 @@
+//! SPEC 6.6: what was deleted goes away as a whole and does not come back; nothing else goes.
+
+use crate::audit::read;
+use crate::model::Presence;
+use crate::violation::{Check, Rule, require};
+use crate::world::World;
+use conveyor_domain::JobStatus;
+use conveyor_domain::message::QueueName;
+use conveyor_store::Error;
+use conveyor_store::port::{StatusFilter, TasksQuery};
+
+/// A job that cannot be found.
+pub async fn absent(world: &mut World, number: usize) -> Check {
+    let job = &mut world.model.jobs[number];
+    match job.presence {
+        Presence::Gone => return Ok(()),
+        Presence::Unknown => {
+            return require(!job.acknowledged, Rule::Durable, || {
+                format!("{job} was acknowledged and is lost")
+            });
+        }
+        Presence::There => {
+            require(job.asked.deleted, Rule::Durable, || format!("{job} is lost; nobody deleted it"))?;
+            (job.presence, job.unanswered) = (Presence::Gone, None);
+        }
+    }
+    let (job, store) = (&world.model.jobs[number], &world.truth.store);
+    let run = read("a run", store.run(job.key.job, job.key.run).await)?;
+    let query = TasksQuery { key: job.key, filter: StatusFilter::All, after: None, limit: 1 };
+    let rows = store.tasks(query).await;
+    require(run.is_none() && rows == Err(Error::NotFound), Rule::Deletion, || {
+        format!("{job} is gone, and its run or rows are not: {run:?}, {rows:?}")
+    })?;
+    let depth = read("a queue", world.truth.queue.depth(QueueName::Run(job.key.run), world.now()).await)?;
+    require(depth.visible + depth.hidden == 0, Rule::Deletion, || {
+        format!("{job} is gone, and messages of it are left: {depth:?}")
+    })
+}
+
+/// After a sweep that nothing disturbed, jobs whose deletion was acknowledged before it are gone.
+pub async fn after_sweep(world: &World) -> Check {
+    for job in world.model.jobs.iter().filter(|job| job.known.deleted && job.presence == Presence::There) {
+        let view = read("a job", world.truth.store.job(job.caller, job.key.job).await)?;
+        require(view.is_none(), Rule::Deletion, || {
+            let status = view.as_ref().map(|view| view.job.status).unwrap_or(JobStatus::Deleted);
+            format!("{job} was deleted and is still there after a sweep, as {}", status.as_str())
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! Lists of jobs are whole, newest first and each caller's own (SPEC 3.9, 10).
+
+use crate::audit::read;
+use crate::model::{JobModel, Presence};
+use crate::violation::{Check, Rule, require};
+use crate::world::World;
+use conveyor_domain::JobId;
+use conveyor_store::port::{JobView, JobsQuery};
+
+const PAGE_LIMITS: [u32; 3] = [1, 4, 50];
+
+/// Pages through each caller's jobs.
+pub async fn check(world: &mut World) -> Check {
+    for caller in world.callers.clone() {
+        let limit = PAGE_LIMITS[usize::try_from(world.step).unwrap_or(0) % PAGE_LIMITS.len()];
+        let mut listed: Vec<JobId> = Vec::new();
+        loop {
+            let query = JobsQuery { caller, status: None, before: listed.last().copied(), limit };
+            let page = read("a list of jobs", world.truth.store.jobs(query).await)?;
+            for view in &page {
+                world.see(view)?;
+                listed.push(view.job.id);
+            }
+            if page.len() < limit as usize {
+                break;
+            }
+        }
+        let there = |job: &&JobModel| job.caller == caller && job.presence == Presence::There;
+        let mut expected: Vec<JobId> = world.model.jobs.iter().filter(there).map(|job| job.key.job).collect();
+        expected.sort_by(|a, b| b.cmp(a));
+        require(listed == expected, Rule::Reads, || {
+            format!("the list of jobs of {caller} is {listed:?}, and should be {expected:?}")
+        })?;
+    }
+    Ok(())
+}
+
+/// The run that the job calls its latest is the only one it has, however it is read.
+pub async fn one_run(world: &World, number: usize, view: &JobView) -> Check {
+    let (job, store) = (&world.model.jobs[number], &world.truth.store);
+    let runs = read("the runs of a job", store.runs(job.key.job, None, 10).await)?;
+    let run = read("a run", store.run(job.key.job, job.key.run).await)?;
+    let same = runs == [view.latest.clone()] && run.as_ref() == Some(&view.latest);
+    require(same, Rule::Reads, || {
+        format!("{job}: its latest run is {:?}, by itself {run:?}, in the list {runs:?}", view.latest)
+    })
+}
+
+/// Another's job answers like none.
+pub async fn strangers_see_nothing(world: &World, number: usize) -> Check {
+    let job = &world.model.jobs[number];
+    for stranger in world.callers.iter().filter(|caller| **caller != job.caller) {
+        let view = read("a job", world.truth.store.job(*stranger, job.key.job).await)?;
+        require(view.is_none(), Rule::Isolation, || format!("{stranger} sees {job} of {}", job.caller))?;
+    }
+    Ok(())
+}

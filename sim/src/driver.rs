@@ -1,0 +1,272 @@
+//! Whose turn it is, what strikes between the turns, and when the auditors look.
+
+use crate::actors::caller::Caller;
+use crate::actors::worker::Worker;
+use crate::actors::{echo, sweeper};
+use crate::audit::grants::Belief;
+use crate::audit::{self, Care, completion};
+use crate::disk::Disk;
+use crate::model::Presence;
+use crate::queues;
+use crate::settings::Settings;
+use crate::tally::Summary;
+use crate::violation::{Check, Failure, Violation};
+use crate::world::World;
+use std::path::Path;
+use std::time::Duration;
+
+const CALLERS: usize = 2;
+/// Steps that a drain may take, beyond those for each unfinished task.
+const DRAIN_STEPS: u64 = 400;
+const DRAIN_STEPS_A_TASK: u64 = 40;
+
+/// Plays one seed to its end: steps with faults, then a drain without, then a last audit.
+pub fn play(seed: u64, settings: Settings) -> Result<Summary, Box<Failure>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a runtime without I/O and timers needs nothing that could be missing");
+    runtime.block_on(async {
+        let mut simulation = Simulation::new(seed, settings)?;
+        simulation.run().await?;
+        Ok(simulation.summary())
+    })
+}
+
+#[derive(Clone, Copy)]
+enum Turn {
+    Caller,
+    Worker,
+    Sweeper,
+    Echo,
+}
+
+#[derive(Debug)]
+pub struct Simulation {
+    seed: u64,
+    settings: Settings,
+    // The world lets go of the store before the disk does.
+    pub world: World,
+    callers: Vec<Caller>,
+    workers: Vec<Worker>,
+    incarnations: u64,
+    disk: Disk,
+}
+
+impl Simulation {
+    pub fn new(seed: u64, settings: Settings) -> Result<Simulation, Box<Failure>> {
+        let begin = crate::clock::BEGIN;
+        let nowhere = |violation| failure(seed, 0, settings, violation, None);
+        let disk = Disk::new(begin).map_err(nowhere)?;
+        let world = World::new(&disk, seed, &settings, CALLERS);
+        let mut simulation = Simulation {
+            seed,
+            settings,
+            world,
+            callers: Vec::new(),
+            workers: Vec::new(),
+            incarnations: 0,
+            disk,
+        };
+        simulation.start_actors();
+        Ok(simulation)
+    }
+
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    pub fn data_dir(&self) -> &Path {
+        self.disk.path()
+    }
+
+    pub fn summary(&self) -> Summary {
+        let world = &self.world;
+        Summary::new(&world.tally, world.step, world.weather.lost_answers(), world.trace.hash())
+    }
+
+    /// Every step, the drain and the last audit.
+    pub async fn run(&mut self) -> Result<(), Box<Failure>> {
+        self.steps(self.settings.steps).await?;
+        self.drain().await
+    }
+
+    /// Steps with faults, with the auditors looking in between.
+    pub async fn steps(&mut self, steps: u64) -> Result<(), Box<Failure>> {
+        for _ in 0..steps {
+            let done = self.step().await;
+            self.or_failure(done)?;
+        }
+        Ok(())
+    }
+
+    /// A full audit, now.
+    pub async fn audit(&mut self) -> Result<(), Box<Failure>> {
+        let audited = self.look(Care::Whole).await;
+        self.or_failure(audited)
+    }
+
+    /// Without faults and new requests everything comes to its end (SPEC 3.3).
+    pub async fn drain(&mut self) -> Result<(), Box<Failure>> {
+        let drained = self.drain_steps().await;
+        self.or_failure(drained)
+    }
+
+    fn or_failure(&self, outcome: Check) -> Result<(), Box<Failure>> {
+        outcome.map_err(|violation| {
+            failure(self.seed, self.world.step, self.settings, violation, Some(&self.world))
+        })
+    }
+
+    fn start_actors(&mut self) {
+        let callers = self.world.callers.iter().enumerate();
+        self.callers = callers.map(|(number, id)| Caller::new(number, *id)).collect();
+        let count = self.world.dice.between(2, 4);
+        self.workers = (0..count).map(|_| self.new_worker()).collect();
+    }
+
+    fn new_worker(&mut self) -> Worker {
+        self.incarnations += 1;
+        let name = format!("worker {}", self.incarnations);
+        Worker::new(name, self.settings.habits, self.world.now(), &self.world.dice)
+    }
+
+    async fn step(&mut self) -> Check {
+        self.begin_step();
+        let jump = self.world.dice.chance(self.settings.faults.time_jump);
+        let passes = if jump { self.world.dice.ms(20_000, 100_000) } else { self.passing_time() };
+        self.pass(passes);
+        if jump {
+            self.world.note(format!("  fault: {} s pass at once", passes.as_secs()));
+        }
+        if self.world.dice.chance(self.settings.faults.duplicate) {
+            queues::duplicate(&mut self.world).await?;
+        }
+        if self.world.dice.chance(self.settings.faults.lost_message) {
+            queues::lose(&mut self.world).await?;
+        }
+        let turns = [(18, Turn::Caller), (72, Turn::Worker), (5, Turn::Sweeper), (5, Turn::Echo)];
+        match self.world.dice.weighted(&turns).unwrap_or(Turn::Worker) {
+            Turn::Caller => {
+                let at = self.world.dice.below(self.callers.len());
+                self.callers[at].step(&mut self.world).await?;
+            }
+            Turn::Worker => self.worker_step().await?,
+            Turn::Sweeper => sweeper::step(&mut self.world).await?,
+            Turn::Echo => echo::step(&mut self.world).await?,
+        }
+        if self.world.weather.is_killed() {
+            self.crash()?;
+            self.look(Care::Whole).await?;
+        } else if self.world.step.is_multiple_of(self.settings.audit_every.max(1)) {
+            self.look(Care::InTurn).await?;
+        }
+        Ok(())
+    }
+
+    fn begin_step(&mut self) {
+        self.world.step += 1;
+        self.world.trace.begin_step(self.world.step, self.world.now());
+    }
+
+    fn pass(&self, time: Duration) {
+        self.world.clock.pass(time);
+        self.world.trace.begin_step(self.world.step, self.world.now());
+    }
+
+    /// Often none at all: much happens within one millisecond.
+    fn passing_time(&self) -> Duration {
+        let dice = &self.world.dice;
+        match dice.between(0, 9) {
+            0..=3 => Duration::ZERO,
+            4..=7 => dice.ms(1, 300),
+            8 => dice.ms(300, 2_000),
+            _ => dice.ms(1_000, 6_000),
+        }
+    }
+
+    async fn worker_step(&mut self) -> Check {
+        let at = self.world.dice.below(self.workers.len());
+        if self.world.dice.chance(self.settings.faults.worker_death) {
+            self.workers[at] = self.new_worker();
+            self.world.tally.worker_deaths += 1;
+            self.world.note(format!("  fault: a worker dies; worker {} takes its place", self.incarnations));
+        }
+        if self.world.dice.chance(self.settings.faults.worker_stall) {
+            let pause = self.world.dice.ms(20_000, 120_000);
+            self.workers[at].stall(self.world.now().after(pause));
+            let name = self.workers[at].name();
+            self.world.note(format!("  fault: {name} stands still for {} s", pause.as_secs()));
+        }
+        self.workers[at].step(&mut self.world).await
+    }
+
+    /// Everybody in the process forgets everything; the next one finds what is on the disk.
+    fn crash(&mut self) -> Check {
+        self.world.note("  the process is started again");
+        self.world.tally.crashes += 1;
+        let next = self.disk.killed_and_started_again(self.world.now())?;
+        self.world.use_disk(&next);
+        self.disk = next;
+        self.world.weather.started_again();
+        self.start_actors();
+        Ok(())
+    }
+
+    async fn look(&mut self, care: Care) -> Check {
+        let beliefs: Vec<Belief> = self.workers.iter().flat_map(Worker::beliefs).collect();
+        audit::all(&mut self.world, &beliefs, care).await
+    }
+
+    async fn drain_steps(&mut self) -> Check {
+        self.world.weather.calm_down();
+        self.world.note("the faults are over");
+        self.look(Care::Whole).await?;
+        let unfinished: u64 = self.world.model.jobs.iter().map(|job| job.unfinished()).sum();
+        let last = self.world.step + DRAIN_STEPS + DRAIN_STEPS_A_TASK * unfinished;
+        while self.world.step < last {
+            self.begin_step();
+            self.pass(self.world.dice.ms(0, 300));
+            if self.world.step.is_multiple_of(40) {
+                // What dead workers hid and hold comes back now.
+                self.pass(self.world.dice.ms(5_000, 30_000));
+                sweeper::step(&mut self.world).await?;
+                self.look(Care::InTurn).await?;
+                if self.world.model.jobs.iter().all(|job| job.rests()) {
+                    break;
+                }
+            } else {
+                let at = usize::try_from(self.world.step).unwrap_or(0) % self.workers.len();
+                self.workers[at].step(&mut self.world).await?;
+            }
+        }
+        self.look(Care::Whole).await?;
+        completion::at_the_end(&self.world)?;
+        self.every_body().await
+    }
+
+    /// At the end no row may wait for its turn: every body is read.
+    async fn every_body(&mut self) -> Check {
+        for job in self.world.model.jobs.iter().filter(|job| job.presence == Presence::There) {
+            for row in job.terminal.values() {
+                audit::rows::body(&self.world, job, row).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn failure(
+    seed: u64,
+    step: u64,
+    settings: Settings,
+    violation: Violation,
+    world: Option<&World>,
+) -> Box<Failure> {
+    Box::new(Failure {
+        seed,
+        step,
+        settings,
+        violation,
+        recent: world.map(|world| world.trace.recent()).unwrap_or_default(),
+    })
+}

@@ -1,0 +1,261 @@
+//! A backend behind the [`Weather`]: every operation of every port passes through it. In calm weather it is the backend.
+
+use crate::faults::Weather;
+use async_trait::async_trait;
+use bytes::Bytes;
+use conveyor_domain::grant::Holding;
+use conveyor_domain::lifecycle::Command;
+use conveyor_domain::message::{QueueName, TaskRef};
+use conveyor_domain::seal::KeyHash;
+use conveyor_domain::task::Attempt;
+use conveyor_domain::{CallerId, ClaimToken, JobId, RunId, Task, TaskId, TaskInput, Timestamp, WorkerId};
+use conveyor_store::port::{
+    ActiveRun, Added, BlobKey, Blobs, Claim, Coordinator, Delivery, Depth, JobStore, JobView, JobsQuery,
+    KeyStore, Queue, Receipt, Retention, RunKey, RunView, SettleGroup, Settled, Submission, TaskStore,
+    TasksQuery,
+};
+use conveyor_store::{Backend, Result};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+#[derive(Debug)]
+struct Flaky {
+    inner: Backend,
+    weather: Arc<Weather>,
+}
+
+/// The backend as its users have it in this weather.
+pub fn flaky(inner: Backend, weather: Arc<Weather>) -> Backend {
+    let outside = Arc::new(Flaky { inner, weather });
+    Backend { store: outside.clone(), queue: outside.clone(), blobs: outside.clone(), coordinator: outside }
+}
+
+#[async_trait]
+impl JobStore for Flaky {
+    async fn submit(&self, submission: Submission) -> Result<Vec<TaskRef>> {
+        self.weather.pass("submit", self.inner.store.submit(submission)).await
+    }
+
+    async fn add_tasks(
+        &self,
+        job: JobId,
+        tasks: Vec<TaskInput>,
+        last_batch: bool,
+        run_tasks_max: u32,
+        now: Timestamp,
+    ) -> Result<Added> {
+        let call = self.inner.store.add_tasks(job, tasks, last_batch, run_tasks_max, now);
+        self.weather.pass("add_tasks", call).await
+    }
+
+    async fn apply(&self, job: JobId, command: Command, now: Timestamp) -> Result<JobView> {
+        self.weather.pass("apply", self.inner.store.apply(job, command, now)).await
+    }
+
+    async fn job(&self, caller: CallerId, job: JobId) -> Result<Option<JobView>> {
+        self.weather.pass("job", self.inner.store.job(caller, job)).await
+    }
+
+    async fn jobs(&self, query: JobsQuery) -> Result<Vec<JobView>> {
+        self.weather.pass("jobs", self.inner.store.jobs(query)).await
+    }
+
+    async fn run(&self, job: JobId, run: RunId) -> Result<Option<RunView>> {
+        self.weather.pass("run", self.inner.store.run(job, run)).await
+    }
+
+    async fn runs(&self, job: JobId, before: Option<u32>, limit: u32) -> Result<Vec<RunView>> {
+        self.weather.pass("runs", self.inner.store.runs(job, before, limit)).await
+    }
+
+    async fn active_runs(&self) -> Result<Vec<ActiveRun>> {
+        self.weather.pass("active_runs", self.inner.store.active_runs()).await
+    }
+
+    async fn ready(&self) -> Result<()> {
+        self.weather.pass("ready", self.inner.store.ready()).await
+    }
+}
+
+#[async_trait]
+impl TaskStore for Flaky {
+    async fn put_tasks(
+        &self,
+        key: RunKey,
+        rows: Vec<(u32, TaskInput)>,
+        now: Timestamp,
+    ) -> Result<Vec<TaskRef>> {
+        self.weather.pass("put_tasks", self.inner.store.put_tasks(key, rows, now)).await
+    }
+
+    async fn claim(
+        &self,
+        key: RunKey,
+        claims: Vec<(TaskRef, ClaimToken)>,
+        claims_max: u32,
+        now: Timestamp,
+    ) -> Result<Vec<Claim>> {
+        self.weather.pass("claim", self.inner.store.claim(key, claims, claims_max, now)).await
+    }
+
+    async fn settle(&self, group: SettleGroup, now: Timestamp) -> Result<Vec<Settled>> {
+        self.weather.pass("settle", self.inner.store.settle(group, now)).await
+    }
+
+    async fn task(&self, key: RunKey, task: TaskId) -> Result<Option<Task>> {
+        self.weather.pass("task", self.inner.store.task(key, task)).await
+    }
+
+    async fn tasks(&self, query: TasksQuery) -> Result<Vec<Task>> {
+        self.weather.pass("tasks", self.inner.store.tasks(query)).await
+    }
+
+    async fn attempts(&self, key: RunKey, task: TaskId) -> Result<Option<Vec<Attempt>>> {
+        self.weather.pass("attempts", self.inner.store.attempts(key, task)).await
+    }
+}
+
+#[async_trait]
+impl KeyStore for Flaky {
+    async fn put_key(&self, key: KeyHash, caller: CallerId, now: Timestamp) -> Result<CallerId> {
+        self.weather.pass("put_key", self.inner.store.put_key(key, caller, now)).await
+    }
+
+    async fn revoke_all_but(&self, accepted: Vec<KeyHash>, now: Timestamp) -> Result<()> {
+        self.weather.pass("revoke_all_but", self.inner.store.revoke_all_but(accepted, now)).await
+    }
+
+    async fn caller_of(&self, key: KeyHash) -> Result<Option<CallerId>> {
+        self.weather.pass("caller_of", self.inner.store.caller_of(key)).await
+    }
+}
+
+#[async_trait]
+impl Retention for Flaky {
+    async fn deleted_jobs(&self, limit: u32) -> Result<Vec<JobId>> {
+        self.weather.pass("deleted_jobs", self.inner.store.deleted_jobs(limit)).await
+    }
+
+    async fn remove_rows(&self, job: JobId, limit: u32) -> Result<u32> {
+        self.weather.pass("remove_rows", self.inner.store.remove_rows(job, limit)).await
+    }
+
+    async fn forget_job(&self, job: JobId) -> Result<bool> {
+        self.weather.pass("forget_job", self.inner.store.forget_job(job)).await
+    }
+
+    async fn ended_runs_with_queue(&self, limit: u32) -> Result<Vec<RunId>> {
+        self.weather.pass("ended_runs_with_queue", self.inner.store.ended_runs_with_queue(limit)).await
+    }
+
+    async fn queue_removed(&self, run: RunId) -> Result<()> {
+        self.weather.pass("queue_removed", self.inner.store.queue_removed(run)).await
+    }
+}
+
+#[async_trait]
+impl Queue for Flaky {
+    async fn send(&self, queue: QueueName, bodies: Vec<String>, now: Timestamp) -> Result<()> {
+        self.weather.pass("send", self.inner.queue.send(queue, bodies, now)).await
+    }
+
+    async fn receive(
+        &self,
+        queue: QueueName,
+        max: usize,
+        visibility: Duration,
+        now: Timestamp,
+    ) -> Result<Vec<Delivery>> {
+        self.weather.pass("receive", self.inner.queue.receive(queue, max, visibility, now)).await
+    }
+
+    async fn ack(&self, queue: QueueName, receipts: Vec<Receipt>) -> Result<()> {
+        self.weather.pass("ack", self.inner.queue.ack(queue, receipts)).await
+    }
+
+    async fn release(
+        &self,
+        queue: QueueName,
+        receipts: Vec<(Receipt, Duration)>,
+        now: Timestamp,
+    ) -> Result<()> {
+        self.weather.pass("release", self.inner.queue.release(queue, receipts, now)).await
+    }
+
+    async fn extend(
+        &self,
+        queue: QueueName,
+        receipts: Vec<Receipt>,
+        visibility: Duration,
+        now: Timestamp,
+    ) -> Result<Vec<Option<Receipt>>> {
+        self.weather.pass("extend", self.inner.queue.extend(queue, receipts, visibility, now)).await
+    }
+
+    async fn may_have(&self, queues: Vec<QueueName>, now: Timestamp) -> Result<Vec<bool>> {
+        self.weather.pass("may_have", self.inner.queue.may_have(queues, now)).await
+    }
+
+    async fn is_empty(&self, queue: QueueName, now: Timestamp) -> Result<bool> {
+        self.weather.pass("is_empty", self.inner.queue.is_empty(queue, now)).await
+    }
+
+    async fn depth(&self, queue: QueueName, now: Timestamp) -> Result<Depth> {
+        self.weather.pass("depth", self.inner.queue.depth(queue, now)).await
+    }
+
+    async fn remove(&self, queue: QueueName, limit: u32) -> Result<bool> {
+        self.weather.pass("remove", self.inner.queue.remove(queue, limit)).await
+    }
+
+    fn receive_max(&self) -> usize {
+        self.inner.queue.receive_max()
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.inner.queue.changes()
+    }
+}
+
+#[async_trait]
+impl Blobs for Flaky {
+    async fn put(&self, key: &BlobKey, body: Bytes) -> Result<()> {
+        self.weather.pass("put", self.inner.blobs.put(key, body)).await
+    }
+
+    async fn get(&self, key: &BlobKey, offset: u64, length: u64) -> Result<Bytes> {
+        self.weather.pass("get", self.inner.blobs.get(key, offset, length)).await
+    }
+
+    async fn delete(&self, key: &BlobKey) -> Result<()> {
+        self.weather.pass("delete", self.inner.blobs.delete(key)).await
+    }
+
+    async fn delete_under(&self, prefix: &BlobKey) -> Result<()> {
+        self.weather.pass("delete_under", self.inner.blobs.delete_under(prefix)).await
+    }
+}
+
+#[async_trait]
+impl Coordinator for Flaky {
+    async fn grant(
+        &self,
+        job: JobId,
+        worker: WorkerId,
+        want: u32,
+        cap: u32,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<Holding> {
+        self.weather.pass("grant", self.inner.coordinator.grant(job, worker, want, cap, ttl, now)).await
+    }
+
+    async fn release(&self, job: JobId, worker: WorkerId) -> Result<()> {
+        self.weather.pass("release_grant", self.inner.coordinator.release(job, worker)).await
+    }
+
+    async fn holders(&self, job: JobId, now: Timestamp) -> Result<Vec<(WorkerId, Holding)>> {
+        self.weather.pass("holders", self.inner.coordinator.holders(job, now)).await
+    }
+}
