@@ -36,7 +36,7 @@ pub const STEPS: [Step; 7] = [
         what: "everything builds; later steps start these binaries",
         on: "the workspace",
         others_need_it: true,
-        run: |w| w.cargo(&["build", "--workspace", "--locked"]),
+        run: build,
     },
     Step {
         name: "unit",
@@ -50,14 +50,14 @@ pub const STEPS: [Step; 7] = [
         what: "store conformance, HTTP answers, the gateway client",
         on: "every crate but the binary, embedded store",
         others_need_it: false,
-        run: |w| w.cargo(&["test", "--workspace", "--exclude", "conveyor", "--locked", "--test", "*"]),
+        run: |w| integration_tests(w, |package| package != BINARY),
     },
     Step {
         name: "process",
         what: "real processes, sockets and files, ended by kill -9",
         on: "the conveyor binary, embedded store",
         others_need_it: false,
-        run: |w| w.cargo(&["test", "--package", "conveyor", "--locked", "--test", "*"]),
+        run: |w| integration_tests(w, |package| package == BINARY),
     },
     Step {
         name: "client",
@@ -73,9 +73,29 @@ pub fn names() -> PossibleValuesParser {
     PossibleValuesParser::new(STEPS.map(|step| step.name))
 }
 
+/// The package whose tests start real processes.
+const BINARY: &str = "conveyor";
+
+/// Always the whole workspace with its tests: for a part of it cargo would choose other features of the dependencies, and
+/// compile them all again.
+fn build(workspace: &Workspace) -> Result<()> {
+    workspace.cargo(&["build", "--workspace", "--all-targets", "--locked"])
+}
+
+/// The tests in the `tests` folders of some packages, by name for the same reason.
+fn integration_tests(workspace: &Workspace, wanted: fn(&str) -> bool) -> Result<()> {
+    let targets = workspace.test_targets(wanted)?;
+    ensure!(!targets.is_empty(), "there are no such tests");
+    let mut args = vec!["test", "--workspace", "--locked", "--no-fail-fast"];
+    for target in &targets {
+        args.extend(["--test", target]);
+    }
+    workspace.cargo(&args)
+}
+
 fn client(workspace: &Workspace) -> Result<()> {
     // A no-op after the step `build`; with `--only client` it keeps an old binary from passing for the new one.
-    workspace.cargo(&["build", "--locked", "--package", "conveyor", "--package", "conveyor-loadtest"])?;
+    build(workspace)?;
     let (conveyor, loadtest) = (workspace.binary("conveyor"), workspace.binary("loadtest"));
     for binary in [&conveyor, &loadtest] {
         ensure!(binary.is_file(), "{} was not built", binary.display());

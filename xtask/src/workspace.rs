@@ -34,9 +34,36 @@ impl Workspace {
         done(self.command(&self.cargo).args(args))
     }
 
+    /// The names of the integration tests of the packages that are wanted, by their folders.
+    pub fn test_targets(&self, wanted: fn(&str) -> bool) -> Result<Vec<String>> {
+        let mut targets = Vec::new();
+        for package in entries(&self.root)?.iter().filter(|folder| folder.join("Cargo.toml").is_file()) {
+            let tests = package.join("tests");
+            if !wanted(&name_of(package)) || !tests.is_dir() {
+                continue;
+            }
+            let is_target = |path: &&PathBuf| {
+                path.extension().is_some_and(|e| e == "rs") || path.join("main.rs").is_file()
+            };
+            targets.extend(entries(&tests)?.iter().filter(is_target).map(|path| name_of(path)));
+        }
+        targets.sort();
+        targets.dedup();
+        Ok(targets)
+    }
+
     pub fn binary(&self, name: &str) -> PathBuf {
         self.target.join("debug").join(name).with_extension(env::consts::EXE_EXTENSION)
     }
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let read = std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    read.map(|entry| Ok(entry?.path())).collect()
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// Runs a command with its output for all to see; anything but success is an error.
