@@ -10,10 +10,11 @@ const ORPHANS: [(&str, &str); 6] = [
     ("counters", "SELECT count(*) FROM counters WHERE run_key NOT IN (SELECT run_key FROM runs)"),
     ("messages", "SELECT count(*) FROM messages WHERE queue_key NOT IN (SELECT queue_key FROM queues)"),
     ("runs", "SELECT count(*) FROM runs WHERE job_id NOT IN (SELECT job_id FROM jobs)"),
-    // A live run has one queue, and one that ended has none after a sweep.
+    // A live run has one queue once it has had a task, and one that ended has none after a sweep.
     (
         "queues",
-        "SELECT abs((SELECT count(*) FROM queues) - (SELECT count(*) FROM runs WHERE queue_removed = 0))",
+        "SELECT abs((SELECT count(*) FROM queues)
+                  - (SELECT count(*) FROM runs WHERE queue_removed = 0 AND total > 0))",
     ),
 ];
 
