@@ -12,6 +12,7 @@ pub mod id;
 pub mod job;
 pub mod lifecycle;
 pub mod limits;
+pub mod list;
 pub mod message;
 pub mod params;
 pub mod retry;

@@ -26,6 +26,14 @@ pub const TASK_BODY_MAX_BYTES: usize = 16 * KIB;
 pub const TASK_JSON_MAX_BYTES: usize = 256 * KIB;
 /// One line, or one CSV record, of a list: any task that a submit takes fits.
 pub const LINE_MAX_BYTES: usize = TASK_JSON_MAX_BYTES;
+/// One staged list, as it is uploaded.
+pub const LIST_MAX_BYTES: u64 = 1024 * MIB as u64;
+/// One staged list, expanded.
+pub const LIST_EXPANDED_MAX_BYTES: u64 = 4 * 1024 * MIB as u64;
+/// How many bytes one byte of a compressed list may stand for, beyond the first [`LIST_RATIO_FREE_BYTES`].
+pub const LIST_RATIO_MAX: u64 = 200;
+/// A short list of one URL over and over compresses better than any honest long one: the ratio counts from here on.
+pub const LIST_RATIO_FREE_BYTES: u64 = 16 * MIB as u64;
 pub const CUSTOM_HEADERS_MAX: usize = 32;
 pub const CUSTOM_HEADERS_MAX_BYTES: usize = 8 * KIB;
 /// How much of a bad value an error repeats.

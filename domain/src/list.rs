@@ -1,0 +1,172 @@
+//! Staged lists: how their bytes are to be read, where a reader stands in them, and why one cannot be taken.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// How a list is to be read. Fixed when its upload slot is made; compression is not part of it, the bytes tell that.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ListSpec {
+    /// Without a specification of its own, delimiter and columns are told by the first record.
+    Csv {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        csv: Option<CsvSpec>,
+    },
+    /// A task object a line.
+    Jsonl,
+    /// A URL a line.
+    Lines,
+}
+
+impl ListSpec {
+    pub fn content_type(&self) -> &'static str {
+        match self {
+            ListSpec::Csv { .. } => "text/csv",
+            ListSpec::Jsonl => "application/x-ndjson",
+            ListSpec::Lines => "text/plain",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CsvSpec {
+    pub delimiter: u8,
+    pub quote: u8,
+    /// The first record names the columns and is no row.
+    pub header: bool,
+    pub url: Column,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external_id: Option<Column>,
+}
+
+/// A column of a CSV, as a caller names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Column {
+    /// From 0.
+    Index(u32),
+    /// Needs a header.
+    Name(String),
+}
+
+/// What a list turned out to be, once its first bytes were seen: enough to go on in the middle of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "format", rename_all = "snake_case")]
+pub enum Layout {
+    Csv {
+        delimiter: u8,
+        quote: u8,
+        url: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        external_id: Option<u32>,
+    },
+    Jsonl,
+    Lines,
+}
+
+/// A place between two records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Position {
+    /// In bytes of the expanded list.
+    pub offset: u64,
+    /// Lines before it.
+    pub line: u64,
+    /// The index of the next record: how many records, good and bad, are before it.
+    pub index: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Compression {
+    None,
+    Gzip,
+    Zstd,
+}
+
+impl Compression {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Compression::None => "none",
+            Compression::Gzip => "gzip",
+            Compression::Zstd => "zstd",
+        }
+    }
+}
+
+/// What becomes of a list that has an invalid row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnInvalidRows {
+    /// The row is rejected and reported; the list goes on.
+    #[default]
+    Skip,
+    /// The list is refused before any of its tasks can start.
+    Fail,
+}
+
+/// Why a list cannot be taken, for good: reading it again would end the same way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ListFault {
+    SourceTruncated,
+    SourceCorrupt,
+    SourceChanged,
+    SourceTooLarge,
+    ExpandedTooLarge,
+    ExpansionRatioExceeded,
+    LineTooLong,
+    TooManyRows,
+    ColumnNotFound,
+    InvalidRows,
+    NoValidRows,
+}
+
+impl ListFault {
+    pub const ALL: [ListFault; 11] = [
+        ListFault::SourceTruncated,
+        ListFault::SourceCorrupt,
+        ListFault::SourceChanged,
+        ListFault::SourceTooLarge,
+        ListFault::ExpandedTooLarge,
+        ListFault::ExpansionRatioExceeded,
+        ListFault::LineTooLong,
+        ListFault::TooManyRows,
+        ListFault::ColumnNotFound,
+        ListFault::InvalidRows,
+        ListFault::NoValidRows,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ListFault::SourceTruncated => "source_truncated",
+            ListFault::SourceCorrupt => "source_corrupt",
+            ListFault::SourceChanged => "source_changed",
+            ListFault::SourceTooLarge => "source_too_large",
+            ListFault::ExpandedTooLarge => "expanded_too_large",
+            ListFault::ExpansionRatioExceeded => "expansion_ratio_exceeded",
+            ListFault::LineTooLong => "line_too_long",
+            ListFault::TooManyRows => "too_many_rows",
+            ListFault::ColumnNotFound => "column_not_found",
+            ListFault::InvalidRows => "invalid_rows",
+            ListFault::NoValidRows => "no_valid_rows",
+        }
+    }
+}
+
+impl fmt::Display for ListFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wire_names_are_the_serialized_names() {
+        for fault in ListFault::ALL {
+            assert_eq!(serde_json::to_value(fault).unwrap(), fault.as_str());
+        }
+    }
+}
