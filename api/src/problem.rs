@@ -5,6 +5,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::Problem;
 use conveyor_domain::lifecycle::Refusal;
+use conveyor_domain::list::ListFault;
 use conveyor_domain::task_input::Invalid;
 use serde_json::json;
 
@@ -34,11 +35,22 @@ pub(crate) enum Code {
     NotImplemented,
     Unavailable,
     StorageFull,
+    RunNotTerminal,
+    FileInputNotFound,
+    FileInputNotUploaded,
+    FileInputClaimed,
+    FileInputComplete,
+    FileInputIncomplete,
+    FileInputUnsupported,
+    UploadSizeMismatch,
+    UploadChecksumMismatch,
+    /// A staged list that was read on the request.
+    List(ListFault),
 }
 
 impl Code {
     #[cfg(test)]
-    const ALL: [Code; 22] = [
+    const ALL: [Code; 31] = [
         Code::InvalidArgument,
         Code::MalformedJson,
         Code::InvalidCursor,
@@ -61,6 +73,15 @@ impl Code {
         Code::NotImplemented,
         Code::Unavailable,
         Code::StorageFull,
+        Code::RunNotTerminal,
+        Code::FileInputNotFound,
+        Code::FileInputNotUploaded,
+        Code::FileInputClaimed,
+        Code::FileInputComplete,
+        Code::FileInputIncomplete,
+        Code::FileInputUnsupported,
+        Code::UploadSizeMismatch,
+        Code::UploadChecksumMismatch,
     ];
 
     fn parts(self) -> (StatusCode, &'static str, &'static str) {
@@ -91,7 +112,45 @@ impl Code {
             Code::NotImplemented => (StatusCode::NOT_IMPLEMENTED, "not_implemented", "Not implemented"),
             Code::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "Unavailable"),
             Code::StorageFull => (StatusCode::INSUFFICIENT_STORAGE, "storage_full", "Storage full"),
+            Code::RunNotTerminal => (StatusCode::CONFLICT, "run_not_terminal", "Run not terminal"),
+            Code::FileInputNotFound => {
+                (StatusCode::NOT_FOUND, "file_input_not_found", "File input not found")
+            }
+            Code::FileInputNotUploaded => {
+                (StatusCode::CONFLICT, "file_input_not_uploaded", "File input not uploaded")
+            }
+            Code::FileInputClaimed => (StatusCode::CONFLICT, "file_input_claimed", "File input claimed"),
+            Code::FileInputComplete => (StatusCode::CONFLICT, "file_input_complete", "File input complete"),
+            Code::FileInputIncomplete => {
+                (StatusCode::CONFLICT, "file_input_incomplete", "File input incomplete")
+            }
+            Code::FileInputUnsupported => {
+                (StatusCode::CONFLICT, "file_input_unsupported_for_job_type", "File input unsupported")
+            }
+            Code::UploadSizeMismatch => {
+                (StatusCode::BAD_REQUEST, "upload_size_mismatch", "Upload size mismatch")
+            }
+            Code::UploadChecksumMismatch => {
+                (StatusCode::BAD_REQUEST, "upload_checksum_mismatch", "Upload checksum mismatch")
+            }
+            Code::List(fault) => (status_of(fault), fault.as_str(), "The list cannot be taken"),
         }
+    }
+}
+
+fn status_of(fault: ListFault) -> StatusCode {
+    match fault {
+        ListFault::SourceChanged => StatusCode::CONFLICT,
+        ListFault::SourceTooLarge
+        | ListFault::ExpandedTooLarge
+        | ListFault::ExpansionRatioExceeded
+        | ListFault::TooManyRows => StatusCode::PAYLOAD_TOO_LARGE,
+        ListFault::SourceTruncated
+        | ListFault::SourceCorrupt
+        | ListFault::LineTooLong
+        | ListFault::ColumnNotFound
+        | ListFault::InvalidRows
+        | ListFault::NoValidRows => StatusCode::BAD_REQUEST,
     }
 }
 
@@ -195,6 +254,11 @@ impl From<conveyor_store::Error> for ApiError {
                 let detail = "The store does not answer; a write may or may not have happened.";
                 ApiError::new(Code::Unavailable, detail).caused_by(cause)
             }
+            Error::Changed => ApiError::new(
+                Code::List(ListFault::SourceChanged),
+                "The staged list is not the one that was uploaded.",
+            )
+            .caused_by(cause),
             Error::Corrupt(_) => ApiError::internal(cause),
         }
     }
@@ -208,8 +272,14 @@ impl From<Refusal> for ApiError {
             Refusal::RunTasksMax => Code::QuotaExceeded,
             Refusal::RunNotStoppable => Code::RunNotStoppable,
             Refusal::JobDeleted => return ApiError::not_found(),
-            // No route sends `Drained`.
-            Refusal::NotDrained => return ApiError::internal(refusal.to_string()),
+            Refusal::Ingesting => Code::RunNotTerminal,
+            Refusal::UploadClaimed => Code::FileInputClaimed,
+            Refusal::UploadComplete => Code::FileInputComplete,
+            Refusal::TooManyUploads => Code::QuotaExceeded,
+            // No route sends `Drained` or a step of an ingest.
+            Refusal::NotDrained | Refusal::RunEnded | Refusal::NotIngesting => {
+                return ApiError::internal(refusal.to_string());
+            }
         };
         let mut detail = refusal.to_string();
         detail[..1].make_ascii_uppercase();
@@ -241,6 +311,7 @@ mod tests {
         ours.extend(
             ["unknown_param", "invalid_param_value", "unsupported_param"].map(|c| (c.to_owned(), 400)),
         );
+        ours.extend(ListFault::ALL.map(|f| (f.as_str().to_owned(), status_of(f).as_u16())));
         let mut theirs = specified();
         ours.sort();
         theirs.sort();

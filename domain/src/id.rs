@@ -73,6 +73,10 @@ ulid_id!(
 ulid_id!(JobId);
 ulid_id!(RunId);
 ulid_id!(
+    /// An upload slot: what callers know as `file_input_id`.
+    UploadId
+);
+ulid_id!(
     /// One start of one worker process.
     WorkerId
 );

@@ -5,7 +5,8 @@ use crate::failure::{self, AccountFault};
 use crate::id::{CallerId, JobId, RunId};
 use crate::job::{Job, JobSpec, JobStatus};
 use crate::limits;
-use crate::run::{Counts, Run, RunFailure, RunStats, RunStatus};
+use crate::list::ListFault;
+use crate::run::{Counts, FailureReason, IngestStatus, Run, RunFailure, RunStatus};
 use crate::time::Timestamp;
 use std::sync::Arc;
 
@@ -25,6 +26,26 @@ pub enum Command {
     /// Every accepted task is terminal: finish the run, or put it to rest until more tasks come.
     Drained,
     Delete,
+    Ingest(IngestStep),
+}
+
+/// What a step of an ingest does to its run. Every number is absolute, so that a repeated step changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IngestStep {
+    Progress {
+        total: u32,
+        next_index: u32,
+    },
+    /// The list is all there.
+    Latch,
+    /// The run ended first: its total is what was written.
+    Cut {
+        total: u32,
+    },
+    Fail {
+        fault: ListFault,
+        detail: String,
+    },
 }
 
 /// Why a command cannot be carried out in the present state.
@@ -42,6 +63,18 @@ pub enum Refusal {
     JobDeleted,
     #[error("not every task is terminal")]
     NotDrained,
+    #[error("the job's list is still being ingested")]
+    Ingesting,
+    #[error("the run has ended")]
+    RunEnded,
+    #[error("the run has no list that is being ingested")]
+    NotIngesting,
+    #[error("a job was made of this upload; its bytes can no longer be replaced")]
+    UploadClaimed,
+    #[error("the upload is complete; it takes no more parts")]
+    UploadComplete,
+    #[error("the caller has too many uploads that no job was made of")]
+    TooManyUploads,
 }
 
 /// The rows as they shall be. Equal to what went in when there was nothing to do.
@@ -73,12 +106,29 @@ pub fn submit(
             total: tasks,
             next_index: tasks,
             latched: !open,
+            ingest: None,
             id_seed: run,
             failure: None,
             created: now,
             updated: now,
         },
     }
+}
+
+/// The first rows of a job whose list is staged: nothing is counted yet, and nothing is latched before the list is read.
+pub fn accept(
+    id: JobId,
+    run: RunId,
+    caller: CallerId,
+    spec: JobSpec,
+    open: bool,
+    now: Timestamp,
+) -> Decision {
+    let mut rows = submit(id, run, caller, spec, open, 0, now);
+    rows.run.status = RunStatus::Running;
+    rows.run.latched = false;
+    rows.run.ingest = Some(IngestStatus::Pending);
+    rows
 }
 
 pub fn decide(
@@ -113,6 +163,7 @@ pub fn decide(
         Command::Stop => match run.status {
             RunStatus::Running | RunStatus::Pending => {
                 close(&mut next);
+                next.run.latched = true;
                 next.run.status = RunStatus::Stopped;
             }
             RunStatus::Stopped => {}
@@ -123,15 +174,16 @@ pub fn decide(
         Command::FailRun { reason, detail } => match run.status {
             RunStatus::Running | RunStatus::Pending => {
                 close(&mut next);
+                next.run.latched = true;
                 next.run.status = RunStatus::Failed;
                 let detail = failure::cut(detail, limits::FAILURE_DETAIL_MAX_CHARS).to_owned();
-                next.run.failure = Some(RunFailure { reason: *reason, detail });
+                next.run.failure = Some(RunFailure { reason: FailureReason::Account(*reason), detail });
             }
             // Another worker met the same answer first, or the run ended meanwhile: its end stands.
             RunStatus::Completed | RunStatus::Stopped | RunStatus::Failed | RunStatus::Deleted => {}
         },
         Command::Drained => {
-            if !(RunStats { total: run.total, counts: *counts }).is_drained() {
+            if !run.is_drained(counts) {
                 return Err(Refusal::NotDrained);
             }
             match run.status {
@@ -147,6 +199,7 @@ pub fn decide(
                 next.run.status = RunStatus::Deleted;
             }
         }
+        Command::Ingest(step) => ingest(&mut next, counts, step)?,
     }
     stamp(&mut next, job, run, now);
     Ok(next)
@@ -155,6 +208,8 @@ pub fn decide(
 fn accepts_tasks(job: &Job, run: &Run) -> Result<(), Refusal> {
     match job.status {
         JobStatus::Deleted => Err(Refusal::JobDeleted),
+        // Where the list ends, and so which index comes next, is not known yet.
+        JobStatus::Open if run.is_ingesting() && !run.status.is_terminal() => Err(Refusal::Ingesting),
         JobStatus::Open if !run.latched && !run.status.is_terminal() => Ok(()),
         // The caller who sent the last batch learns that, rather than that the job was never open.
         JobStatus::Open | JobStatus::Closed if job.spec.submitted_open && !run.status.is_terminal() => {
@@ -168,14 +223,48 @@ fn close(next: &mut Decision) {
     if next.job.status == JobStatus::Open {
         next.job.status = JobStatus::Closed;
     }
-    if !next.run.status.is_terminal() {
+    // A list that is still read is not complete: its own end latches the run.
+    if !next.run.status.is_terminal() && !next.run.is_ingesting() {
         next.run.latched = true;
     }
 }
 
+fn ingest(next: &mut Decision, counts: &Counts, step: &IngestStep) -> Result<(), Refusal> {
+    let ended = next.run.status.is_terminal();
+    if !next.run.is_ingesting() {
+        return Err(Refusal::NotIngesting);
+    }
+    match step {
+        IngestStep::Progress { .. } | IngestStep::Latch | IngestStep::Fail { .. } if ended => {
+            return Err(Refusal::RunEnded);
+        }
+        IngestStep::Progress { total, next_index } => {
+            (next.run.total, next.run.next_index) = (*total, *next_index);
+        }
+        IngestStep::Latch => {
+            next.run.ingest = Some(IngestStatus::Done);
+            if next.job.status != JobStatus::Open {
+                close(next);
+                finish_if_drained(next, counts);
+            }
+        }
+        IngestStep::Cut { total } => {
+            next.run.total = *total;
+            next.run.ingest = Some(IngestStatus::Done);
+        }
+        IngestStep::Fail { fault, detail } => {
+            next.run.ingest = Some(IngestStatus::Done);
+            close(next);
+            next.run.status = RunStatus::Failed;
+            let detail = failure::cut(detail, limits::FAILURE_DETAIL_MAX_CHARS).to_owned();
+            next.run.failure = Some(RunFailure { reason: FailureReason::List(*fault), detail });
+        }
+    }
+    Ok(())
+}
+
 fn finish_if_drained(next: &mut Decision, counts: &Counts) {
-    let stats = RunStats { total: next.run.total, counts: *counts };
-    if next.run.latched && !next.run.status.is_terminal() && stats.is_drained() {
+    if next.run.latched && !next.run.status.is_terminal() && next.run.is_drained(counts) {
         next.run.status = RunStatus::Completed;
     }
 }

@@ -26,6 +26,25 @@ pub const TASK_BODY_MAX_BYTES: usize = 16 * KIB;
 pub const TASK_JSON_MAX_BYTES: usize = 256 * KIB;
 /// One line, or one CSV record, of a list: any task that a submit takes fits.
 pub const LINE_MAX_BYTES: usize = TASK_JSON_MAX_BYTES;
+/// A staged list up to this size is looked at on the request: it may be short enough to be written there.
+pub const SYNC_LIST_MAX_BYTES: u64 = 4 * MIB as u64;
+/// Records, and bytes of rows, that become one step of an ingest.
+pub const CHUNK_ROWS: u32 = 5_000;
+pub const CHUNK_MAX_BYTES: usize = 4 * MIB;
+/// Lists that one process reads at once.
+pub const INGESTS_MAX: u32 = 2;
+pub const UPLOAD_TTL: Duration = Duration::from_secs(24 * 3600);
+pub const UPLOAD_URL_TTL: Duration = Duration::from_secs(30 * 60);
+/// Uploads of one caller that no job was made of.
+pub const UPLOADS_MAX: u32 = 1_000;
+pub const UPLOAD_PARTS_MAX: u32 = 1_000;
+/// An ingest that logged nothing for so long, while no control message is queued, has lost its message.
+pub const INGEST_QUIET: Duration = Duration::from_secs(10);
+/// An ingest that logged nothing for so long is called again, whatever is queued.
+pub const INGEST_STALLED: Duration = Duration::from_secs(120);
+pub const INGEST_RESENDS_MAX: u32 = 3;
+pub const EVENTS_PAGE_DEFAULT: u32 = 100;
+pub const EVENTS_PAGE_MAX: u32 = 1_000;
 /// One staged list, as it is uploaded.
 pub const LIST_MAX_BYTES: u64 = 1024 * MIB as u64;
 /// One staged list, expanded.

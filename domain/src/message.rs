@@ -1,6 +1,6 @@
 //! Queues and what travels in them (SPEC 7).
 
-use crate::id::{InvalidId, RunId, TaskId};
+use crate::id::{InvalidId, JobId, RunId, TaskId};
 use crate::limits;
 use std::fmt;
 use std::str::FromStr;
@@ -55,6 +55,36 @@ impl FromStr for TaskRef {
     }
 }
 
+/// A message of the control queue: "this run's list may need to be read". The log on the run says how far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IngestRef {
+    pub job: JobId,
+    pub run: RunId,
+    /// How far the ingest was when this was sent, as its log counts progress. A message that came back although there was
+    /// progress since is not at fault, and is sent anew.
+    pub progress: u32,
+}
+
+impl fmt::Display for IngestRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "1:ingest:{}:{}:{}", self.job, self.run, self.progress)
+    }
+}
+
+impl FromStr for IngestRef {
+    type Err = InvalidId;
+    fn from_str(s: &str) -> Result<Self, InvalidId> {
+        let mut parts = s.strip_prefix("1:ingest:").ok_or(InvalidId)?.split(':');
+        let mut next = || parts.next().ok_or(InvalidId);
+        let found = IngestRef {
+            job: next()?.parse()?,
+            run: next()?.parse()?,
+            progress: next()?.parse().map_err(|_| InvalidId)?,
+        };
+        if parts.next().is_none() { Ok(found) } else { Err(InvalidId) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,8 +98,15 @@ mod tests {
         }
 
         #[test]
+        fn ingest_refs_round_trip(job: [u8; 16], run: [u8; 16], progress: u32) {
+            let r = IngestRef { job: JobId::from_bytes(job), run: RunId::from_bytes(run), progress };
+            prop_assert_eq!(r.to_string().parse::<IngestRef>().unwrap(), r);
+        }
+
+        #[test]
         fn parsing_never_panics(s in "\\PC{0,60}") {
             let _ = s.parse::<TaskRef>();
+            let _ = s.parse::<IngestRef>();
         }
     }
 }

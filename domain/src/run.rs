@@ -2,6 +2,7 @@
 
 use crate::failure::{AccountFault, FailureClass};
 use crate::id::{JobId, RunId};
+use crate::list::ListFault;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -45,10 +46,46 @@ impl RunStatus {
     }
 }
 
+/// Why a whole run failed: never because of one task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum FailureReason {
+    Account(AccountFault),
+    List(ListFault),
+}
+
+impl FailureReason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FailureReason::Account(fault) => fault.as_str(),
+            FailureReason::List(fault) => fault.as_str(),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunFailure {
-    pub reason: AccountFault,
+    pub reason: FailureReason,
     pub detail: String,
+}
+
+/// Whether the tasks of a staged list are all there. A run whose tasks were written on the request has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IngestStatus {
+    Pending,
+    Done,
+}
+
+impl IngestStatus {
+    pub const ALL: [IngestStatus; 2] = [IngestStatus::Pending, IngestStatus::Done];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            IngestStatus::Pending => "pending",
+            IngestStatus::Done => "done",
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,11 +100,23 @@ pub struct Run {
     pub next_index: u32,
     /// No more tasks will come.
     pub latched: bool,
+    pub ingest: Option<IngestStatus>,
     /// The run whose id seeds the ids of its tasks: itself, or the first run that it replays.
     pub id_seed: RunId,
     pub failure: Option<RunFailure>,
     pub created: Timestamp,
     pub updated: Timestamp,
+}
+
+impl Run {
+    pub fn is_ingesting(&self) -> bool {
+        self.ingest == Some(IngestStatus::Pending)
+    }
+
+    /// Whether all that there will be is done, for now. While a list is read, more is to come, whatever the counts say.
+    pub fn is_drained(&self, counts: &Counts) -> bool {
+        !self.is_ingesting() && counts.completed() == self.total
+    }
 }
 
 /// Sums over the counter rows of a run.
@@ -109,10 +158,4 @@ impl Counts {
 pub struct RunStats {
     pub total: u32,
     pub counts: Counts,
-}
-
-impl RunStats {
-    pub fn is_drained(&self) -> bool {
-        self.counts.completed() == self.total
-    }
 }

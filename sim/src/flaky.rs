@@ -4,15 +4,21 @@ use crate::faults::Weather;
 use async_trait::async_trait;
 use bytes::Bytes;
 use conveyor_domain::grant::Holding;
+use conveyor_domain::ingest::Entry;
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::{QueueName, TaskRef};
 use conveyor_domain::seal::KeyHash;
 use conveyor_domain::task::Attempt;
-use conveyor_domain::{CallerId, ClaimToken, JobId, RunId, Task, TaskId, TaskInput, Timestamp, WorkerId};
+use conveyor_domain::timeline::TimelineEntry;
+use conveyor_domain::upload::{Part, Staged, Upload};
+use conveyor_domain::{
+    CallerId, ClaimToken, JobId, RunId, Task, TaskId, TaskInput, Timestamp, UploadId, WorkerId,
+};
 use conveyor_store::port::{
-    ActiveRun, Added, BlobKey, Blobs, Claim, Coordinator, Delivery, Depth, JobStore, JobView, JobsQuery,
-    KeyStore, Queue, Receipt, Retention, RunKey, RunView, SettleGroup, Settled, Submission, TaskStore,
-    TasksQuery,
+    Acceptance, ActiveRun, Added, Appended, BlobKey, Blobs, ByteStream, Chunk, Claim, Coordinator, Delivery,
+    Depth, EventStore, Ingest, IngestStore, JobStore, JobView, JobsQuery, KeyStore, Queue, Receipt,
+    Retention, RunKey, RunView, SettleGroup, Settled, Stored, Submission, TaskStore, TasksQuery, UploadStore,
+    UploadsQuery,
 };
 use conveyor_store::{Backend, Result};
 use std::sync::Arc;
@@ -113,6 +119,79 @@ impl TaskStore for Flaky {
 
     async fn attempts(&self, key: RunKey, task: TaskId) -> Result<Option<Vec<Attempt>>> {
         self.weather.pass("attempts", self.inner.store.attempts(key, task)).await
+    }
+}
+
+#[async_trait]
+impl UploadStore for Flaky {
+    async fn create_upload(&self, upload: Upload, max: u32) -> Result<()> {
+        self.weather.pass("create_upload", self.inner.store.create_upload(upload, max)).await
+    }
+
+    async fn upload(&self, caller: CallerId, upload: UploadId, now: Timestamp) -> Result<Option<Upload>> {
+        self.weather.pass("upload", self.inner.store.upload(caller, upload, now)).await
+    }
+
+    async fn uploads(&self, query: UploadsQuery, now: Timestamp) -> Result<Vec<Upload>> {
+        self.weather.pass("uploads", self.inner.store.uploads(query, now)).await
+    }
+
+    async fn put_staged(&self, upload: UploadId, staged: Staged, now: Timestamp) -> Result<Option<Staged>> {
+        self.weather.pass("put_staged", self.inner.store.put_staged(upload, staged, now)).await
+    }
+
+    async fn put_part(&self, upload: UploadId, part: Part, now: Timestamp) -> Result<Option<Staged>> {
+        self.weather.pass("put_part", self.inner.store.put_part(upload, part, now)).await
+    }
+
+    async fn parts(&self, upload: UploadId) -> Result<Vec<Part>> {
+        self.weather.pass("parts", self.inner.store.parts(upload)).await
+    }
+
+    async fn abort_upload(&self, caller: CallerId, upload: UploadId, now: Timestamp) -> Result<()> {
+        self.weather.pass("abort_upload", self.inner.store.abort_upload(caller, upload, now)).await
+    }
+
+    async fn doom_expired_uploads(&self, now: Timestamp, limit: u32) -> Result<u32> {
+        self.weather.pass("doom_expired_uploads", self.inner.store.doom_expired_uploads(now, limit)).await
+    }
+
+    async fn doomed_uploads(&self, limit: u32) -> Result<Vec<UploadId>> {
+        self.weather.pass("doomed_uploads", self.inner.store.doomed_uploads(limit)).await
+    }
+
+    async fn forget_upload(&self, upload: UploadId) -> Result<()> {
+        self.weather.pass("forget_upload", self.inner.store.forget_upload(upload)).await
+    }
+}
+
+#[async_trait]
+impl IngestStore for Flaky {
+    async fn accept(&self, acceptance: Acceptance) -> Result<()> {
+        self.weather.pass("accept", self.inner.store.accept(acceptance)).await
+    }
+
+    async fn ingest(&self, key: RunKey) -> Result<Option<Ingest>> {
+        self.weather.pass("ingest", self.inner.store.ingest(key)).await
+    }
+
+    async fn commit_chunk(&self, key: RunKey, chunk: Chunk, now: Timestamp) -> Result<Appended> {
+        self.weather.pass("commit_chunk", self.inner.store.commit_chunk(key, chunk, now)).await
+    }
+
+    async fn append(&self, key: RunKey, entry: Entry, now: Timestamp) -> Result<Appended> {
+        self.weather.pass("append", self.inner.store.append(key, entry, now)).await
+    }
+
+    async fn ingesting_runs(&self, limit: u32) -> Result<Vec<(RunKey, Timestamp)>> {
+        self.weather.pass("ingesting_runs", self.inner.store.ingesting_runs(limit)).await
+    }
+}
+
+#[async_trait]
+impl EventStore for Flaky {
+    async fn events(&self, job: JobId, after: u64, limit: u32) -> Result<Vec<TimelineEntry>> {
+        self.weather.pass("events", self.inner.store.events(job, after, limit)).await
     }
 }
 
@@ -226,6 +305,18 @@ impl Blobs for Flaky {
 
     async fn get(&self, key: &BlobKey, offset: u64, length: u64) -> Result<Bytes> {
         self.weather.pass("get", self.inner.blobs.get(key, offset, length)).await
+    }
+
+    async fn put_stream(&self, key: &BlobKey, body: ByteStream) -> Result<Stored> {
+        self.weather.pass("put_stream", self.inner.blobs.put_stream(key, body)).await
+    }
+
+    async fn concat(&self, key: &BlobKey, parts: &[BlobKey]) -> Result<Stored> {
+        self.weather.pass("concat", self.inner.blobs.concat(key, parts)).await
+    }
+
+    async fn read_pinned(&self, key: &BlobKey, etag: &str, offset: u64) -> Result<ByteStream> {
+        self.weather.pass("read_pinned", self.inner.blobs.read_pinned(key, etag, offset)).await
     }
 
     async fn delete(&self, key: &BlobKey) -> Result<()> {

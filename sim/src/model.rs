@@ -77,7 +77,7 @@ impl JobModel {
             submitted_open: submission.job.spec.submitted_open,
             acknowledged: false,
             presence: Presence::Unknown,
-            tasks: submission.tasks.clone(),
+            tasks: submission.tasks.iter().map(|(_, input)| input.clone()).collect(),
             unanswered: None,
             asked: closed,
             known: closed,

@@ -11,7 +11,7 @@ pub async fn repair(sweep: &Sweep<'_>) -> Result<u64> {
         if sweep.stop.is_cancelled() {
             break;
         }
-        if active.stats.is_drained() {
+        if active.run.is_drained(&active.stats.counts) {
             ended += or_leave("lost_completion", active.run.id, end(sweep, &active).await);
         }
     }

@@ -15,7 +15,7 @@ pub async fn repair(sweep: &Sweep<'_>) -> Result<u64> {
         if sweep.stop.is_cancelled() {
             break;
         }
-        if !active.stats.is_drained() {
+        if active.stats.counts.completed() < active.stats.total {
             sent += or_leave("missing_refs", active.run.id, send(sweep, &active).await);
         }
     }

@@ -209,7 +209,10 @@ impl Dispatcher {
         }
         (known.worked, known.drained) = (false, false);
         let store = &self.worker.backend.store;
-        let drained = store.run(context.key.job, run).await?.is_some_and(|view| view.stats.is_drained());
+        let drained = store
+            .run(context.key.job, run)
+            .await?
+            .is_some_and(|view| view.run.is_drained(&view.stats.counts));
         if !drained {
             return Ok(());
         }

@@ -92,7 +92,7 @@ impl Runs {
         let active = worker.backend.store.active_runs().await?;
         let mut known = HashMap::with_capacity(active.len());
         for run in active {
-            let (id, drained) = (run.run.id, run.stats.is_drained());
+            let (id, drained) = (run.run.id, run.run.is_drained(&run.stats.counts));
             let (context, worked) = match self.known.remove(&id) {
                 Some(before) => (before.context, before.worked),
                 None => {

@@ -47,7 +47,8 @@ pub(super) async fn submit(
     let Decision { job, run } = lifecycle::submit(id, run, caller.id, spec, open, count, now);
     let answer = RunView { run: run.clone(), stats: RunStats { total: count, counts: Counts::default() } };
     let status = job.status;
-    let unsent = state.store().submit(Submission { job, run, tasks }).await?;
+    let unsent =
+        state.store().submit(Submission { job, run, tasks: (0..).zip(tasks).collect(), list: None }).await?;
     send(&state, answer.run.id, &unsent).await;
 
     let body =

@@ -1,5 +1,6 @@
 use super::Time;
-use conveyor_domain::{AccountFault, FailureClass, JobId, RunId, RunStats, RunStatus};
+use conveyor_domain::run::{FailureReason, IngestStatus};
+use conveyor_domain::{FailureClass, JobId, RunId, RunStats, RunStatus};
 use conveyor_store::port::RunView;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -13,10 +14,12 @@ pub(crate) struct RunJson<'a> {
     trigger: &'static str,
     stats: StatsJson,
     last_batch_received: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ingest_status: Option<IngestStatus>,
     created_at: Time,
     updated_at: Time,
     #[serde(skip_serializing_if = "Option::is_none")]
-    failure_reason: Option<AccountFault>,
+    failure_reason: Option<FailureReason>,
     #[serde(skip_serializing_if = "Option::is_none")]
     failure_detail: Option<&'a str>,
 }
@@ -31,6 +34,7 @@ impl<'a> From<&'a RunView> for RunJson<'a> {
             trigger: "manual",
             stats: (*stats).into(),
             last_batch_received: run.latched,
+            ingest_status: run.ingest,
             created_at: Time(run.created),
             updated_at: Time(run.updated),
             failure_reason: run.failure.as_ref().map(|failure| failure.reason),

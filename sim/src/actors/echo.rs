@@ -104,7 +104,7 @@ impl Snapshot {
     fn completion_is_due(&self) -> bool {
         self.view.as_ref().is_some_and(|view| {
             let run = &view.latest.run;
-            run.latched && !run.status.is_terminal() && view.latest.stats.is_drained()
+            run.latched && !run.status.is_terminal() && run.is_drained(&view.latest.stats.counts)
         })
     }
 

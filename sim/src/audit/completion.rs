@@ -23,7 +23,7 @@ pub fn of_view(job: &mut JobModel, view: &JobView) -> Check {
 /// States that exclude each other, and steps that no transition makes.
 fn states(job: &JobModel, view: &JobView) -> Check {
     let (run, stats) = (&view.latest.run, view.latest.stats);
-    let (status, latched, drained) = (run.status.as_str(), run.latched, stats.is_drained());
+    let (status, latched, drained) = (run.status.as_str(), run.latched, run.is_drained(&stats.counts));
     let possible = match run.status {
         RunStatus::Running => stats.total > 0,
         RunStatus::Pending => drained && !latched,
@@ -98,7 +98,7 @@ pub fn of_rows(job: &JobModel, view: &JobView, rows: &[Task]) -> Check {
 pub async fn after_sweep(world: &World) -> Check {
     for active in read("the active runs", world.truth.store.active_runs().await)? {
         let name = world.name(active.job.id);
-        require(!active.stats.is_drained(), Rule::Completion, || {
+        require(!active.run.is_drained(&active.stats.counts), Rule::Completion, || {
             format!("{name} has nothing left to do and still runs after a sweep")
         })?;
         let queue = QueueName::Run(active.run.id);

@@ -20,7 +20,7 @@ pub async fn a_submitted_job_is_visible_whole(harness: &dyn Harness) {
     assert_eq!((view.latest.stats.total, view.latest.stats.counts.completed()), (5, 0));
     let query = TasksQuery { key, filter: StatusFilter::All, after: None, limit: 100 };
     let urls: Vec<_> = must(world.backend.store.tasks(query).await).into_iter().map(|t| t.input).collect();
-    assert_eq!(urls, submission.tasks);
+    assert_eq!(urls, submission.tasks.into_iter().map(|(_, input)| input).collect::<Vec<_>>());
     let queue = conveyor_domain::message::QueueName::Run(key.run);
     assert_eq!(must(world.backend.queue.depth(queue, world.now()).await).visible, 5);
 }

@@ -57,7 +57,12 @@ impl World {
     pub fn submission(&self, open: bool, tasks: u32) -> Submission {
         let (job, run) = (JobId::new(self.now(), &self.entropy), RunId::new(self.now(), &self.entropy));
         let rows = lifecycle::submit(job, run, self.caller, JobSpec::default(), open, tasks, self.now());
-        Submission { job: rows.job, run: rows.run, tasks: World::inputs(tasks) }
+        Submission {
+            job: rows.job,
+            run: rows.run,
+            tasks: (0..).zip(World::inputs(tasks)).collect(),
+            list: None,
+        }
     }
 
     /// Submits a job and sends its refs.

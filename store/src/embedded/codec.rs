@@ -1,6 +1,7 @@
 //! How domain values are stored in SQLite, and how its errors are read.
 
 use crate::port::{Error, Result};
+use conveyor_domain::run::IngestStatus;
 use conveyor_domain::{JobStatus, RunStatus, TaskStatus};
 use rusqlite::ffi;
 use serde::Serialize;
@@ -45,6 +46,10 @@ pub fn job_status(text: &str) -> Result<JobStatus> {
 
 pub fn run_status(text: &str) -> Result<RunStatus> {
     RunStatus::ALL.into_iter().find(|s| s.as_str() == text).ok_or_else(|| corrupt("run status"))
+}
+
+pub fn ingest_status(text: &str) -> Result<IngestStatus> {
+    IngestStatus::ALL.into_iter().find(|s| s.as_str() == text).ok_or_else(|| corrupt("ingest status"))
 }
 
 pub fn task_status(code: i64) -> Result<TaskStatus> {

@@ -1,7 +1,7 @@
 //! Objects as files: whole or not there, and durable once answered (SPEC 5.2).
 
-use super::Embedded;
-use crate::port::{BlobKey, Blobs, Error, Result};
+use super::{Embedded, streams};
+use crate::port::{BlobKey, Blobs, ByteStream, Error, Result, Stored};
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::collections::HashSet;
@@ -11,6 +11,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::task::JoinError;
 
 /// Directories known to be durable, at most this many: jobs come and go.
 const KNOWN_MAX: usize = 4_096;
@@ -36,26 +37,37 @@ impl Files {
         Ok(Files { root, unfinished, next: Arc::default(), durable: Arc::default() })
     }
 
-    fn path(&self, key: &BlobKey) -> PathBuf {
+    pub fn path(&self, key: &BlobKey) -> PathBuf {
         self.root.join(key.as_str())
     }
 
+    /// A name for an unfinished write that nobody else has.
+    pub fn temporary(&self) -> PathBuf {
+        self.unfinished.join(self.next.fetch_add(1, Ordering::Relaxed).to_string())
+    }
+
     fn put(&self, key: &BlobKey, body: &[u8]) -> io::Result<()> {
-        let temporary = self.unfinished.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
-        let written = self.write_and_rename(&temporary, &self.path(key), body);
+        let temporary = self.temporary();
+        let written = self.write(&temporary, key, body);
         if written.is_err() {
             let _ = fs::remove_file(&temporary);
         }
         written
     }
 
-    fn write_and_rename(&self, temporary: &Path, target: &Path, body: &[u8]) -> io::Result<()> {
+    fn write(&self, temporary: &Path, key: &BlobKey, body: &[u8]) -> io::Result<()> {
         let mut file = File::create(temporary)?;
         file.write_all(body)?;
+        self.publish(&file, temporary, key)
+    }
+
+    /// Makes a finished file the object, durably.
+    pub fn publish(&self, file: &File, temporary: &Path, key: &BlobKey) -> io::Result<()> {
         file.sync_all()?;
+        let target = self.path(key);
         let parent = target.parent().unwrap_or(&self.root);
         self.ensure_directory(parent)?;
-        fs::rename(temporary, target)?;
+        fs::rename(temporary, &target)?;
         sync_directory(parent)
     }
 
@@ -109,7 +121,7 @@ pub fn sync_directory(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-fn explain(e: &io::Error) -> Error {
+pub fn explain(e: &io::Error) -> Error {
     match e.kind() {
         io::ErrorKind::NotFound => Error::NotFound,
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::Full(e.to_string()),
@@ -119,8 +131,11 @@ fn explain(e: &io::Error) -> Error {
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T> {
-    let joined = tokio::task::spawn_blocking(work).await;
-    joined.map_err(|e| Error::Unavailable(e.to_string()))?.map_err(|e| explain(&e))
+    joined(tokio::task::spawn_blocking(work).await)
+}
+
+pub fn joined<T>(outcome: std::result::Result<io::Result<T>, JoinError>) -> Result<T> {
+    outcome.map_err(|e| Error::Unavailable(e.to_string()))?.map_err(|e| explain(&e))
 }
 
 fn absent_is_fine(outcome: io::Result<()>) -> io::Result<()> {
@@ -140,6 +155,19 @@ impl Blobs for Embedded {
     async fn get(&self, key: &BlobKey, offset: u64, length: u64) -> Result<Bytes> {
         let (files, key) = (self.files.clone(), key.clone());
         blocking(move || files.get(&key, offset, length)).await
+    }
+
+    async fn put_stream(&self, key: &BlobKey, body: ByteStream) -> Result<Stored> {
+        streams::put(&self.files, key, body).await
+    }
+
+    async fn concat(&self, key: &BlobKey, parts: &[BlobKey]) -> Result<Stored> {
+        let (files, key, parts) = (self.files.clone(), key.clone(), parts.to_vec());
+        blocking(move || streams::concat(&files, &key, &parts)).await
+    }
+
+    async fn read_pinned(&self, key: &BlobKey, etag: &str, offset: u64) -> Result<ByteStream> {
+        streams::read_pinned(self.files.path(key), etag.to_owned(), offset).await
     }
 
     async fn delete(&self, key: &BlobKey) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use super::codec::{from_json, job_status, to_json};
 use super::runs::{self, StoredRun};
-use super::{Embedded, codec, probe, queue, tasks};
+use super::{Embedded, codec, events, ingest, probe, queue, tasks, uploads};
 use crate::port::{
     ActiveRun, Added, Error, JobStore, JobView, JobsQuery, Result, RunKey, RunView, Submission,
 };
@@ -10,16 +10,17 @@ use async_trait::async_trait;
 use conveyor_domain::job::JobSpec;
 use conveyor_domain::lifecycle::{Command, decide};
 use conveyor_domain::message::{QueueName, TaskRef};
-use conveyor_domain::{CallerId, Job, JobId, RunId, TaskInput, Timestamp};
+use conveyor_domain::timeline;
+use conveyor_domain::{CallerId, Job, JobId, Run, RunId, TaskInput, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::sync::Arc;
 
 const COLUMNS: &str = "job_id, caller_id, status, latest_run_key, created_ms, updated_ms, doc";
 
-/// A job row and the run that it calls its latest.
-struct StoredJob {
-    job: Job,
-    run: StoredRun,
+/// A job row and a run of it; the latest, unless another was asked for.
+pub struct StoredJob {
+    pub job: Job,
+    pub run: StoredRun,
 }
 
 impl StoredJob {
@@ -44,7 +45,7 @@ fn decode(connection: &Connection, row: &Row<'_>) -> Result<StoredJob> {
     Ok(StoredJob { job, run })
 }
 
-fn find(connection: &Connection, job: JobId) -> Result<Option<StoredJob>> {
+pub fn find(connection: &Connection, job: JobId) -> Result<Option<StoredJob>> {
     let mut statement =
         connection.prepare_cached(&format!("SELECT {COLUMNS} FROM jobs WHERE job_id = ?1"))?;
     statement.query_row([job.to_bytes()], |row| Ok(decode(connection, row))).optional()?.transpose()
@@ -53,29 +54,62 @@ fn find(connection: &Connection, job: JobId) -> Result<Option<StoredJob>> {
 /// Reads, decides, writes. The caller is inside a transaction.
 fn apply(connection: &Connection, job: JobId, command: &Command, now: Timestamp) -> Result<StoredJob> {
     let stored = find(connection, job)?.ok_or(Error::NotFound)?;
-    let counts = runs::counts(connection, stored.run.key)?;
-    let next = decide(&stored.job, &stored.run.run, &counts, command, now)?;
-    if next.job != stored.job {
-        connection
-            .prepare_cached("UPDATE jobs SET status = ?2, updated_ms = ?3 WHERE job_id = ?1")?
-            .execute(params![job.to_bytes(), next.job.status.as_str(), next.job.updated.0])?;
-    }
-    if next.run != stored.run.run {
-        runs::update(connection, stored.run.key, &next.run)?;
-    }
-    Ok(StoredJob { job: next.job, run: StoredRun { key: stored.run.key, run: next.run } })
+    transition(connection, stored, command, now)
 }
 
-/// Rows and their refs, from `first` on.
-fn write_tasks(
+/// Decides a command on rows that were read in this transaction, writes the outcome, and what happened into the timeline.
+pub fn transition(
+    connection: &Connection,
+    stored: StoredJob,
+    command: &Command,
+    now: Timestamp,
+) -> Result<StoredJob> {
+    let StoredJob { job, run: StoredRun { key, run } } = stored;
+    let counts = runs::counts(connection, key)?;
+    let next = decide(&job, &run, &counts, command, now)?;
+    if next.job != job {
+        connection
+            .prepare_cached("UPDATE jobs SET status = ?2, updated_ms = ?3 WHERE job_id = ?1")?
+            .execute(params![job.id.to_bytes(), next.job.status.as_str(), next.job.updated.0])?;
+    }
+    if next.run != run {
+        runs::update(connection, key, &next.run)?;
+    }
+    for event in timeline::changes((&job, &run), (&next.job, &next.run)) {
+        events::happened(connection, &next.run, &event, now)?;
+    }
+    if next.run.status != run.status && next.run.status.is_terminal() && next.run.is_ingesting() {
+        // Whoever reads the list has to settle for what it wrote; the message that it works on may be gone.
+        ingest::call(connection, &next.run, now)?;
+    }
+    Ok(StoredJob { job: next.job, run: StoredRun { key, run: next.run } })
+}
+
+/// Writes a job and its first run.
+pub fn insert(connection: &Connection, job: &Job, run: &Run) -> Result<StoredRun> {
+    let stored = StoredRun { key: runs::insert(connection, run)?, run: run.clone() };
+    connection
+        .prepare_cached(&format!("INSERT INTO jobs ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"))?
+        .execute(params![
+            job.id.to_bytes(),
+            job.caller.to_bytes(),
+            job.status.as_str(),
+            stored.key,
+            job.created.0,
+            job.updated.0,
+            to_json(job.spec.as_ref())?,
+        ])?;
+    Ok(stored)
+}
+
+/// Rows and their refs.
+fn write_tasks<'a>(
     connection: &Connection,
     run: &StoredRun,
-    first: u32,
-    inputs: &[TaskInput],
+    rows: impl Iterator<Item = (u32, &'a TaskInput)>,
     shards: u32,
     now: Timestamp,
 ) -> Result<()> {
-    let rows = (first..).zip(inputs);
     let fresh = tasks::put(connection, run, rows, shards, now)?;
     queue::enqueue(connection, QueueName::Run(run.run.id), fresh.iter().map(TaskRef::to_string), now)
 }
@@ -86,19 +120,16 @@ fn submit(connection: &Connection, s: &Submission) -> Result<()> {
         return Ok(());
     }
     let now = s.job.created;
-    let stored = StoredRun { key: runs::insert(connection, &s.run)?, run: s.run.clone() };
-    connection
-        .prepare_cached(&format!("INSERT INTO jobs ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"))?
-        .execute(params![
-            s.job.id.to_bytes(),
-            s.job.caller.to_bytes(),
-            s.job.status.as_str(),
-            stored.key,
-            s.job.created.0,
-            s.job.updated.0,
-            to_json(s.job.spec.as_ref())?,
-        ])?;
-    write_tasks(connection, &stored, 0, &s.tasks, s.job.spec.task_shard_count, now)
+    let stored = insert(connection, &s.job, &s.run)?;
+    events::happened(connection, &s.run, &timeline::submitted(&s.job, &s.run), now)?;
+    if let Some(list) = &s.list {
+        uploads::claim(connection, list.upload, s.job.id, now)?;
+        for (number, event) in (0..).zip(&list.log) {
+            events::logged(connection, &s.run, number, event, now)?;
+        }
+    }
+    let rows = s.tasks.iter().map(|(index, input)| (*index, input));
+    write_tasks(connection, &stored, rows, s.job.spec.task_shard_count, now)
 }
 
 #[async_trait]
@@ -122,8 +153,8 @@ impl JobStore for Embedded {
                 let count = u32::try_from(tasks.len()).map_err(|_| codec::corrupt("task count"))?;
                 let command = Command::AddTasks { count, last_batch, run_tasks_max };
                 let stored = apply(connection, job, &command, now)?;
-                let first = stored.run.run.next_index - count;
-                write_tasks(connection, &stored.run, first, &tasks, stored.job.spec.task_shard_count, now)?;
+                let rows = (stored.run.run.next_index - count..).zip(&tasks);
+                write_tasks(connection, &stored.run, rows, stored.job.spec.task_shard_count, now)?;
                 stored.view(connection)
             })
             .await?;

@@ -4,8 +4,10 @@
 //! of their own. Queues live in the same database, so rows and the messages about them are one transaction.
 
 mod codec;
+mod events;
 mod files;
 mod grants;
+mod ingest;
 mod jobs;
 mod keys;
 mod lock;
@@ -15,7 +17,9 @@ mod queue;
 mod reader;
 mod retention;
 mod runs;
+mod streams;
 mod tasks;
+mod uploads;
 mod writer;
 
 pub use lock::LockError;

@@ -14,8 +14,10 @@ use tokio::sync::watch;
 
 /// "CONV": tells our database from any other SQLite file.
 const APPLICATION_ID: i32 = 0x434F_4E56;
-const LAYOUT_VERSION: i32 = 1;
-const LAYOUT: &str = include_str!("../../../schemas/embedded/0001.sql");
+/// Each layout on top of the one before it; the version is how many there are.
+const LAYOUTS: [&str; 2] =
+    [include_str!("../../../schemas/embedded/0001.sql"), include_str!("../../../schemas/embedded/0002.sql")];
+const LAYOUT_VERSION: i32 = LAYOUTS.len() as i32;
 const STATEMENTS_CACHED: usize = 128;
 const CACHE_KIB: i32 = 64 * 1024;
 const READER_CACHE_KIB: i32 = 8 * 1024;
@@ -49,10 +51,7 @@ pub fn open(dir: &Path, now: Timestamp) -> Result<Embedded, OpenError> {
     let connection = Connection::open(&database).map_err(failed)?;
     let found = find_layout(&connection, &database)?;
     configure_writer(&connection).map_err(failed)?;
-    match found {
-        Layout::None => create(&connection).map_err(failed)?,
-        Layout::Current => {}
-    }
+    upgrade(&connection, found).map_err(failed)?;
     check_length(&connection, &database)?;
     revive(&connection, now).map_err(failed)?;
     let files = Files::open(dir).map_err(unusable)?;
@@ -95,13 +94,9 @@ pub fn connect_reader(database: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-enum Layout {
-    None,
-    Current,
-}
-
-/// Only reads: what is not ours, or not yet known to us, stays as it is.
-fn find_layout(connection: &Connection, database: &Path) -> Result<Layout, OpenError> {
+/// The version of the layout that is there, 0 if there is none. Only reads: what is not ours, or not yet known to us,
+/// stays as it is.
+fn find_layout(connection: &Connection, database: &Path) -> Result<usize, OpenError> {
     let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
     let read = || -> rusqlite::Result<(i32, i32, i32)> {
         let tables = connection.query_row("SELECT count(*) FROM sqlite_master", [], |r| r.get(0))?;
@@ -109,20 +104,24 @@ fn find_layout(connection: &Connection, database: &Path) -> Result<Layout, OpenE
     };
     let database = database.to_owned();
     match read().map_err(|e| explain(&database, &e))? {
-        (0, 0, 0) => Ok(Layout::None),
-        (APPLICATION_ID, LAYOUT_VERSION, _) => Ok(Layout::Current),
+        (0, 0, 0) => Ok(0),
         (APPLICATION_ID, found, _) if found > LAYOUT_VERSION => Err(OpenError::Newer { database, found }),
-        (APPLICATION_ID, found, _) => {
-            Err(OpenError::Corrupt { database, detail: format!("layout version {found}") })
-        }
+        (APPLICATION_ID, found, _) => match usize::try_from(found) {
+            Ok(version) if version > 0 => Ok(version),
+            Ok(_) | Err(_) => Err(OpenError::Corrupt { database, detail: format!("layout version {found}") }),
+        },
         _ => Err(OpenError::NotOurs { database }),
     }
 }
 
-/// All or nothing: a crash in the middle leaves an empty database, which the next start fills.
-fn create(connection: &Connection) -> rusqlite::Result<()> {
+/// Adds the layouts that are missing. All or nothing: a crash in the middle leaves what was there, for the next start.
+fn upgrade(connection: &Connection, found: usize) -> rusqlite::Result<()> {
+    if found == LAYOUTS.len() {
+        return Ok(());
+    }
+    let missing = LAYOUTS[found..].concat();
     connection.execute_batch(&format!(
-        "BEGIN IMMEDIATE; {LAYOUT} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {LAYOUT_VERSION}; COMMIT;"
+        "BEGIN IMMEDIATE; {missing} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {LAYOUT_VERSION}; COMMIT;"
     ))
 }
 

@@ -5,7 +5,7 @@ use crate::port::{Delivery, Depth, Queue, Receipt, Result};
 use async_trait::async_trait;
 use conveyor_domain::Timestamp;
 use conveyor_domain::message::QueueName;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -30,7 +30,7 @@ fn ensure(connection: &Connection, queue: QueueName) -> Result<i64> {
 pub fn enqueue(
     connection: &Connection,
     queue: QueueName,
-    bodies: impl Iterator<Item = String>,
+    bodies: impl Iterator<Item = impl ToSql>,
     now: Timestamp,
 ) -> Result<()> {
     let mut bodies = bodies.peekable();

@@ -67,6 +67,11 @@ impl Retention for Embedded {
                 return Ok(false);
             }
             for statement in [
+                "UPDATE uploads SET claimed = EXISTS (
+                    SELECT 1 FROM upload_claims c WHERE c.upload_id = uploads.upload_id AND c.job_id <> ?1)
+                 WHERE upload_id IN (SELECT upload_id FROM upload_claims WHERE job_id = ?1)",
+                "DELETE FROM upload_claims WHERE job_id = ?1",
+                "DELETE FROM events WHERE job_id = ?1",
                 "DELETE FROM counters WHERE run_key IN (SELECT run_key FROM runs WHERE job_id = ?1)",
                 "DELETE FROM runs WHERE job_id = ?1",
                 "DELETE FROM grants WHERE job_id = ?1",

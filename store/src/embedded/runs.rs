@@ -1,12 +1,12 @@
 //! Run rows and what was counted of them.
 
-use super::codec::{corrupt, from_json, run_status, to_json};
+use super::codec::{corrupt, from_json, ingest_status, run_status, to_json};
 use crate::port::{Error, Result, RunKey, RunView};
-use conveyor_domain::run::{Counts, RunFailure};
+use conveyor_domain::run::{Counts, IngestStatus, RunFailure};
 use conveyor_domain::{FailureClass, JobId, Run, RunId, RunStats, Timestamp, WorkerId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-const COLUMNS: &str = "run_key, run_id, job_id, sequence, status, total, next_index, latched, id_seed, failure, created_ms, updated_ms";
+const COLUMNS: &str = "run_key, run_id, job_id, sequence, status, total, next_index, latched, id_seed, failure, created_ms, updated_ms, ingest";
 
 /// A run and the small number that its rows go by.
 #[derive(Clone, Debug)]
@@ -17,6 +17,7 @@ pub struct StoredRun {
 
 fn decode(row: &Row<'_>) -> Result<StoredRun> {
     let failure: Option<String> = row.get(9)?;
+    let ingest: Option<String> = row.get(12)?;
     Ok(StoredRun {
         key: row.get(0)?,
         run: Run {
@@ -27,6 +28,7 @@ fn decode(row: &Row<'_>) -> Result<StoredRun> {
             total: row.get(5)?,
             next_index: row.get(6)?,
             latched: row.get(7)?,
+            ingest: ingest.map(|text| ingest_status(&text)).transpose()?,
             id_seed: RunId::from_bytes(row.get(8)?),
             failure: failure.map(|f| from_json::<RunFailure>(&f)).transpose()?,
             created: Timestamp(row.get(10)?),
@@ -69,8 +71,8 @@ pub fn active(connection: &Connection) -> Result<Vec<StoredRun>> {
 pub fn insert(connection: &Connection, run: &Run) -> Result<i64> {
     connection
         .prepare_cached(
-            "INSERT INTO runs (run_id, job_id, sequence, status, total, next_index, latched, id_seed, failure, created_ms, updated_ms)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            "INSERT INTO runs (run_id, job_id, sequence, status, total, next_index, latched, id_seed, failure, created_ms, updated_ms, ingest)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         )?
         .execute(params![
             run.id.to_bytes(),
@@ -84,6 +86,7 @@ pub fn insert(connection: &Connection, run: &Run) -> Result<i64> {
             failure_doc(run)?,
             run.created.0,
             run.updated.0,
+            run.ingest.map(IngestStatus::as_str),
         ])?;
     let key = connection.last_insert_rowid();
     // Keys share an integer with a 32-bit index; 2^31 runs are out of reach, but not out of mind.
@@ -93,7 +96,7 @@ pub fn insert(connection: &Connection, run: &Run) -> Result<i64> {
 pub fn update(connection: &Connection, key: i64, run: &Run) -> Result<()> {
     connection
         .prepare_cached(
-            "UPDATE runs SET status = ?2, total = ?3, next_index = ?4, latched = ?5, failure = ?6, updated_ms = ?7
+            "UPDATE runs SET status = ?2, total = ?3, next_index = ?4, latched = ?5, failure = ?6, updated_ms = ?7, ingest = ?8
              WHERE run_key = ?1",
         )?
         .execute(params![
@@ -104,6 +107,7 @@ pub fn update(connection: &Connection, key: i64, run: &Run) -> Result<()> {
             run.latched,
             failure_doc(run)?,
             run.updated.0,
+            run.ingest.map(IngestStatus::as_str),
         ])?;
     Ok(())
 }

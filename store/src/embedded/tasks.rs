@@ -17,6 +17,10 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 /// One database is one partition.
 const TASK_SHARD_COUNT: u32 = 1;
 
+const PUT: &str = "INSERT OR IGNORE INTO tasks
+    (task_key, status, attempts, claims, not_before_ms, created_ms, updated_ms, input)
+    VALUES (?1, 0, 0, 0, 0, ?2, ?2, ?3)";
+
 /// Writes the rows that are missing. Returns the refs of exactly those.
 pub fn put<'a>(
     connection: &Connection,
@@ -25,10 +29,7 @@ pub fn put<'a>(
     task_shard_count: u32,
     now: Timestamp,
 ) -> Result<Vec<TaskRef>> {
-    let mut statement = connection.prepare_cached(
-        "INSERT OR IGNORE INTO tasks (task_key, status, attempts, claims, not_before_ms, created_ms, updated_ms, input)
-         VALUES (?1, 0, 0, 0, 0, ?2, ?2, ?3)",
-    )?;
+    let mut statement = connection.prepare_cached(PUT)?;
     let mut fresh = Vec::new();
     for (index, input) in rows {
         let inserted = statement.execute(params![task_key(stored.key, index), now.0, to_json(input)?])?;
@@ -37,6 +38,40 @@ pub fn put<'a>(
         }
     }
     Ok(fresh)
+}
+
+/// A row and its ref, as they are stored.
+#[derive(Debug)]
+pub struct EncodedTask {
+    index: u32,
+    input: String,
+    message: String,
+}
+
+pub fn encode(id_seed: RunId, rows: &[(u32, TaskInput)]) -> Result<Vec<EncodedTask>> {
+    let encode = |(index, input): &(u32, TaskInput)| {
+        let task = TaskRef { task: TaskId::of(id_seed, *index), task_shard_count: TASK_SHARD_COUNT };
+        Ok(EncodedTask { index: *index, input: to_json(input)?, message: task.to_string() })
+    };
+    rows.iter().map(encode).collect()
+}
+
+/// Writes the rows that are missing, and a message for each of those.
+pub fn put_encoded(
+    connection: &Connection,
+    run_key: i64,
+    run: RunId,
+    rows: &[EncodedTask],
+    now: Timestamp,
+) -> Result<()> {
+    let mut statement = connection.prepare_cached(PUT)?;
+    let mut fresh = Vec::with_capacity(rows.len());
+    for row in rows {
+        if statement.execute(params![task_key(run_key, row.index), now.0, row.input])? == 1 {
+            fresh.push(&row.message);
+        }
+    }
+    queue::enqueue(connection, QueueName::Run(run), fresh.into_iter(), now)
 }
 
 fn claim_one(

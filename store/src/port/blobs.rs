@@ -1,7 +1,8 @@
 use super::Result;
 use async_trait::async_trait;
 use bytes::Bytes;
-use conveyor_domain::{JobId, RunId, WorkerId};
+use conveyor_domain::{JobId, RunId, UploadId, WorkerId};
+use futures::stream::BoxStream;
 use std::fmt;
 use std::str::FromStr;
 
@@ -17,6 +18,20 @@ impl BlobKey {
     /// Result object number `n` of one worker incarnation: never written twice.
     pub fn results(job: JobId, run: RunId, worker: WorkerId, n: u64) -> BlobKey {
         BlobKey(format!("jobs/{job}/runs/{run}/results/{worker}-{n}"))
+    }
+
+    /// Rejected rows of chunk `n`, as one ingester saw them.
+    pub fn rejected(job: JobId, run: RunId, worker: WorkerId, n: u32) -> BlobKey {
+        BlobKey(format!("jobs/{job}/runs/{run}/rejected/{n}-{worker}"))
+    }
+
+    /// Object `n` that one process wrote for an upload: never written twice, so that what is pinned stays as it is.
+    pub fn upload(upload: UploadId, worker: WorkerId, n: u64) -> BlobKey {
+        BlobKey(format!("uploads/{upload}/{worker}-{n}"))
+    }
+
+    pub fn upload_prefix(upload: UploadId) -> BlobKey {
+        BlobKey(format!("uploads/{upload}"))
     }
 
     /// Everything of a job is under this prefix.
@@ -50,6 +65,17 @@ impl FromStr for BlobKey {
     }
 }
 
+/// Bytes on their way, in pieces. An error ends them.
+pub type ByteStream = BoxStream<'static, Result<Bytes>>;
+
+/// An object as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    pub size: u64,
+    /// Pins these bytes: a read that names it gets them and no others.
+    pub etag: String,
+}
+
 /// Immutable objects.
 #[async_trait]
 pub trait Blobs: Send + Sync {
@@ -58,6 +84,17 @@ pub trait Blobs: Send + Sync {
 
     /// `length` bytes from `offset`; `NotFound` if the object is not there, `Corrupt` if it is shorter.
     async fn get(&self, key: &BlobKey, offset: u64, length: u64) -> Result<Bytes>;
+
+    /// Writes an object as its bytes arrive; durable when it returns. If they end in an error, that is the answer, and
+    /// there is no object.
+    async fn put_stream(&self, key: &BlobKey, body: ByteStream) -> Result<Stored>;
+
+    /// Makes one object of several, in order.
+    async fn concat(&self, key: &BlobKey, parts: &[BlobKey]) -> Result<Stored>;
+
+    /// The bytes from `offset` on of the object that `etag` pins, and of no other: `Changed`, here or in the stream, if it
+    /// is not that one any more.
+    async fn read_pinned(&self, key: &BlobKey, etag: &str, offset: u64) -> Result<ByteStream>;
 
     async fn delete(&self, key: &BlobKey) -> Result<()>;
 

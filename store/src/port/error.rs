@@ -14,6 +14,9 @@ pub enum Error {
     /// It is already there in another form. Do not repeat.
     #[error("conflict: {0}")]
     Conflict(String),
+    /// The object is not the one that was pinned. Reading it again would not help.
+    #[error("the object has changed")]
+    Changed,
     /// No room. Nothing was written; it may work once there is room.
     #[error("storage is full: {0}")]
     Full(String),

@@ -1,15 +1,28 @@
 use super::Result;
 use async_trait::async_trait;
+use conveyor_domain::ingest::IngestEvent;
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::TaskRef;
-use conveyor_domain::{CallerId, Job, JobId, JobStatus, Run, RunId, RunStats, TaskInput, Timestamp};
+use conveyor_domain::{
+    CallerId, Job, JobId, JobStatus, Run, RunId, RunStats, TaskInput, Timestamp, UploadId,
+};
 
-/// A job and its first run, with the tasks at indexes 0 and on.
+/// A job and its first run, with its tasks at their indexes.
 #[derive(Clone, Debug)]
 pub struct Submission {
     pub job: Job,
     pub run: Run,
-    pub tasks: Vec<TaskInput>,
+    pub tasks: Vec<(u32, TaskInput)>,
+    /// The list that the tasks were read from, if it was staged.
+    pub list: Option<SubmittedList>,
+}
+
+/// A staged list that was short enough to be read on the request.
+#[derive(Clone, Debug)]
+pub struct SubmittedList {
+    pub upload: UploadId,
+    /// The whole log of its ingest, from `accepted` to `latched`.
+    pub log: Vec<IngestEvent>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +67,7 @@ pub struct ActiveRun {
 #[async_trait]
 pub trait JobStore: Send + Sync {
     /// Makes a job, its run and its tasks durable and visible, all or nothing. Repeating it changes nothing.
-    /// Returns the refs that still have to be sent.
+    /// Returns the refs that still have to be sent. `NotFound` if the upload of its list is not there.
     async fn submit(&self, submission: Submission) -> Result<Vec<TaskRef>>;
 
     /// Adds tasks behind those that the job's run has.

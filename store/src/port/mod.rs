@@ -3,16 +3,19 @@
 mod blobs;
 mod coordinator;
 mod error;
+mod ingest;
 mod jobs;
 mod keys;
 mod queue;
 mod retention;
 mod tasks;
+mod uploads;
 
-pub use blobs::{BlobKey, Blobs, InvalidBlobKey};
+pub use blobs::{BlobKey, Blobs, ByteStream, InvalidBlobKey, Stored};
 pub use coordinator::Coordinator;
 pub use error::{Error, Result};
-pub use jobs::{ActiveRun, Added, JobStore, JobView, JobsQuery, RunView, Submission};
+pub use ingest::{Acceptance, Appended, Chunk, EventStore, Ingest, IngestStore};
+pub use jobs::{ActiveRun, Added, JobStore, JobView, JobsQuery, RunView, Submission, SubmittedList};
 pub use keys::KeyStore;
 pub use queue::{Delivery, Depth, Queue, Receipt};
 pub use retention::Retention;
@@ -20,6 +23,11 @@ pub use tasks::{
     Claim, ClaimedTask, RunKey, Settle, SettleGroup, Settled, StatusFilter, TaskStore, TasksQuery,
 };
 
+pub use uploads::{UploadStore, UploadsQuery};
+
 /// The system of record.
-pub trait Store: JobStore + TaskStore + KeyStore + Retention {}
-impl<T: JobStore + TaskStore + KeyStore + Retention> Store for T {}
+pub trait Store:
+    JobStore + TaskStore + KeyStore + Retention + UploadStore + IngestStore + EventStore
+{
+}
+impl<T: JobStore + TaskStore + KeyStore + Retention + UploadStore + IngestStore + EventStore> Store for T {}

@@ -79,7 +79,14 @@ impl Caller {
                     Refusal::LastBatchReceived => job.submitted_open && job.asked.latched,
                     Refusal::RunTasksMax => expected > RUN_TASKS_MAX as usize,
                     Refusal::JobDeleted => job.asked.deleted,
-                    Refusal::RunNotStoppable | Refusal::NotDrained => false,
+                    Refusal::RunNotStoppable
+                    | Refusal::NotDrained
+                    | Refusal::Ingesting
+                    | Refusal::RunEnded
+                    | Refusal::NotIngesting
+                    | Refusal::UploadClaimed
+                    | Refusal::UploadComplete
+                    | Refusal::TooManyUploads => false,
                 };
                 require(fair, Rule::Lifecycle, || {
                     format!("{name}: tasks were refused without a reason: {refusal}")
@@ -153,7 +160,13 @@ impl Caller {
                     Refusal::JobNotOpen
                     | Refusal::LastBatchReceived
                     | Refusal::RunTasksMax
-                    | Refusal::NotDrained => false,
+                    | Refusal::NotDrained
+                    | Refusal::Ingesting
+                    | Refusal::RunEnded
+                    | Refusal::NotIngesting
+                    | Refusal::UploadClaimed
+                    | Refusal::UploadComplete
+                    | Refusal::TooManyUploads => false,
                 };
                 require(fair, Rule::Lifecycle, || {
                     format!("{name}: {command:?} was refused without a reason: {refusal}")

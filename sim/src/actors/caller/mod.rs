@@ -126,7 +126,12 @@ impl Caller {
         let count = if open && dice.chance(0.2) { 0 } else { dice.between(1, list_max(world)) };
         let spec = JobSpec { max_inflight: dice.between(1, CAP_MAX), ..JobSpec::default() };
         let rows = lifecycle::submit(job, run, self.id, spec, open, count, now);
-        Submission { job: rows.job, run: rows.run, tasks: inputs(world.model.jobs.len(), 0, count) }
+        Submission {
+            job: rows.job,
+            run: rows.run,
+            tasks: (0..).zip(inputs(world.model.jobs.len(), 0, count)).collect(),
+            list: None,
+        }
     }
 }
 

@@ -115,7 +115,7 @@ impl Worker {
     pub(super) async fn check_end(&mut self, world: &mut World, key: RunKey) -> Check {
         self.dry.remove(&key.run);
         let view = answer("run", world.backend.store.run(key.job, key.run).await)?;
-        if !matches!(&view, Answer::Got(Some(view)) if view.stats.is_drained()) {
+        if !matches!(&view, Answer::Got(Some(view)) if view.run.is_drained(&view.stats.counts)) {
             return Ok(());
         }
         let name = world.name(key.job);

@@ -1,0 +1,351 @@
+//! The log of one run's ingest, and its fold (SPEC 6.11). The log is the only record of progress: whoever goes on with an
+//! ingest reads the log, folds it, and takes the next step.
+
+use crate::id::UploadId;
+use crate::lifecycle::IngestStep;
+use crate::list::{Compression, Layout, ListFault, ListSpec, OnInvalidRows, Position};
+use crate::run::RunStatus;
+use crate::time::Timestamp;
+use crate::upload::Staged;
+use serde::{Deserialize, Serialize};
+
+/// A list as it was accepted: the bytes, pinned, and how they are to be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    pub upload: UploadId,
+    pub staged: Staged,
+    pub spec: ListSpec,
+    #[serde(default)]
+    pub on_invalid_rows: OnInvalidRows,
+}
+
+/// One step of an ingest. Stored as JSON: new fields need a default.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum IngestEvent {
+    /// The job was accepted with this list.
+    Accepted {
+        source: Source,
+    },
+    /// The pinned bytes were opened; this is what they turned out to be.
+    SourcePinned {
+        compression: Compression,
+        layout: Layout,
+    },
+    /// Every row was checked before any of them was written (`on_invalid_rows: fail`).
+    Validated {
+        rows: u32,
+    },
+    /// Rows and their refs are durable up to `next`.
+    ChunkCommitted {
+        chunk: u32,
+        rows: u32,
+        rejected: u32,
+        next: Position,
+        /// Where the rejected rows are reported, if there are any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        report: Option<String>,
+    },
+    TotalSet {
+        total: u32,
+    },
+    /// No more tasks come from this list.
+    Latched,
+    /// The run ended while its list was read: what was written is all that there will be.
+    Cut {
+        total: u32,
+    },
+    /// The list cannot be taken.
+    Failed {
+        fault: ListFault,
+        detail: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        line: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        report: Option<String>,
+        #[serde(default)]
+        rejected: u32,
+    },
+    /// A try came to nothing, for a reason that may pass. After the last one its message is a dead letter.
+    AttemptFailed {
+        error: String,
+        dead_lettered: bool,
+    },
+    /// Nothing had happened for long: the control message was sent again.
+    Resent,
+}
+
+impl IngestEvent {
+    pub fn name(&self) -> &'static str {
+        match self {
+            IngestEvent::Accepted { .. } => "accepted",
+            IngestEvent::SourcePinned { .. } => "source_pinned",
+            IngestEvent::Validated { .. } => "validated",
+            IngestEvent::ChunkCommitted { .. } => "chunk_committed",
+            IngestEvent::TotalSet { .. } => "total_set",
+            IngestEvent::Latched => "latched",
+            IngestEvent::Cut { .. } => "cut",
+            IngestEvent::Failed { .. } => "failed",
+            IngestEvent::AttemptFailed { .. } => "attempt_failed",
+            IngestEvent::Resent => "resent",
+        }
+    }
+}
+
+/// An event in its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggedEvent {
+    /// From 0, without gaps.
+    pub number: u32,
+    pub at: Timestamp,
+    pub event: IngestEvent,
+}
+
+/// An event that fits behind a log, under its number, with what it does to the run. Made only by [`IngestState::entry`],
+/// so a store needs to check no more than that the number is the next one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    number: u32,
+    event: IngestEvent,
+    effect: Option<IngestStep>,
+}
+
+impl Entry {
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    pub fn event(&self) -> &IngestEvent {
+        &self.event
+    }
+
+    pub fn effect(&self) -> Option<&IngestStep> {
+        self.effect.as_ref()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Reading,
+    TotalSet,
+    Latched,
+    Cut,
+    Failed,
+}
+
+impl Phase {
+    pub fn is_over(self) -> bool {
+        match self {
+            Phase::Reading | Phase::TotalSet => false,
+            Phase::Latched | Phase::Cut | Phase::Failed => true,
+        }
+    }
+}
+
+/// The log is not one that an ingest can have written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the ingest log is not in order at event {number}: {event}")]
+pub struct LogOutOfOrder {
+    pub number: u32,
+    pub event: &'static str,
+}
+
+/// What a log amounts to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IngestState {
+    /// Events so far: the number that the next one gets.
+    pub events: u32,
+    pub source: Source,
+    pub opened: Option<(Compression, Layout)>,
+    pub validated: bool,
+    /// Where the next chunk begins.
+    pub next: Position,
+    pub chunks: u32,
+    pub accepted: u32,
+    pub rejected: u32,
+    pub total: Option<u32>,
+    pub phase: Phase,
+    /// Tries that came to nothing since the last progress, and what the last one said.
+    pub failures: u32,
+    pub last_error: Option<String>,
+    pub dead_lettered: bool,
+    /// Control messages sent again since the last progress.
+    pub resends: u32,
+    /// How many events there were at the last one that was progress, itself included.
+    pub progress: u32,
+}
+
+/// What is to be done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextStep {
+    /// Open the pinned bytes and find out what they are.
+    Open,
+    /// Check every row, write none.
+    Validate,
+    Read {
+        from: Position,
+    },
+    Latch,
+    /// The run ended: settle for what was written.
+    Cut {
+        total: u32,
+    },
+    Nothing,
+}
+
+impl IngestState {
+    pub fn fold(log: &[LoggedEvent]) -> Result<IngestState, LogOutOfOrder> {
+        let Some((first, rest)) = log.split_first() else {
+            return Err(LogOutOfOrder { number: 0, event: "none" });
+        };
+        let IngestEvent::Accepted { source } = &first.event else {
+            return Err(LogOutOfOrder { number: first.number, event: first.event.name() });
+        };
+        let mut state = IngestState::accepted(source.clone());
+        for logged in rest {
+            state.apply(logged.number, &logged.event)?;
+        }
+        Ok(state)
+    }
+
+    pub fn accepted(source: Source) -> IngestState {
+        IngestState {
+            events: 1,
+            source,
+            opened: None,
+            validated: false,
+            next: Position::default(),
+            chunks: 0,
+            accepted: 0,
+            rejected: 0,
+            total: None,
+            phase: Phase::Reading,
+            failures: 0,
+            last_error: None,
+            dead_lettered: false,
+            resends: 0,
+            progress: 1,
+        }
+    }
+
+    pub fn apply(&mut self, number: u32, event: &IngestEvent) -> Result<(), LogOutOfOrder> {
+        let legal = number == self.events && !self.phase.is_over() && self.follows(event);
+        if !legal {
+            return Err(LogOutOfOrder { number, event: event.name() });
+        }
+        self.events += 1;
+        match event {
+            IngestEvent::Accepted { .. } => {}
+            IngestEvent::SourcePinned { compression, layout } => {
+                self.opened = Some((*compression, layout.clone()));
+            }
+            IngestEvent::Validated { .. } => self.validated = true,
+            IngestEvent::ChunkCommitted { rows, rejected, next, .. } => {
+                self.chunks += 1;
+                self.accepted += rows;
+                self.rejected += rejected;
+                self.next = *next;
+            }
+            IngestEvent::TotalSet { total } => (self.total, self.phase) = (Some(*total), Phase::TotalSet),
+            IngestEvent::Latched => self.phase = Phase::Latched,
+            IngestEvent::Cut { total } => (self.total, self.phase) = (Some(*total), Phase::Cut),
+            IngestEvent::Failed { rejected, .. } => {
+                self.rejected += rejected;
+                self.phase = Phase::Failed;
+            }
+            IngestEvent::AttemptFailed { error, dead_lettered } => {
+                self.failures += 1;
+                self.last_error = Some(error.clone());
+                self.dead_lettered = *dead_lettered;
+                return Ok(());
+            }
+            IngestEvent::Resent => {
+                self.resends += 1;
+                self.dead_lettered = false;
+                return Ok(());
+            }
+        }
+        (self.failures, self.resends, self.dead_lettered) = (0, 0, false);
+        self.progress = self.events;
+        Ok(())
+    }
+
+    /// Whether the event can come next, as far as the order of the steps goes.
+    fn follows(&self, event: &IngestEvent) -> bool {
+        let reading = self.phase == Phase::Reading;
+        match event {
+            IngestEvent::Accepted { .. } => false,
+            IngestEvent::SourcePinned { .. } => reading && self.opened.is_none(),
+            IngestEvent::Validated { .. } => {
+                reading && self.opened.is_some() && !self.validated && self.chunks == 0
+            }
+            IngestEvent::ChunkCommitted { chunk, rows, rejected, next, .. } => {
+                let records = rows.checked_add(*rejected);
+                reading
+                    && self.opened.is_some()
+                    && *chunk == self.chunks
+                    && records == next.index.checked_sub(self.next.index)
+                    && next.offset >= self.next.offset
+            }
+            IngestEvent::TotalSet { total } => reading && *total == self.accepted,
+            IngestEvent::Latched => self.phase == Phase::TotalSet,
+            IngestEvent::Cut { total } => *total == self.accepted,
+            IngestEvent::Failed { .. } => reading,
+            IngestEvent::AttemptFailed { .. } | IngestEvent::Resent => true,
+        }
+    }
+
+    pub fn next_step(&self, run: RunStatus) -> NextStep {
+        if self.phase.is_over() {
+            return NextStep::Nothing;
+        }
+        if run.is_terminal() {
+            return NextStep::Cut { total: self.accepted };
+        }
+        match (self.phase, &self.opened) {
+            (Phase::TotalSet, _) => NextStep::Latch,
+            (_, None) => NextStep::Open,
+            (_, Some(_)) if self.must_validate() => NextStep::Validate,
+            (_, Some(_)) => NextStep::Read { from: self.next },
+        }
+    }
+
+    fn must_validate(&self) -> bool {
+        match self.source.on_invalid_rows {
+            OnInvalidRows::Fail => !self.validated,
+            OnInvalidRows::Skip => false,
+        }
+    }
+
+    /// The event as the next entry of the log.
+    pub fn entry(&self, event: IngestEvent) -> Result<Entry, LogOutOfOrder> {
+        self.clone().apply(self.events, &event)?;
+        Ok(Entry { number: self.events, effect: self.effect_of(&event), event })
+    }
+
+    /// What appending the event does to the run.
+    fn effect_of(&self, event: &IngestEvent) -> Option<IngestStep> {
+        match event {
+            IngestEvent::ChunkCommitted { rows, next, .. } => {
+                Some(IngestStep::Progress { total: self.accepted + rows, next_index: next.index })
+            }
+            IngestEvent::TotalSet { total } => {
+                Some(IngestStep::Progress { total: *total, next_index: self.next.index })
+            }
+            IngestEvent::Latched => Some(IngestStep::Latch),
+            IngestEvent::Cut { total } => Some(IngestStep::Cut { total: *total }),
+            IngestEvent::Failed { fault, detail, .. } => {
+                Some(IngestStep::Fail { fault: *fault, detail: detail.clone() })
+            }
+            IngestEvent::Accepted { .. }
+            | IngestEvent::SourcePinned { .. }
+            | IngestEvent::Validated { .. }
+            | IngestEvent::AttemptFailed { .. }
+            | IngestEvent::Resent => None,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "ingest_tests.rs"]
+mod tests;

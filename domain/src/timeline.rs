@@ -1,0 +1,106 @@
+//! What happened to a job, in order: what its callers and operators read as its events (SPEC 6.12).
+
+use crate::id::RunId;
+use crate::ingest::IngestEvent;
+use crate::job::{Job, JobStatus};
+use crate::run::{Run, RunFailure, RunStatus};
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// A change of a job or of its run. Stored as JSON: new fields need a default.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum LifecycleEvent {
+    Submitted {
+        tasks: u32,
+        open: bool,
+    },
+    TasksAdded {
+        tasks: u32,
+    },
+    /// More tasks came to a run that had nothing left to do.
+    RunResumed,
+    /// Nothing left to do for now; more tasks may come.
+    RunPending,
+    Closed,
+    RunCompleted {
+        total: u32,
+    },
+    RunStopped,
+    RunFailed {
+        failure: Option<RunFailure>,
+    },
+    RunDeleted,
+    Deleted,
+}
+
+impl LifecycleEvent {
+    /// As it is called on the wire.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            LifecycleEvent::Submitted { .. } => "job.submitted",
+            LifecycleEvent::TasksAdded { .. } => "tasks.added",
+            LifecycleEvent::RunResumed => "run.resumed",
+            LifecycleEvent::RunPending => "run.pending",
+            LifecycleEvent::Closed => "job.closed",
+            LifecycleEvent::RunCompleted { .. } => "run.completed",
+            LifecycleEvent::RunStopped => "run.stopped",
+            LifecycleEvent::RunFailed { .. } => "run.failed",
+            LifecycleEvent::RunDeleted => "run.deleted",
+            LifecycleEvent::Deleted => "job.deleted",
+        }
+    }
+}
+
+/// An entry of a job's timeline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobEvent {
+    Lifecycle(LifecycleEvent),
+    Ingest(IngestEvent),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimelineEntry {
+    /// From 1, without gaps, within its job.
+    pub number: u64,
+    pub at: Timestamp,
+    pub run: RunId,
+    pub event: JobEvent,
+}
+
+/// What a submit made happen.
+pub fn submitted(job: &Job, run: &Run) -> LifecycleEvent {
+    LifecycleEvent::Submitted { tasks: run.total, open: job.status == JobStatus::Open }
+}
+
+/// What happened between two states of a job and its run, in the order in which a reader expects it.
+pub fn changes(before: (&Job, &Run), after: (&Job, &Run)) -> Vec<LifecycleEvent> {
+    let ((job_before, run_before), (job, run)) = (before, after);
+    let mut events = Vec::new();
+    // The tasks of a list have events of their own.
+    let added = run.total.saturating_sub(run_before.total);
+    if added > 0 && !run_before.is_ingesting() {
+        events.push(LifecycleEvent::TasksAdded { tasks: added });
+    }
+    if job.status != job_before.status && job.status == JobStatus::Closed {
+        events.push(LifecycleEvent::Closed);
+    }
+    if run.status != run_before.status {
+        events.push(entered(run));
+    }
+    if job.status != job_before.status && job.status == JobStatus::Deleted {
+        events.push(LifecycleEvent::Deleted);
+    }
+    events
+}
+
+fn entered(run: &Run) -> LifecycleEvent {
+    match run.status {
+        RunStatus::Running => LifecycleEvent::RunResumed,
+        RunStatus::Pending => LifecycleEvent::RunPending,
+        RunStatus::Completed => LifecycleEvent::RunCompleted { total: run.total },
+        RunStatus::Stopped => LifecycleEvent::RunStopped,
+        RunStatus::Deleted => LifecycleEvent::RunDeleted,
+        RunStatus::Failed => LifecycleEvent::RunFailed { failure: run.failure.clone() },
+    }
+}

@@ -1,0 +1,134 @@
+//! Lists becoming tasks (SPEC 6.10, 6.11). Here the rows of a chunk, their refs, the run's total and the event are one
+//! transaction: a crash leaves all of them or none.
+
+use super::jobs::{self, StoredJob};
+use super::{Embedded, events, queue, runs, tasks, uploads};
+use crate::port::{Acceptance, Appended, Chunk, Error, Ingest, IngestStore, Result, RunKey};
+use async_trait::async_trait;
+use conveyor_domain::ingest::{Entry, IngestEvent};
+use conveyor_domain::lifecycle::{Command, Refusal};
+use conveyor_domain::message::{IngestRef, QueueName};
+use conveyor_domain::{JobId, JobStatus, Run, RunId, Timestamp, timeline};
+use rusqlite::{Connection, params};
+
+/// Asks for somebody to look at the run's list.
+pub fn call(connection: &Connection, run: &Run, now: Timestamp) -> Result<()> {
+    let message = IngestRef { job: run.job, run: run.id, progress: 0 };
+    queue::enqueue(connection, QueueName::Control, std::iter::once(message.to_string()), now)
+}
+
+fn accept(connection: &Connection, acceptance: &Acceptance) -> Result<()> {
+    let Acceptance { job, run, source } = acceptance;
+    if jobs::find(connection, job.id)?.is_some() {
+        // Only a repeat has the same random id: the first one stands.
+        return Ok(());
+    }
+    let now = job.created;
+    jobs::insert(connection, job, run)?;
+    uploads::claim(connection, source.upload, job.id, now)?;
+    events::happened(connection, run, &timeline::submitted(job, run), now)?;
+    events::logged(connection, run, 0, &IngestEvent::Accepted { source: source.clone() }, now)?;
+    call(connection, run, now)
+}
+
+/// A run that is not deleted, with its job.
+fn find(connection: &Connection, key: RunKey) -> Result<Option<StoredJob>> {
+    let Some(run) = runs::find(connection, key)? else { return Ok(None) };
+    let job = jobs::find(connection, key.job)?.filter(|found| found.job.status != JobStatus::Deleted);
+    Ok(job.map(|found| StoredJob { job: found.job, run }))
+}
+
+/// Whether the entry may be appended now; `Some` is why it may not.
+fn refusal(connection: &Connection, key: RunKey, entry: &Entry) -> Result<Option<Appended>> {
+    // Numbers have no gaps, so whoever has the next one has seen the whole log.
+    let next = events::next_number(connection, key.run)?;
+    Ok((entry.number() != next).then_some(Appended::Lost))
+}
+
+/// Appends an entry and does what it says to the run. The caller is inside a transaction and has checked the number.
+fn append(connection: &Connection, found: StoredJob, entry: &Entry, now: Timestamp) -> Result<Appended> {
+    events::logged(connection, &found.run.run, entry.number(), entry.event(), now)?;
+    let Some(step) = entry.effect() else { return Ok(Appended::Done) };
+    jobs::transition(connection, found, &Command::Ingest(step.clone()), now)?;
+    Ok(Appended::Done)
+}
+
+/// A refusal is an answer; the transaction that it came from is undone.
+fn answer(outcome: Result<Appended>) -> Result<Appended> {
+    match outcome {
+        Err(Error::Refused(Refusal::RunEnded)) => Ok(Appended::Ended),
+        Err(Error::Refused(Refusal::NotIngesting)) => Ok(Appended::Lost),
+        other => other,
+    }
+}
+
+#[async_trait]
+impl IngestStore for Embedded {
+    async fn accept(&self, acceptance: Acceptance) -> Result<()> {
+        self.write(move |connection| accept(connection, &acceptance)).await?;
+        self.announce();
+        Ok(())
+    }
+
+    async fn ingest(&self, key: RunKey) -> Result<Option<Ingest>> {
+        self.read(move |connection| {
+            let Some(StoredJob { job, run }) = find(connection, key)? else { return Ok(None) };
+            let log = events::log(connection, key.run)?;
+            Ok((!log.is_empty()).then_some(Ingest { job, run: run.run, log }))
+        })
+        .await
+    }
+
+    async fn commit_chunk(&self, key: RunKey, chunk: Chunk, now: Timestamp) -> Result<Appended> {
+        let Chunk { rows, id_seed, entry } = chunk;
+        // The writer's time is everybody's: what can be prepared outside of it, is.
+        let rows = tasks::encode(id_seed, &rows)?;
+        let outcome = self
+            .write(move |connection| {
+                if let Some(refused) = refusal(connection, key, &entry)? {
+                    return Ok(refused);
+                }
+                let Some(found) = find(connection, key)? else { return Ok(Appended::Gone) };
+                let run_key = found.run.key;
+                let appended = append(connection, found, &entry, now)?;
+                tasks::put_encoded(connection, run_key, key.run, &rows, now)?;
+                Ok(appended)
+            })
+            .await;
+        self.announce();
+        answer(outcome)
+    }
+
+    async fn append(&self, key: RunKey, entry: Entry, now: Timestamp) -> Result<Appended> {
+        let outcome = self
+            .write(move |connection| {
+                if let Some(refused) = refusal(connection, key, &entry)? {
+                    return Ok(refused);
+                }
+                match find(connection, key)? {
+                    Some(found) => append(connection, found, &entry, now),
+                    None => Ok(Appended::Gone),
+                }
+            })
+            .await;
+        self.announce();
+        answer(outcome)
+    }
+
+    async fn ingesting_runs(&self, limit: u32) -> Result<Vec<(RunKey, Timestamp)>> {
+        self.read(move |connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT job_id, run_id,
+                    (SELECT at_ms FROM events WHERE events.run_id = runs.run_id AND ingest_number IS NOT NULL
+                     ORDER BY ingest_number DESC LIMIT 1)
+                 FROM runs WHERE ingest = 'pending' ORDER BY run_key LIMIT ?1",
+            )?;
+            let rows = statement.query_map(params![limit], |row| {
+                let key = RunKey { job: JobId::from_bytes(row.get(0)?), run: RunId::from_bytes(row.get(1)?) };
+                Ok((key, Timestamp(row.get::<_, Option<i64>>(2)?.unwrap_or(0))))
+            })?;
+            Ok(rows.collect::<rusqlite::Result<_>>()?)
+        })
+        .await
+    }
+}

@@ -1,0 +1,238 @@
+//! Upload slots (SPEC 6.9).
+
+use super::Embedded;
+use super::codec::{from_json, to_json};
+use crate::port::{Error, Result, UploadStore, UploadsQuery};
+use async_trait::async_trait;
+use conveyor_domain::lifecycle::Refusal;
+use conveyor_domain::list::ListSpec;
+use conveyor_domain::upload::{Declared, Part, Staged, Upload};
+use conveyor_domain::{CallerId, JobId, Timestamp, UploadId};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::{Deserialize, Serialize};
+
+const COLUMNS: &str = "upload_id, caller_id, created_ms, expires_ms, claimed, doc";
+
+/// What is kept of an upload beside the columns that queries need. New fields need a default.
+#[derive(Serialize, Deserialize)]
+struct Doc {
+    spec: ListSpec,
+    #[serde(default)]
+    multipart: bool,
+    #[serde(default)]
+    declared: Declared,
+    #[serde(default)]
+    staged: Option<Staged>,
+}
+
+impl Doc {
+    fn of(upload: &Upload) -> Doc {
+        Doc {
+            spec: upload.spec.clone(),
+            multipart: upload.multipart,
+            declared: upload.declared.clone(),
+            staged: upload.staged.clone(),
+        }
+    }
+}
+
+fn decode(row: &Row<'_>) -> Result<Upload> {
+    let doc: Doc = from_json(&row.get::<_, String>(5)?)?;
+    Ok(Upload {
+        id: UploadId::from_bytes(row.get(0)?),
+        caller: CallerId::from_bytes(row.get(1)?),
+        created: Timestamp(row.get(2)?),
+        expires: Timestamp(row.get(3)?),
+        claimed: row.get(4)?,
+        spec: doc.spec,
+        multipart: doc.multipart,
+        declared: doc.declared,
+        staged: doc.staged,
+    })
+}
+
+/// One that is still there for callers.
+fn find(connection: &Connection, upload: UploadId, now: Timestamp) -> Result<Option<Upload>> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM uploads WHERE upload_id = ?1 AND doomed = 0 AND expires_ms > ?2"
+    ))?;
+    let found = statement.query_row(params![upload.to_bytes(), now.0], |row| Ok(decode(row))).optional()?;
+    found.transpose()
+}
+
+/// One whose bytes may still be replaced.
+fn find_unclaimed(connection: &Connection, upload: UploadId, now: Timestamp) -> Result<Upload> {
+    let found = find(connection, upload, now)?.ok_or(Error::NotFound)?;
+    if found.claimed { Err(Refusal::UploadClaimed.into()) } else { Ok(found) }
+}
+
+/// Keeps the bytes for a job. The caller is inside the transaction that makes the job.
+pub fn claim(connection: &Connection, upload: UploadId, job: JobId, now: Timestamp) -> Result<()> {
+    find(connection, upload, now)?.ok_or(Error::NotFound)?;
+    connection
+        .prepare_cached("INSERT OR IGNORE INTO upload_claims (upload_id, job_id) VALUES (?1, ?2)")?
+        .execute(params![upload.to_bytes(), job.to_bytes()])?;
+    connection
+        .prepare_cached("UPDATE uploads SET claimed = 1 WHERE upload_id = ?1")?
+        .execute([upload.to_bytes()])?;
+    Ok(())
+}
+
+fn create(connection: &Connection, upload: &Upload, max: u32) -> Result<()> {
+    let mut waiting = connection.prepare_cached(
+        "SELECT count(*) FROM uploads WHERE caller_id = ?1 AND claimed = 0 AND doomed = 0 AND expires_ms > ?2",
+    )?;
+    let count: u32 =
+        waiting.query_row(params![upload.caller.to_bytes(), upload.created.0], |row| row.get(0))?;
+    if count >= max {
+        return Err(Refusal::TooManyUploads.into());
+    }
+    connection
+        .prepare_cached(
+            "INSERT OR IGNORE INTO uploads (upload_id, caller_id, created_ms, expires_ms, doc)
+             VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![
+            upload.id.to_bytes(),
+            upload.caller.to_bytes(),
+            upload.created.0,
+            upload.expires.0,
+            to_json(&Doc::of(upload))?,
+        ])?;
+    Ok(())
+}
+
+fn put_staged(
+    connection: &Connection,
+    upload: UploadId,
+    staged: Staged,
+    now: Timestamp,
+) -> Result<Option<Staged>> {
+    let found = find_unclaimed(connection, upload, now)?;
+    let doc = Doc { staged: Some(staged), ..Doc::of(&found) };
+    connection
+        .prepare_cached("UPDATE uploads SET doc = ?2 WHERE upload_id = ?1")?
+        .execute(params![upload.to_bytes(), to_json(&doc)?])?;
+    Ok(found.staged.filter(|before| doc.staged.as_ref() != Some(before)))
+}
+
+fn parts(connection: &Connection, upload: UploadId) -> Result<Vec<Part>> {
+    let mut statement =
+        connection.prepare_cached("SELECT doc FROM upload_parts WHERE upload_id = ?1 ORDER BY number")?;
+    let rows = statement.query_map([upload.to_bytes()], |row| row.get::<_, String>(0))?;
+    rows.map(|doc| from_json(&doc?)).collect()
+}
+
+fn put_part(
+    connection: &Connection,
+    upload: UploadId,
+    part: &Part,
+    now: Timestamp,
+) -> Result<Option<Staged>> {
+    let found = find_unclaimed(connection, upload, now)?;
+    if found.staged.is_some() {
+        return Err(Refusal::UploadComplete.into());
+    }
+    let before = parts(connection, upload)?.into_iter().find(|p| p.number == part.number);
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO upload_parts (upload_id, number, doc) VALUES (?1, ?2, ?3)")?
+        .execute(params![upload.to_bytes(), part.number, to_json(part)?])?;
+    Ok(before.map(|p| p.staged).filter(|staged| *staged != part.staged))
+}
+
+#[async_trait]
+impl UploadStore for Embedded {
+    async fn create_upload(&self, upload: Upload, max: u32) -> Result<()> {
+        self.write(move |connection| create(connection, &upload, max)).await
+    }
+
+    async fn upload(&self, caller: CallerId, upload: UploadId, now: Timestamp) -> Result<Option<Upload>> {
+        self.read(move |connection| Ok(find(connection, upload, now)?.filter(|found| found.caller == caller)))
+            .await
+    }
+
+    async fn uploads(&self, query: UploadsQuery, now: Timestamp) -> Result<Vec<Upload>> {
+        self.read(move |connection| {
+            let before = query.before.map_or([0xff; 16], UploadId::to_bytes);
+            let mut statement = connection.prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM uploads
+                 WHERE caller_id = ?1 AND upload_id < ?2 AND doomed = 0 AND expires_ms > ?3
+                 ORDER BY upload_id DESC LIMIT ?4"
+            ))?;
+            let values = params![query.caller.to_bytes(), before, now.0, query.limit];
+            let rows = statement.query_map(values, |row| Ok(decode(row)))?;
+            rows.map(|row| row?).collect()
+        })
+        .await
+    }
+
+    async fn put_staged(&self, upload: UploadId, staged: Staged, now: Timestamp) -> Result<Option<Staged>> {
+        self.write(move |connection| put_staged(connection, upload, staged, now)).await
+    }
+
+    async fn put_part(&self, upload: UploadId, part: Part, now: Timestamp) -> Result<Option<Staged>> {
+        self.write(move |connection| put_part(connection, upload, &part, now)).await
+    }
+
+    async fn parts(&self, upload: UploadId) -> Result<Vec<Part>> {
+        self.read(move |connection| parts(connection, upload)).await
+    }
+
+    async fn abort_upload(&self, caller: CallerId, upload: UploadId, now: Timestamp) -> Result<()> {
+        self.write(move |connection| {
+            let found = find_unclaimed(connection, upload, now);
+            match found {
+                Ok(found) if found.caller != caller => return Err(Error::NotFound),
+                Ok(_) => {}
+                Err(error) => return Err(error),
+            }
+            connection
+                .prepare_cached("UPDATE uploads SET doomed = 1 WHERE upload_id = ?1")?
+                .execute([upload.to_bytes()])?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn doom_expired_uploads(&self, now: Timestamp, limit: u32) -> Result<u32> {
+        const EXPIRED: &str = "SELECT upload_id FROM uploads
+            WHERE doomed = 0 AND claimed = 0 AND expires_ms <= ?1 LIMIT ?2";
+        // Looking costs nothing, a commit does.
+        let any = self
+            .read(move |connection| Ok(connection.prepare_cached(EXPIRED)?.exists(params![now.0, 1])?))
+            .await?;
+        if !any {
+            return Ok(0);
+        }
+        self.write(move |connection| {
+            let doomed = connection
+                .prepare_cached(&format!("UPDATE uploads SET doomed = 1 WHERE upload_id IN ({EXPIRED})"))?
+                .execute(params![now.0, limit])?;
+            Ok(u32::try_from(doomed).unwrap_or(limit))
+        })
+        .await
+    }
+
+    async fn doomed_uploads(&self, limit: u32) -> Result<Vec<UploadId>> {
+        self.read(move |connection| {
+            let mut statement =
+                connection.prepare_cached("SELECT upload_id FROM uploads WHERE doomed = 1 LIMIT ?1")?;
+            let rows = statement.query_map([limit], |row| Ok(UploadId::from_bytes(row.get(0)?)))?;
+            Ok(rows.collect::<rusqlite::Result<_>>()?)
+        })
+        .await
+    }
+
+    async fn forget_upload(&self, upload: UploadId) -> Result<()> {
+        self.write(move |connection| {
+            for statement in [
+                "DELETE FROM upload_parts WHERE upload_id = (SELECT upload_id FROM uploads WHERE upload_id = ?1 AND doomed = 1)",
+                "DELETE FROM uploads WHERE upload_id = ?1 AND doomed = 1",
+            ] {
+                connection.prepare_cached(statement)?.execute([upload.to_bytes()])?;
+            }
+            Ok(())
+        })
+        .await
+    }
+}

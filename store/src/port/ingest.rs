@@ -1,0 +1,71 @@
+use super::{Result, RunKey};
+use async_trait::async_trait;
+use conveyor_domain::ingest::{Entry, LoggedEvent, Source};
+use conveyor_domain::timeline::TimelineEntry;
+use conveyor_domain::{Job, JobId, Run, RunId, TaskInput, Timestamp};
+
+/// A job and its first run, whose list is staged.
+#[derive(Clone, Debug)]
+pub struct Acceptance {
+    pub job: Job,
+    pub run: Run,
+    pub source: Source,
+}
+
+/// A run that reads a list, as whoever goes on with it finds it: one snapshot.
+#[derive(Clone, Debug)]
+pub struct Ingest {
+    pub job: Job,
+    pub run: Run,
+    pub log: Vec<LoggedEvent>,
+}
+
+/// Some records of a list, in order: tasks at their indexes, and the event that says that they are there.
+#[derive(Clone, Debug)]
+pub struct Chunk {
+    pub rows: Vec<(u32, TaskInput)>,
+    /// The run that seeds the task ids.
+    pub id_seed: RunId,
+    pub entry: Entry,
+}
+
+/// What became of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Appended {
+    /// It stands, and so does what it says.
+    Done,
+    /// Another event has its number: somebody else is at work. Nothing was written.
+    Lost,
+    /// The run ended meanwhile. Nothing was written.
+    Ended,
+    /// The job was deleted, and may be gone. Nothing was written.
+    Gone,
+}
+
+/// Lists becoming tasks (SPEC 6.10, 6.11).
+#[async_trait]
+pub trait IngestStore: Send + Sync {
+    /// Makes a job and its run durable and visible, claims the upload for it, logs `accepted` and sends the control
+    /// message. Repeating it changes nothing. `NotFound` if the upload is not there.
+    async fn accept(&self, acceptance: Acceptance) -> Result<()>;
+
+    /// `None` if there is no such run, it never had a list, or its job was deleted.
+    async fn ingest(&self, key: RunKey) -> Result<Option<Ingest>>;
+
+    /// Writes the rows that are missing, raises the run's total, sends the refs and appends the event, in an order that can
+    /// be broken off anywhere and repeated by anybody.
+    async fn commit_chunk(&self, key: RunKey, chunk: Chunk, now: Timestamp) -> Result<Appended>;
+
+    /// Appends an event under its number and does to the run what it says.
+    async fn append(&self, key: RunKey, entry: Entry, now: Timestamp) -> Result<Appended>;
+
+    /// Runs whose list is not all there, with the time of the last event of their log.
+    async fn ingesting_runs(&self, limit: u32) -> Result<Vec<(RunKey, Timestamp)>>;
+}
+
+/// What happened to jobs (SPEC 6.12). Written by whatever makes it happen, in the same step.
+#[async_trait]
+pub trait EventStore: Send + Sync {
+    /// Events of a job with a number above `after`, in order.
+    async fn events(&self, job: JobId, after: u64, limit: u32) -> Result<Vec<TimelineEntry>>;
+}

@@ -1,0 +1,47 @@
+use super::Result;
+use async_trait::async_trait;
+use conveyor_domain::upload::{Part, Staged, Upload};
+use conveyor_domain::{CallerId, Timestamp, UploadId};
+
+/// A page of one caller's uploads, newest first.
+#[derive(Clone, Copy, Debug)]
+pub struct UploadsQuery {
+    pub caller: CallerId,
+    /// Only uploads older than this one.
+    pub before: Option<UploadId>,
+    pub limit: u32,
+}
+
+/// Upload slots (SPEC 6.9). One that has expired, or was aborted, is not there, whether or not it was removed yet.
+#[async_trait]
+pub trait UploadStore: Send + Sync {
+    /// Refused with [`Refusal::TooManyUploads`](conveyor_domain::lifecycle::Refusal) if the caller has `max` that wait for
+    /// their bytes or for a job.
+    async fn create_upload(&self, upload: Upload, max: u32) -> Result<()>;
+
+    /// An upload of this caller; another's is not there.
+    async fn upload(&self, caller: CallerId, upload: UploadId, now: Timestamp) -> Result<Option<Upload>>;
+
+    async fn uploads(&self, query: UploadsQuery, now: Timestamp) -> Result<Vec<Upload>>;
+
+    /// The bytes are there. Returns what they replace, which nobody refers to any more. Refused once a job was made of it.
+    async fn put_staged(&self, upload: UploadId, staged: Staged, now: Timestamp) -> Result<Option<Staged>>;
+
+    /// A part is there. Returns what it replaces. Refused once the upload is complete or a job was made of it.
+    async fn put_part(&self, upload: UploadId, part: Part, now: Timestamp) -> Result<Option<Staged>>;
+
+    /// The parts that are there, by number.
+    async fn parts(&self, upload: UploadId) -> Result<Vec<Part>>;
+
+    /// Marks an upload to be removed. Refused once a job was made of it. `NotFound` if it is not this caller's.
+    async fn abort_upload(&self, caller: CallerId, upload: UploadId, now: Timestamp) -> Result<()>;
+
+    /// Marks up to `limit` uploads that expired, and that no job needs, to be removed.
+    async fn doom_expired_uploads(&self, now: Timestamp, limit: u32) -> Result<u32>;
+
+    /// Uploads that are marked. Their objects go first, then [`forget_upload`](UploadStore::forget_upload): a crash between
+    /// them repeats.
+    async fn doomed_uploads(&self, limit: u32) -> Result<Vec<UploadId>>;
+
+    async fn forget_upload(&self, upload: UploadId) -> Result<()>;
+}
