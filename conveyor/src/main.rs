@@ -26,10 +26,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run everything in one process: API, worker and sweeper, on the embedded store
+    /// Run everything in one process: API, ingest, worker and sweeper, on the embedded store
     Dev(ServerArgs),
     /// Run the HTTP API alone
     Api(ServerArgs),
+    /// Run the ingest role alone: turn staged lists into tasks
+    Ingest(ServerArgs),
     /// Run a worker alone: drain what was accepted
     Worker(ServerArgs),
     #[command(flatten)]
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         match cli.command {
             Command::Dev(args) => server::run(Role::Dev, args).await,
             Command::Api(args) => server::run(Role::Api, args).await,
+            Command::Ingest(args) => server::run(Role::Ingest, args).await,
             Command::Worker(args) => server::run(Role::Worker, args).await,
             Command::Client(command) => client::run(command).await,
         }

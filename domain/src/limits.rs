@@ -14,6 +14,10 @@ pub const RUN_TASKS_MAX: u32 = 1_000_000;
 /// All parameters of a job, or of a task, together.
 pub const PARAMS_MAX_BYTES: usize = 64 * KIB;
 pub const MAX_BODY_BYTES: usize = 64 * MIB;
+/// A submit without its tasks.
+pub const SUBMIT_REST_MAX_BYTES: usize = MIB;
+/// Invalid tasks that one answer names; beyond that they are only counted.
+pub const INVALID_TASKS_MAX: usize = 10_000;
 
 pub const URL_MAX_BYTES: usize = 2_048;
 pub const EXTERNAL_ID_MAX: usize = 128;
@@ -28,6 +32,8 @@ pub const TASK_JSON_MAX_BYTES: usize = 256 * KIB;
 pub const LINE_MAX_BYTES: usize = TASK_JSON_MAX_BYTES;
 /// A staged list up to this size is looked at on the request: it may be short enough to be written there.
 pub const SYNC_LIST_MAX_BYTES: u64 = 4 * MIB as u64;
+/// One that expands to more than this is not written on the request after all: its rows are in memory until they are.
+pub const SYNC_LIST_EXPANDED_MAX_BYTES: u64 = 16 * MIB as u64;
 /// Records, and bytes of rows, that become one step of an ingest.
 pub const CHUNK_ROWS: u32 = 5_000;
 pub const CHUNK_MAX_BYTES: usize = 4 * MIB;
@@ -38,6 +44,8 @@ pub const UPLOAD_URL_TTL: Duration = Duration::from_secs(30 * 60);
 /// Uploads of one caller that no job was made of.
 pub const UPLOADS_MAX: u32 = 1_000;
 pub const UPLOAD_PARTS_MAX: u32 = 1_000;
+/// Parts of an upload for which one call signs URLs.
+pub const PART_URLS_MAX: usize = 100;
 /// An ingest that logged nothing for so long, while no control message is queued, has lost its message.
 pub const INGEST_QUIET: Duration = Duration::from_secs(10);
 /// An ingest that logged nothing for so long is called again, whatever is queued.
@@ -45,6 +53,11 @@ pub const INGEST_STALLED: Duration = Duration::from_secs(120);
 pub const INGEST_RESENDS_MAX: u32 = 3;
 pub const EVENTS_PAGE_DEFAULT: u32 = 100;
 pub const EVENTS_PAGE_MAX: u32 = 1_000;
+/// A stream of events is looked after this often, whatever happens, and never more often than the second.
+pub const EVENTS_LOOK_EVERY: Duration = Duration::from_millis(500);
+pub const EVENTS_LOOK_AFTER: Duration = Duration::from_millis(50);
+/// A stream that has nothing to say says that it is there.
+pub const EVENTS_HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
 /// One staged list, as it is uploaded.
 pub const LIST_MAX_BYTES: u64 = 1024 * MIB as u64;
 /// One staged list, expanded.

@@ -1,5 +1,6 @@
 //! Staged lists: how their bytes are to be read, where a reader stands in them, and why one cannot be taken.
 
+use crate::task_input::Reason;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -102,6 +103,19 @@ pub enum OnInvalidRows {
     Skip,
     /// The list is refused before any of its tasks can start.
     Fail,
+}
+
+/// A record that is no task, as it is reported: one JSON object a line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RejectedRow {
+    pub index: u32,
+    /// Of its first line, from 1.
+    pub line: u64,
+    /// In bytes of the expanded list.
+    pub offset: u64,
+    pub reason: Reason,
+    /// Cut short.
+    pub value: String,
 }
 
 /// Why a list cannot be taken, for good: reading it again would end the same way.

@@ -1,7 +1,64 @@
-//! Turns a list of URLs, as bytes, into rows. `conveyor submit` decodes its files with it, and the ingest role will
-//! decode staged lists with it.
+//! The ingest role: staged lists become the tasks of their runs (SPEC 6.11).
 //!
-//! It must not know where the bytes come from (a file, standard input, an object that was pinned), nor what becomes of a
-//! row: whether a URL is acceptable is decided by `conveyor_domain::task_input`, and storing it is a port's business.
+//! It knows the ports and how lists are decoded; never a backend, never another role. The log of a run's ingest is its only
+//! record of progress: an ingester reads it, folds it, takes the next step and appends that it did. Any number of ingesters
+//! may work on one list at once; each step is won by one of them.
 
+mod attempt;
+mod chunk;
+mod control;
 pub mod decode;
+mod read;
+mod source;
+mod validate;
+
+pub use attempt::End;
+pub use control::run;
+
+use conveyor_domain::params::ParamPolicy;
+use conveyor_domain::{Clock, Entropy, WorkerId, limits};
+use conveyor_store::Backend;
+use std::sync::Arc;
+
+/// What an operator decides about ingesting.
+#[derive(Clone, Copy, Debug)]
+pub struct IngestConfig {
+    /// Lists that this process reads at once.
+    pub ingests_max: u32,
+    /// Records that become one step.
+    pub chunk_rows: u32,
+    /// Records of one list.
+    pub run_tasks_max: u32,
+    pub list_max_bytes: u64,
+    pub list_expanded_max_bytes: u64,
+    pub param_policy: ParamPolicy,
+}
+
+impl Default for IngestConfig {
+    fn default() -> Self {
+        IngestConfig {
+            ingests_max: limits::INGESTS_MAX,
+            chunk_rows: limits::CHUNK_ROWS,
+            run_tasks_max: limits::RUN_TASKS_MAX,
+            list_max_bytes: limits::LIST_MAX_BYTES,
+            list_expanded_max_bytes: limits::LIST_EXPANDED_MAX_BYTES,
+            param_policy: ParamPolicy::ZenRows,
+        }
+    }
+}
+
+/// One incarnation of an ingester.
+#[derive(Debug)]
+pub struct Ingester {
+    id: WorkerId,
+    backend: Backend,
+    clock: Arc<dyn Clock>,
+    config: IngestConfig,
+}
+
+impl Ingester {
+    pub fn new(backend: Backend, clock: Arc<dyn Clock>, entropy: &Entropy, config: IngestConfig) -> Ingester {
+        let id = WorkerId::new(clock.now(), entropy);
+        Ingester { id, backend, clock, config }
+    }
+}

@@ -1,12 +1,14 @@
-//! The sweeper: small, named, repeatable repairs, each in bounded steps (SPEC 6.5, 6.6, 6.8).
+//! The sweeper: small, named, repeatable repairs, each in bounded steps (SPEC 6.5, 6.6, 6.8, 6.9, 6.13).
 //!
 //! It knows the ports; never a backend, never another role. Any number of sweepers may run at once: every step is safe to
 //! repeat and safe beside another's.
 
 mod deleted_jobs;
 mod ended_queues;
+mod expired_uploads;
 mod lost_completion;
 mod missing_refs;
+mod stalled_ingest;
 
 use conveyor_domain::{Clock, limits};
 use conveyor_store::{Backend, Result};
@@ -38,6 +40,8 @@ pub async fn run(backend: Backend, clock: Arc<dyn Clock>, stop: CancellationToke
 pub async fn sweep(sweep: &Sweep<'_>) {
     report("missing_refs", missing_refs::repair(sweep).await);
     report("lost_completion", lost_completion::repair(sweep).await);
+    report("stalled_ingest", stalled_ingest::repair(sweep).await);
+    report("expired_uploads", expired_uploads::repair(sweep).await);
     report("ended_queues", ended_queues::repair(sweep).await);
     report("deleted_jobs", deleted_jobs::repair(sweep).await);
 }

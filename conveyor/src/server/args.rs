@@ -120,6 +120,22 @@ pub struct ServerArgs {
     #[arg(long, env = "CONVEYOR_RUN_TASKS_MAX", value_name = "N", default_value_t = limits::RUN_TASKS_MAX, help_heading = "Limits")]
     pub run_tasks_max: u32,
 
+    /// Largest list, as it is uploaded
+    #[arg(long, env = "CONVEYOR_LIST_MAX_BYTES", value_name = "BYTES", default_value_t = limits::LIST_MAX_BYTES, help_heading = "Limits")]
+    pub list_max_bytes: u64,
+
+    /// Largest list, once expanded
+    #[arg(long, env = "CONVEYOR_LIST_EXPANDED_MAX_BYTES", value_name = "BYTES", default_value_t = limits::LIST_EXPANDED_MAX_BYTES, help_heading = "Limits")]
+    pub list_expanded_max_bytes: u64,
+
+    /// Lists that this process ingests at once
+    #[arg(long, env = "CONVEYOR_INGESTS_MAX", value_name = "N", default_value_t = limits::INGESTS_MAX, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Limits")]
+    pub ingests_max: u32,
+
+    /// Records of a list that are written in one step
+    #[arg(long, env = "CONVEYOR_CHUNK_ROWS", value_name = "N", default_value_t = limits::CHUNK_ROWS, value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Limits")]
+    pub chunk_rows: u32,
+
     /// Tasks that this worker has in flight at most, over all jobs
     #[arg(long, env = "CONVEYOR_SLOTS", value_name = "N", default_value_t = limits::SLOTS, value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Limits")]
     pub slots: u32,

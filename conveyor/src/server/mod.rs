@@ -12,6 +12,7 @@ use anyhow::Context;
 use conveyor_api::{Api, ApiConfig, MetricsText};
 use conveyor_domain::seal::Secret;
 use conveyor_domain::{Clock, Entropy};
+use conveyor_ingest::{IngestConfig, Ingester};
 use conveyor_store::Backend;
 use conveyor_store::embedded::Embedded;
 use conveyor_worker::gateway::{self, Credential};
@@ -29,12 +30,16 @@ use tokio_util::task::TaskTracker;
 pub enum Role {
     Dev,
     Api,
+    Ingest,
     Worker,
 }
 
 impl Role {
     fn serves_api(self) -> bool {
         matches!(self, Role::Dev | Role::Api)
+    }
+    fn ingests(self) -> bool {
+        matches!(self, Role::Dev | Role::Ingest)
     }
     fn works(self) -> bool {
         matches!(self, Role::Dev | Role::Worker)
@@ -95,6 +100,9 @@ pub async fn run(role: Role, args: ServerArgs) -> anyhow::Result<ExitCode> {
     if role.works() {
         start_worker(&parts)?;
     }
+    if role.ingests() {
+        start_ingester(&parts);
+    }
     if role.sweeps() {
         let sweeper = conveyor_sweeper::run(parts.backend.clone(), parts.clock.clone(), parts.stop.clone());
         parts.start("sweeper", sweeper);
@@ -153,6 +161,20 @@ fn start_worker(parts: &Parts) -> anyhow::Result<()> {
     );
     parts.start("worker", conveyor_worker::run(worker, parts.stop.clone()));
     Ok(())
+}
+
+fn start_ingester(parts: &Parts) {
+    let args = &parts.args;
+    let config = IngestConfig {
+        ingests_max: args.ingests_max,
+        chunk_rows: args.chunk_rows,
+        run_tasks_max: args.run_tasks_max,
+        list_max_bytes: args.list_max_bytes,
+        list_expanded_max_bytes: args.list_expanded_max_bytes,
+        param_policy: args.param_policy(),
+    };
+    let ingester = Ingester::new(parts.backend.clone(), parts.clock.clone(), &parts.entropy, config);
+    parts.start("ingester", conveyor_ingest::run(Arc::new(ingester), parts.stop.clone()));
 }
 
 /// Starts serving and says so on stdout, where scripts wait for it. A role without the API serves health and metrics alone.

@@ -13,7 +13,7 @@ use rusqlite::{Connection, params};
 
 /// Asks for somebody to look at the run's list.
 pub fn call(connection: &Connection, run: &Run, now: Timestamp) -> Result<()> {
-    let message = IngestRef { job: run.job, run: run.id, progress: 0 };
+    let message = IngestRef { job: run.job, run: run.id, progress: 1 };
     queue::enqueue(connection, QueueName::Control, std::iter::once(message.to_string()), now)
 }
 

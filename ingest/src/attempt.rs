@@ -1,0 +1,149 @@
+//! One try at an ingest: from wherever its log says it is, to its end or to what keeps it from there.
+
+use crate::source::{self, Reader};
+use crate::{Ingester, read, validate};
+use conveyor_domain::ingest::{IngestEvent, IngestState, LogOutOfOrder, NextStep};
+use conveyor_domain::list::ListFault;
+use conveyor_lists::ListError;
+use conveyor_store::port::{Appended, Ingest, RunKey};
+use tokio_util::sync::CancellationToken;
+
+/// How a try ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The log is at its end; there is nothing left to do.
+    Over,
+    /// There is no such ingest any more.
+    Gone,
+    /// Somebody else took the step first, and goes on.
+    Lost,
+    /// We were asked to stop, between two steps.
+    Stopped,
+}
+
+/// What keeps an ingest from going on.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// The list itself. It fails the run.
+    #[error("{detail} ({fault})")]
+    List { fault: ListFault, detail: String, line: Option<u64>, report: Option<String>, rejected: u32 },
+    /// May pass: try again.
+    #[error("{0}")]
+    Passing(String),
+}
+
+impl From<conveyor_store::Error> for Trouble {
+    fn from(error: conveyor_store::Error) -> Trouble {
+        Trouble::Passing(error.to_string())
+    }
+}
+
+impl From<LogOutOfOrder> for Trouble {
+    fn from(error: LogOutOfOrder) -> Trouble {
+        Trouble::Passing(error.to_string())
+    }
+}
+
+impl From<ListError> for Trouble {
+    fn from(error: ListError) -> Trouble {
+        match error {
+            ListError::Fault { fault, line, detail } => {
+                Trouble::List { fault, detail, line, report: None, rejected: 0 }
+            }
+            ListError::Read(e) => Trouble::Passing(format!("the list could not be read: {e}")),
+        }
+    }
+}
+
+/// An ingest as it stands, and whether a step of it was taken by us.
+pub struct Work<'a> {
+    pub ingester: &'a Ingester,
+    pub key: RunKey,
+    pub ingest: Ingest,
+    pub state: IngestState,
+}
+
+impl Work<'_> {
+    /// Appends an event; the state moves with it if it was won.
+    pub async fn append(&mut self, event: IngestEvent) -> Result<Appended, Trouble> {
+        let entry = self.state.entry(event)?;
+        let (number, event) = (entry.number(), entry.event().clone());
+        let store = &self.ingester.backend.store;
+        let appended = store.append(self.key, entry, self.ingester.clock.now()).await?;
+        if appended == Appended::Done {
+            self.state.apply(number, &event)?;
+        }
+        Ok(appended)
+    }
+}
+
+impl Ingester {
+    /// The ingest of a run as its log has it; `None` if there is none.
+    pub(crate) async fn load(&self, key: RunKey) -> Result<Option<Work<'_>>, Trouble> {
+        let Some(ingest) = self.backend.store.ingest(key).await? else { return Ok(None) };
+        let state = IngestState::fold(&ingest.log)?;
+        Ok(Some(Work { ingester: self, key, ingest, state }))
+    }
+
+    /// Goes on with an ingest until it is over, or cannot go on.
+    pub async fn ingest(&self, key: RunKey, stop: &CancellationToken) -> Result<End, Trouble> {
+        // What was opened to find out what it is, is read on.
+        let mut opened = None;
+        loop {
+            if stop.is_cancelled() {
+                return Ok(End::Stopped);
+            }
+            let Some(mut work) = self.load(key).await? else { return Ok(End::Gone) };
+            let appended = match self.step(&mut work, &mut opened, stop).await {
+                Ok(Step::Appended(appended)) => appended,
+                Ok(Step::End(end)) => return Ok(end),
+                Err(Trouble::List { fault, detail, line, report, rejected }) => {
+                    tracing::info!(run = %key.run, %fault, detail, "a list cannot be taken");
+                    work.append(IngestEvent::Failed { fault, detail, line, report, rejected }).await?
+                }
+                Err(passing) => return Err(passing),
+            };
+            match appended {
+                // The run ended: what is left to do is found out anew.
+                Appended::Done | Appended::Ended => {}
+                Appended::Lost => return Ok(End::Lost),
+                Appended::Gone => return Ok(End::Gone),
+            }
+        }
+    }
+
+    async fn step(
+        &self,
+        work: &mut Work<'_>,
+        opened: &mut Option<Reader>,
+        stop: &CancellationToken,
+    ) -> Result<Step, Trouble> {
+        match work.state.next_step(work.ingest.run.status) {
+            NextStep::Open => {
+                let (compression, reader) =
+                    source::open(&self.backend, &work.state.source, &self.config).await?;
+                let layout = reader.layout().clone();
+                *opened = Some(reader);
+                Ok(Step::Appended(work.append(IngestEvent::SourcePinned { compression, layout }).await?))
+            }
+            NextStep::Validate => {
+                let rows = validate::validate(work, opened.take(), stop).await?;
+                match rows {
+                    Some(rows) => Ok(Step::Appended(work.append(IngestEvent::Validated { rows }).await?)),
+                    None => Ok(Step::End(End::Stopped)),
+                }
+            }
+            NextStep::Read { .. } => read::read(work, opened.take(), stop).await,
+            NextStep::Latch => Ok(Step::Appended(work.append(IngestEvent::Latched).await?)),
+            NextStep::Cut { total } => Ok(Step::Appended(work.append(IngestEvent::Cut { total }).await?)),
+            NextStep::Nothing => Ok(Step::End(End::Over)),
+        }
+    }
+}
+
+/// What a step came to.
+#[derive(Debug)]
+pub enum Step {
+    Appended(Appended),
+    End(End),
+}

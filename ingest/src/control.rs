@@ -1,0 +1,161 @@
+//! The loop of an ingester: takes control messages, keeps them while it works on them, and gives each the end it deserves.
+
+use crate::Ingester;
+use crate::attempt::{End, Trouble};
+use conveyor_domain::ingest::IngestEvent;
+use conveyor_domain::limits;
+use conveyor_domain::message::{IngestRef, QueueName};
+use conveyor_store::port::{Delivery, Receipt, RunKey};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// How often an idle ingester looks for itself.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How long a try that failed waits for the next; doubles with each.
+const RETRY_BASE: Duration = Duration::from_secs(1);
+const RETRY_CAP: Duration = Duration::from_secs(30);
+
+/// Ingests until `stop`. Steps that are under way then are finished, and the messages given back.
+pub async fn run(ingester: Arc<Ingester>, stop: CancellationToken) {
+    let mut changes = ingester.backend.queue.changes();
+    let mut working = JoinSet::new();
+    while !stop.is_cancelled() {
+        let free = (ingester.config.ingests_max as usize).saturating_sub(working.len());
+        let received = if free > 0 { receive(&ingester, free).await } else { Vec::new() };
+        let found = !received.is_empty();
+        for delivery in received {
+            let (ingester, stop) = (ingester.clone(), stop.clone());
+            working.spawn(async move { handle(&ingester, delivery, &stop).await });
+        }
+        if found {
+            continue;
+        }
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+            Ok(()) = changes.changed(), if free > 0 => {}
+            Some(_) = working.join_next(), if !working.is_empty() => {}
+        }
+        while working.try_join_next().is_some() {}
+    }
+    while working.join_next().await.is_some() {}
+}
+
+async fn receive(ingester: &Ingester, max: usize) -> Vec<Delivery> {
+    let queue = &ingester.backend.queue;
+    let received = queue.receive(QueueName::Control, max, limits::VISIBILITY, ingester.clock.now()).await;
+    received.unwrap_or_else(|error| {
+        tracing::warn!(%error, "the control queue does not answer");
+        Vec::new()
+    })
+}
+
+/// What becomes of a message.
+enum Fate {
+    Acknowledge,
+    /// Comes back by itself once its visibility ends.
+    Leave,
+    GiveBack(Duration),
+    /// There was progress since it was sent: a fresh one takes its place, with all its tries.
+    Replace(IngestRef),
+}
+
+async fn handle(ingester: &Ingester, delivery: Delivery, stop: &CancellationToken) {
+    let Ok(message) = delivery.body.parse::<IngestRef>() else {
+        tracing::error!(
+            body = delivery.body,
+            "not a message that this version knows; it will be a dead letter"
+        );
+        let receipt = delivery.receipt;
+        settle(ingester, receipt, Fate::GiveBack(delay(delivery.receives))).await;
+        return;
+    };
+    let mut receipt = delivery.receipt;
+    let working = work_on(ingester, message, delivery.receives, stop);
+    tokio::pin!(working);
+    let fate = loop {
+        tokio::select! {
+            fate = &mut working => break fate,
+            () = tokio::time::sleep(limits::VISIBILITY_EXTEND_EVERY) => keep(ingester, &mut receipt).await,
+        }
+    };
+    settle(ingester, receipt, fate).await;
+}
+
+/// Hides the message for longer. That it became somebody else's does not end the work: the log decides who goes on.
+async fn keep(ingester: &Ingester, receipt: &mut Receipt) {
+    let (queue, now) = (&ingester.backend.queue, ingester.clock.now());
+    let kept = queue.extend(QueueName::Control, vec![receipt.clone()], limits::VISIBILITY, now).await;
+    if let Ok(kept) = kept
+        && let [Some(fresh)] = &kept[..]
+    {
+        *receipt = fresh.clone();
+    }
+}
+
+async fn settle(ingester: &Ingester, receipt: Receipt, fate: Fate) {
+    let (queue, now) = (&ingester.backend.queue, ingester.clock.now());
+    let control = QueueName::Control;
+    let outcome = match fate {
+        Fate::Leave => Ok(()),
+        Fate::Acknowledge => queue.ack(control, vec![receipt]).await,
+        Fate::GiveBack(delay) => queue.release(control, vec![(receipt, delay)], now).await,
+        // First the new one: a crash between the two leaves one too many, never none.
+        Fate::Replace(fresh) => match queue.send(control, vec![fresh.to_string()], now).await {
+            Ok(()) => queue.ack(control, vec![receipt]).await,
+            Err(error) => Err(error),
+        },
+    };
+    if let Err(error) = outcome {
+        tracing::warn!(%error, "a control message could not be settled; it comes back");
+    }
+}
+
+async fn work_on(ingester: &Ingester, message: IngestRef, receives: u32, stop: &CancellationToken) -> Fate {
+    let key = RunKey { job: message.job, run: message.run };
+    if receives > 1
+        && let Ok(Some(work)) = ingester.load(key).await
+        && work.state.progress > message.progress
+    {
+        return Fate::Replace(IngestRef { progress: work.state.progress, ..message });
+    }
+    let ended = ingester.ingest(key, stop).await;
+    let name = match &ended {
+        Ok(End::Over) => "over",
+        Ok(End::Gone) => "gone",
+        Ok(End::Lost) => "lost",
+        Ok(End::Stopped) => "stopped",
+        Err(_) => "failed",
+    };
+    metrics::counter!("conveyor_ingest_attempts_total", "end" => name).increment(1);
+    match ended {
+        Ok(End::Over | End::Gone) => Fate::Acknowledge,
+        // Whoever won works under its own message. Ours comes back and finds the ingest over.
+        Ok(End::Lost) => Fate::Leave,
+        Ok(End::Stopped) => Fate::GiveBack(Duration::ZERO),
+        Err(trouble) => {
+            let last = receives >= limits::CONTROL_MAX_RECEIVES;
+            tracing::warn!(run = %key.run, receives, last, error = %trouble, "an ingest could not go on");
+            note_failure(ingester, key, &trouble, last).await;
+            // The next receive finds that it was the last one, and makes it a dead letter.
+            Fate::GiveBack(if last { Duration::ZERO } else { delay(receives) })
+        }
+    }
+}
+
+/// Best effort: what keeps an ingest from going on may well keep this from being written.
+async fn note_failure(ingester: &Ingester, key: RunKey, trouble: &Trouble, dead_lettered: bool) {
+    if let Ok(Some(mut work)) = ingester.load(key).await
+        && !work.state.phase.is_over()
+    {
+        let error =
+            conveyor_domain::failure::cut(&trouble.to_string(), limits::FAILURE_DETAIL_MAX_CHARS).to_owned();
+        let _ = work.append(IngestEvent::AttemptFailed { error, dead_lettered }).await;
+    }
+}
+
+fn delay(receives: u32) -> Duration {
+    RETRY_BASE.saturating_mul(1 << receives.saturating_sub(1).min(10)).min(RETRY_CAP)
+}

@@ -1,0 +1,131 @@
+//! Broken off anywhere, repeated, and done by several at once: the same rows, the same total.
+
+use crate::world::{TestClock, World, lines, open, small_chunks};
+use conveyor_domain::message::TaskRef;
+use conveyor_domain::params::Format;
+use conveyor_domain::run::IngestStatus;
+use conveyor_domain::task::{Outcome, ResultRef};
+use conveyor_domain::{ClaimToken, Clock, Entropy, TaskId, TaskStatus, WorkerId};
+use conveyor_ingest::{End, Ingester};
+use conveyor_store::port::{Claim, RunKey, Settle, SettleGroup};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+async fn exact(world: &World, key: RunKey, rows: u32) {
+    let view = world.view(key).await;
+    assert_eq!(view.latest.run.ingest, Some(IngestStatus::Done));
+    assert_eq!(view.latest.stats.total, rows);
+    let indexes: Vec<_> = world.tasks(key).await.iter().map(|task| task.id.index()).collect();
+    assert_eq!(indexes, (0..rows).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_ingesters_at_once_write_every_row_once() {
+    let world = World::new();
+    let key = world.accept_lines(&lines(500)).await;
+    let ingesters: Vec<_> = (0..8)
+        .map(|_| {
+            let ingester = world.ingester(small_chunks());
+            tokio::spawn(async move { ingester.ingest(key, &CancellationToken::new()).await.unwrap() })
+        })
+        .collect();
+    let mut ends = Vec::new();
+    for ingester in ingesters {
+        ends.push(ingester.await.unwrap());
+    }
+    assert!(ends.contains(&End::Over), "{ends:?}");
+    assert!(ends.iter().all(|end| matches!(end, End::Over | End::Lost)), "{ends:?}");
+    exact(&world, key, 500).await;
+    assert_eq!(world.queued(key).await.len(), 500);
+}
+
+#[tokio::test]
+async fn replaying_a_settled_list_resets_nothing() {
+    let world = World::new();
+    let key = world.accept_lines(&lines(40)).await;
+    world.ingest(key).await;
+    settle(&world, key, 7).await;
+    assert_eq!(world.ingest(key).await, End::Over);
+    exact(&world, key, 40).await;
+    assert_eq!(world.tasks(key).await[7].status, TaskStatus::Successful);
+    assert_eq!(world.view(key).await.latest.stats.counts.successful, 1);
+}
+
+/// Dropped at any await, as often as it takes: what a killed process leaves behind, at the granularity of its steps.
+#[tokio::test]
+async fn an_ingest_that_is_dropped_at_every_await_still_ends_exact() {
+    for patience in [1_u64, 2, 3, 5, 8, 13] {
+        let world = World::new();
+        let key = world.accept_lines(&lines(150)).await;
+        let mut tries = 0;
+        while world.view(key).await.latest.run.ingest != Some(IngestStatus::Done) {
+            tries += 1;
+            assert!(tries < 10_000, "no progress with a patience of {patience}");
+            // Each try is given a little longer than the last, so that it gets past the step that the last one died in.
+            let ingester = world.ingester(small_chunks());
+            let token = CancellationToken::new();
+            let ingest = ingester.ingest(key, &token);
+            let wait = std::time::Duration::from_micros(200 * patience * (1 + tries % 40));
+            let _ = tokio::time::timeout(wait, ingest).await;
+        }
+        exact(&world, key, 150).await;
+    }
+}
+
+/// The files as they are after each commit, opened by another process that goes on.
+#[tokio::test]
+async fn a_copy_of_the_disk_taken_at_any_moment_goes_on_to_the_same_end() {
+    let world = World::new();
+    let key = world.accept_lines(&lines(200)).await;
+    let ingester = world.ingester(small_chunks());
+    let running = tokio::spawn(async move { ingester.ingest(key, &CancellationToken::new()).await });
+    let mut copies = Vec::new();
+    while !running.is_finished() {
+        let copy = tempfile::TempDir::new().unwrap();
+        copy_tree(world.dir.path(), copy.path());
+        copies.push(copy);
+        tokio::task::yield_now().await;
+    }
+    running.await.unwrap().unwrap();
+    assert!(!copies.is_empty());
+    for copy in copies {
+        let clock: Arc<TestClock> = world.clock.clone();
+        let entropy = Entropy::from_number(5);
+        let after = World {
+            backend: open(copy.path(), clock.now()),
+            dir: copy,
+            caller: world.caller,
+            clock: clock.clone(),
+            entropy: Entropy::from_number(6),
+        };
+        let ingester = Ingester::new(after.backend.clone(), clock, &entropy, small_chunks());
+        assert_eq!(ingester.ingest(key, &CancellationToken::new()).await.unwrap(), End::Over);
+        exact(&after, key, 200).await;
+    }
+}
+
+async fn settle(world: &World, key: RunKey, index: u32) {
+    let task = TaskId::of(key.run, index);
+    let claim = (TaskRef { task, task_shard_count: 1 }, ClaimToken::new(&world.entropy));
+    let store = &world.backend.store;
+    let claimed = store.claim(key, vec![claim], 20, world.now()).await.unwrap().remove(0);
+    let Claim::Claimed(claimed) = claimed else { panic!("{claimed:?}") };
+    let result = ResultRef { object: None, offset: 0, length: 0, format: Format::Html, http_status: 200 };
+    let settles = vec![Settle { task, token: claimed.token, outcome: Outcome::Successful(result) }];
+    let worker = WorkerId::new(world.now(), &world.entropy);
+    store.settle(SettleGroup { key, worker, settles }, world.now()).await.unwrap();
+}
+
+/// Database and log are copied while they are written; SQLite's own recovery takes what was committed.
+fn copy_tree(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_tree(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The ingester on a real store: whatever breaks off, repeats or competes, a list becomes exactly its tasks.
+
+#![expect(clippy::unwrap_used, reason = "in a test, an unwrap that fails is the report")]
+
+mod crashes;
+mod ends;
+mod lists;
+mod messages;
+mod world;

@@ -1,0 +1,58 @@
+//! Ingests that nobody works on: their control message was lost, or whoever had it is gone (SPEC 6.13).
+//!
+//! Sending one message too many is harmless: the log decides who goes on. But a list that takes its ingester down every time
+//! must not be tried for ever, so the tries without progress are counted, in the log itself.
+
+use crate::{Sweep, or_leave};
+use conveyor_domain::ingest::{IngestEvent, IngestState};
+use conveyor_domain::message::{IngestRef, QueueName};
+use conveyor_domain::{Timestamp, limits};
+use conveyor_store::port::{Appended, Ingest, RunKey};
+use conveyor_store::{Error, Result};
+
+const RUNS_A_SWEEP: u32 = 1_000;
+
+pub async fn repair(sweep: &Sweep<'_>) -> Result<u64> {
+    let mut sent = 0;
+    let ingesting = sweep.backend.store.ingesting_runs(RUNS_A_SWEEP).await?;
+    if ingesting.is_empty() {
+        return Ok(0);
+    }
+    let nothing_queued = sweep.backend.queue.is_empty(QueueName::Control, sweep.clock.now()).await?;
+    for (key, last) in ingesting {
+        if sweep.stop.is_cancelled() {
+            break;
+        }
+        let quiet_for = last.until(sweep.clock.now());
+        let enough = if nothing_queued { limits::INGEST_QUIET } else { limits::INGEST_STALLED };
+        if quiet_for >= enough {
+            sent += or_leave("stalled_ingest", key.run, call_again(sweep, key, last).await);
+        }
+    }
+    Ok(sent)
+}
+
+async fn call_again(sweep: &Sweep<'_>, key: RunKey, seen: Timestamp) -> Result<u64> {
+    let store = &sweep.backend.store;
+    let Some(Ingest { run, log, .. }) = store.ingest(key).await? else { return Ok(0) };
+    let corrupt = |e: conveyor_domain::ingest::LogOutOfOrder| Error::Corrupt(e.to_string());
+    let state = IngestState::fold(&log).map_err(corrupt)?;
+    let moved = log.last().is_some_and(|last| last.at > seen);
+    if state.phase.is_over() || moved {
+        return Ok(0);
+    }
+    // An ended run has only to be cut, which no list can keep from happening.
+    let given_up = state.dead_lettered || state.resends >= limits::INGEST_RESENDS_MAX;
+    if given_up && !run.status.is_terminal() {
+        return Ok(0);
+    }
+    let now = sweep.clock.now();
+    let entry = state.entry(IngestEvent::Resent).map_err(corrupt)?;
+    // The event first: it is what bounds the tries, and of several sweepers only one gets to send.
+    if store.append(key, entry, now).await? != Appended::Done {
+        return Ok(0);
+    }
+    let message = IngestRef { job: key.job, run: key.run, progress: state.progress };
+    sweep.backend.queue.send(QueueName::Control, vec![message.to_string()], now).await?;
+    Ok(1)
+}
