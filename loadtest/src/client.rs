@@ -1,19 +1,28 @@
 //! The few calls of Conveyor's HTTP API that a benchmark makes.
 
 use anyhow::{Context, bail};
-use reqwest::{Client, RequestBuilder, StatusCode, Url};
+use reqwest::header::CONTENT_LENGTH;
+use reqwest::{Body, Client, Method, RequestBuilder, StatusCode, Url};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::str::FromStr;
 use std::time::Duration;
+use tokio::fs::File;
+use tokio_util::io::ReaderStream;
 
 /// Far beyond what any call takes, short enough to notice a server that is stuck.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// Large enough that reading the file does not slow the upload down.
+const UPLOAD_PIECE_BYTES: usize = 256 * 1024;
 
 #[derive(Debug)]
 pub struct Conveyor {
     client: Client,
     jobs: Url,
+    job_inputs: Url,
     api_key: String,
 }
 
@@ -32,6 +41,8 @@ struct Job {
 pub struct Run {
     pub status: String,
     pub stats: RunStats,
+    /// Only a run with a staged list has one.
+    pub ingest_status: Option<String>,
     pub failure_reason: Option<String>,
     pub failure_detail: Option<String>,
 }
@@ -43,15 +54,46 @@ pub struct RunStats {
     pub failed: u64,
 }
 
+#[derive(Debug, Deserialize)]
+pub struct Slot {
+    pub file_input_id: String,
+    pub upload: Upload,
+}
+
+/// The request that takes the bytes, word for word.
+#[derive(Debug, Deserialize)]
+pub struct Upload {
+    method: String,
+    url: String,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct ResultsPage {
+    pub results: Vec<ResultRow>,
+    pub next_cursor: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct ResultRow {
+    pub task_id: String,
+    pub url: String,
+    pub external_id: Option<String>,
+}
+
 impl Conveyor {
     pub fn new(server: &Url, api_key: String) -> anyhow::Result<Conveyor> {
         let client = Client::builder().no_proxy().timeout(REQUEST_TIMEOUT).build()?;
-        let mut jobs = server.clone();
-        match jobs.path_segments_mut() {
-            Ok(mut path) => path.pop_if_empty().extend(["v1", "jobs"]),
-            Err(()) => bail!("--server is not an http(s) URL"),
+        let route = |name: &str| {
+            let mut url = server.clone();
+            match url.path_segments_mut() {
+                Ok(mut path) => path.pop_if_empty().extend(["v1", name]),
+                Err(()) => bail!("--server is not an http(s) URL"),
+            };
+            Ok(url)
         };
-        Ok(Conveyor { client, jobs, api_key })
+        Ok(Conveyor { client, jobs: route("jobs")?, job_inputs: route("job_inputs")?, api_key })
     }
 
     /// Submits a closed job of these URLs.
@@ -59,25 +101,88 @@ impl Conveyor {
         let tasks: Vec<Value> = urls.iter().map(|url| json!({ "url": url })).collect();
         let job = json!({ "status": "closed", "max_inflight": max_inflight, "tasks": tasks });
         let request = self.client.post(self.jobs.clone()).json(&job);
-        self.send(request, StatusCode::CREATED).await.context("the submit failed")
+        self.send(request, &[StatusCode::CREATED]).await.context("the submit failed")
+    }
+
+    /// Makes room for a CSV of `id,url` with a header.
+    pub async fn stage_csv(&self) -> anyhow::Result<Slot> {
+        let fields = json!({ "url": "url", "external_id": "id" });
+        let csv = json!({ "delimiter": ",", "quote": "\"", "header": true, "fields": fields });
+        let request = self.client.post(self.job_inputs.clone()).json(&json!({ "type": "csv", "csv": csv }));
+        self.send(request, &[StatusCode::CREATED]).await.context("the upload slot failed")
+    }
+
+    /// Sends a file as the slot says, piece by piece, and without the key: the URL is the permission.
+    pub async fn upload(&self, upload: &Upload, file: &Path, timeout: Duration) -> anyhow::Result<()> {
+        let file = File::open(file).await?;
+        let bytes = file.metadata().await?.len();
+        let pieces = ReaderStream::with_capacity(file, UPLOAD_PIECE_BYTES);
+        let mut request = self.client.request(Method::from_str(&upload.method)?, &upload.url);
+        for (name, value) in &upload.headers {
+            request = request.header(name, value);
+        }
+        // A body of unknown length would be sent in chunks, which presigned URLs do not take.
+        request = request.header(CONTENT_LENGTH, bytes).body(Body::wrap_stream(pieces));
+        let response = request.timeout(timeout).send().await.context("the upload failed")?;
+        let status = response.status();
+        if !status.is_success() {
+            bail!("the upload was answered {status}: {}", said(&response.bytes().await?));
+        }
+        Ok(())
+    }
+
+    /// Submits a closed job of an uploaded list. A short list may be answered 201, as if it had come inline.
+    pub async fn submit_staged(&self, file_input_id: &str, max_inflight: u32) -> anyhow::Result<Submitted> {
+        let job = json!({
+            "type": "regular", "status": "closed", "file_input_id": file_input_id, "max_inflight": max_inflight,
+        });
+        let request = self.client.post(self.jobs.clone()).json(&job);
+        self.send(request, &[StatusCode::ACCEPTED, StatusCode::CREATED]).await.context("the submit failed")
     }
 
     pub async fn latest_run(&self, job_id: &str) -> anyhow::Result<Run> {
         let url = format!("{}/{job_id}", self.jobs);
         let job: Job =
-            self.send(self.client.get(url), StatusCode::OK).await.context("the job cannot be read")?;
+            self.send(self.client.get(url), &[StatusCode::OK]).await.context("the job cannot be read")?;
         Ok(job.latest_run)
+    }
+
+    pub async fn results(
+        &self,
+        job_id: &str,
+        limit: u32,
+        cursor: Option<&str>,
+    ) -> anyhow::Result<ResultsPage> {
+        let mut url = Url::parse(&format!("{}/{job_id}/results", self.jobs))?;
+        url.query_pairs_mut().append_pair("limit", &limit.to_string());
+        if let Some(cursor) = cursor {
+            url.query_pairs_mut().append_pair("cursor", cursor);
+        }
+        self.send(self.client.get(url), &[StatusCode::OK]).await.context("the results cannot be read")
+    }
+
+    pub async fn stop(&self, job_id: &str) -> anyhow::Result<()> {
+        let request = self.client.post(format!("{}/{job_id}/stop", self.jobs));
+        let _run: Value = self.send(request, &[StatusCode::OK]).await.context("the job cannot be stopped")?;
+        Ok(())
+    }
+
+    pub async fn delete(&self, job_id: &str) -> anyhow::Result<()> {
+        let request = self.client.delete(format!("{}/{job_id}", self.jobs));
+        let _job: Value =
+            self.send(request, &[StatusCode::ACCEPTED]).await.context("the job cannot be deleted")?;
+        Ok(())
     }
 
     async fn send<T: DeserializeOwned>(
         &self,
         request: RequestBuilder,
-        expected: StatusCode,
+        expected: &[StatusCode],
     ) -> anyhow::Result<T> {
         let response = request.header("X-API-Key", &self.api_key).send().await?;
         let status = response.status();
         let body = response.bytes().await?;
-        if status != expected {
+        if !expected.contains(&status) {
             bail!("the server answered {status}: {}", said(&body));
         }
         serde_json::from_slice(&body).context("the answer is not what the API promises")

@@ -1,6 +1,7 @@
 //! `loadtest drain`: how fast a running Conveyor accepts tasks and works them off.
 
 use crate::client::{Conveyor, Run};
+use crate::round;
 use anyhow::{bail, ensure};
 use clap::Args;
 use reqwest::Url;
@@ -65,9 +66,9 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let report = Report {
         bench: "drain",
         tasks: settings.tasks,
-        submit_seconds: to_ms(submit_seconds),
-        drain_seconds: to_ms(drain_seconds),
-        tasks_per_second: (settings.tasks as f64 / drain_seconds).round(),
+        submit_seconds: round::seconds(submit_seconds),
+        drain_seconds: round::seconds(drain_seconds),
+        tasks_per_second: round::rate(settings.tasks, drain_seconds),
         jobs: jobs.len(),
     };
     println!("{}", serde_json::to_string(&report)?);
@@ -153,10 +154,6 @@ fn check(job: &Job, run: &Run) -> anyhow::Result<bool> {
     }
 }
 
-fn to_ms(seconds: f64) -> f64 {
-    (seconds * 1000.0).round() / 1000.0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,7 +163,13 @@ mod tests {
         let job = Job { id: "J".to_owned(), tasks: 10 };
         let stats = RunStats { total, completed, failed };
         let failure_reason = (status == "failed").then(|| "insufficient_credits".to_owned());
-        let run = Run { status: status.to_owned(), stats, failure_reason, failure_detail: None };
+        let run = Run {
+            status: status.to_owned(),
+            stats,
+            ingest_status: None,
+            failure_reason,
+            failure_detail: None,
+        };
         check(&job, &run).map_err(|error| error.to_string())
     }
 

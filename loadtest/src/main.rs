@@ -1,11 +1,17 @@
-//! Tools to measure and torment a running Conveyor: a gateway that behaves as told, and a drain that is timed.
+//! Tools to measure and torment a running Conveyor: a gateway that behaves as told, a drain and an ingest that are
+//! timed, and what others do with the same rows.
 //!
-//! They speak HTTP and nothing else. This crate must not know any other of the workspace, so that what it measures is
-//! what users get.
+//! They speak HTTP to it and nothing else. This crate must not know any other of the workspace, so that what it
+//! measures is what users get.
 
 mod client;
 mod drain;
+mod floors;
 mod gateway;
+mod ingest;
+mod list;
+mod process;
+mod round;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -25,6 +31,8 @@ struct Arguments {
 enum Command {
     Gateway(gateway::Settings),
     Drain(drain::Settings),
+    Ingest(ingest::Settings),
+    Floors(floors::Settings),
 }
 
 #[tokio::main]
@@ -32,6 +40,8 @@ async fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Gateway(settings) => gateway::run(settings).await,
         Command::Drain(settings) => drain::run(settings).await,
+        Command::Ingest(settings) => ingest::run(settings).await,
+        Command::Floors(settings) => floors::run(settings).await,
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

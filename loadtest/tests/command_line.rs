@@ -23,11 +23,22 @@ fn help_names_every_script() {
 }
 
 #[test]
+fn help_says_how_the_drain_is_kept_out_of_an_ingest() {
+    let output = loadtest(&["ingest", "--help"]);
+    let help = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(help.contains("max_inflight 1") && help.contains("never answers"), "{help}");
+}
+
+#[test]
 fn bad_usage_is_2() {
     assert_eq!(loadtest(&[]).status.code(), Some(2));
     assert_eq!(loadtest(&["drain", "--tasks", "1"]).status.code(), Some(2), "no key");
     assert_eq!(loadtest(&["drain", "--api-key", "k", "--tasks", "0"]).status.code(), Some(2));
     assert_eq!(loadtest(&["gateway", "--fail-status", "200"]).status.code(), Some(2));
+    assert_eq!(loadtest(&["ingest", "--rows", "0"]).status.code(), Some(2));
+    assert_eq!(loadtest(&["ingest", "--server", "http://127.0.0.1:1"]).status.code(), Some(2), "no key");
+    assert_eq!(loadtest(&["ingest", "--server-pid", "1"]).status.code(), Some(2), "no server");
 }
 
 #[test]
@@ -41,4 +52,18 @@ fn a_failure_is_1_and_says_why() {
     assert_eq!(nobody.status.code(), Some(1), "{said}");
     assert!(said.contains("loadtest: the submit failed") && !said.contains("key-not-shown"), "{said}");
     assert!(nobody.stdout.is_empty(), "only a result goes to stdout");
+}
+
+#[test]
+fn what_is_missing_is_named_before_anything_is_measured() {
+    let program = loadtest(&["ingest", "--conveyor", "/nowhere/conveyor"]);
+    assert_eq!(program.status.code(), Some(1));
+    assert!(stderr(&program).contains("there is no /nowhere/conveyor"), "{}", stderr(&program));
+
+    // With an empty PATH something is missing everywhere: at least Redis.
+    let mut floors = Command::new(env!("CARGO_BIN_EXE_loadtest"));
+    let floors = floors.args(["floors", "--rows", "10"]).env("PATH", "").output();
+    let floors = floors.expect("the binary is built with its tests");
+    assert_eq!((floors.status.code(), floors.stdout.is_empty()), (Some(1), true));
+    assert!(stderr(&floors).contains("apt-get install"), "{}", stderr(&floors));
 }

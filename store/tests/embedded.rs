@@ -147,3 +147,31 @@ fn another_programs_database_is_refused() {
     assert!(matches!(Embedded::open(dir.path(), NOW).unwrap_err(), OpenError::NotOurs { .. }));
     assert_eq!(contents(dir.path()), before);
 }
+
+/// Bytes of an earlier release, read and added to by this one.
+#[tokio::test]
+async fn an_older_layout_is_brought_up_to_date() {
+    let dir = TempDir::new().unwrap();
+    let database = rusqlite::Connection::open(dir.path().join("conveyor.db")).unwrap();
+    let layout = include_str!("../../schemas/embedded/0001.sql");
+    database.execute_batch(layout).unwrap();
+    database.execute_batch(include_str!("layout1_rows.sql")).unwrap();
+    database.pragma_update(None, "application_id", 0x434F_4E56).unwrap();
+    database.pragma_update(None, "user_version", 1).unwrap();
+    drop(database);
+    for _ in 0..2 {
+        let store = Embedded::open(dir.path(), NOW).unwrap().backend().store;
+        let job: conveyor_domain::JobId = "01M7HM8B3WQEJPSCCNTAWG13AA".parse().unwrap();
+        let runs = store.runs(job, None, 9).await.unwrap();
+        assert_eq!(runs.len(), 1);
+        let (run, stats) = (&runs[0].run, &runs[0].stats);
+        assert_eq!((run.status, run.ingest, stats.total), (conveyor_domain::RunStatus::Completed, None, 2));
+        assert_eq!(stats.counts.successful, 2);
+        assert!(store.events(job, 0, 9).await.unwrap().is_empty());
+    }
+    let store = Embedded::open(dir.path(), NOW).unwrap().backend().store;
+    let open: conveyor_domain::JobId = "01M7HM8BM3C82ECF1F0JT3NM7W".parse().unwrap();
+    let added = store.add_tasks(open, World::inputs(1), true, 10, NOW).await.unwrap();
+    assert_eq!(added.view.latest.stats.total, 1);
+    assert_eq!(store.events(open, 0, 9).await.unwrap().len(), 3, "added, closed, resumed");
+}

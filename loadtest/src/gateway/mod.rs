@@ -5,6 +5,7 @@ mod behaviour;
 mod chance;
 mod stats;
 
+use crate::process::stop_signal;
 use anyhow::{Context, ensure};
 use axum::Router;
 use axum::routing::{get, post};
@@ -89,6 +90,15 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     }
 }
 
+/// A gateway inside this process that keeps every call waiting. It ends with the process.
+pub async fn serve_silence() -> anyhow::Result<SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen on 127.0.0.1")?;
+    let address = listener.local_addr()?;
+    let silence = Router::new().fallback(async || std::future::pending::<()>().await);
+    tokio::spawn(async move { axum::serve(listener, silence).await });
+    Ok(address)
+}
+
 fn router(settings: Settings) -> Router {
     let chance = Mutex::new(Chance::new(settings.seed));
     let shared = Arc::new(Shared { settings, stats: Stats::default(), chance });
@@ -97,16 +107,6 @@ fn router(settings: Settings) -> Router {
         .route("/_reset", post(answer::reset))
         .fallback(answer::call)
         .with_state(shared)
-}
-
-async fn stop_signal() -> anyhow::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        interrupted = tokio::signal::ctrl_c() => interrupted?,
-        _ = terminate.recv() => {}
-    }
-    Ok(())
 }
 
 impl Shared {

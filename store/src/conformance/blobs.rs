@@ -4,6 +4,7 @@ use super::Harness;
 use super::world::must;
 use crate::port::{BlobKey, Error};
 use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
 
 fn key(text: &str) -> BlobKey {
     must(text.parse())
@@ -45,4 +46,63 @@ pub async fn an_acknowledged_object_survives_a_crash(harness: &dyn Harness) {
     must(harness.backend().blobs.put(&key("deep/er/est/x"), Bytes::from_static(b"kept")).await);
     let after = harness.crash().await;
     assert_eq!(must(after.backend().blobs.get(&key("deep/er/est/x"), 0, 4).await), "kept");
+}
+
+/// Several pieces, some larger than a buffer.
+fn pieces() -> Vec<Bytes> {
+    let large = (0..600_000_u32).map(|n| (n % 251) as u8).collect::<Vec<_>>();
+    vec![Bytes::from_static(b"begin"), Bytes::new(), large.into(), Bytes::from_static(b"end")]
+}
+
+pub async fn a_streamed_object_is_whole_and_pinned(harness: &dyn Harness) {
+    let blobs = harness.backend().blobs;
+    let body = futures::stream::iter(pieces().into_iter().map(Ok)).boxed();
+    let stored = must(blobs.put_stream(&key("s/one"), body).await);
+    let whole = pieces().concat();
+    assert_eq!(stored.size, whole.len() as u64);
+    let crashed = harness.crash().await;
+    let after = crashed.backend().blobs;
+    for offset in [0, 1, 300_000, whole.len() as u64] {
+        let stream = must(after.read_pinned(&key("s/one"), &stored.etag, offset).await);
+        let read: Vec<Bytes> = must(stream.try_collect().await);
+        assert_eq!(read.concat(), whole[offset as usize..]);
+    }
+    let missing = after.read_pinned(&key("s/none"), &stored.etag, 0).await;
+    assert_eq!(missing.err(), Some(Error::NotFound));
+}
+
+pub async fn a_stream_that_fails_leaves_no_object(harness: &dyn Harness) {
+    let blobs = harness.backend().blobs;
+    let broken = Error::Unavailable("the caller went away".to_owned());
+    let body = futures::stream::iter([Ok(Bytes::from_static(b"half")), Err(broken.clone())]).boxed();
+    assert_eq!(blobs.put_stream(&key("s/half"), body).await, Err(broken));
+    assert_eq!(blobs.get(&key("s/half"), 0, 0).await, Err(Error::NotFound));
+}
+
+pub async fn other_bytes_than_the_pinned_are_never_read(harness: &dyn Harness) {
+    let blobs = harness.backend().blobs;
+    let put = |text: &'static str| {
+        let body = futures::stream::iter([Ok(Bytes::from_static(text.as_bytes()))]).boxed();
+        let blobs = blobs.clone();
+        async move { must(blobs.put_stream(&key("s/x"), body).await) }
+    };
+    let first = put("one").await;
+    let second = put("two").await;
+    assert_ne!(first.etag, second.etag);
+    let changed = match blobs.read_pinned(&key("s/x"), &first.etag, 0).await {
+        Err(error) => Err(error),
+        Ok(stream) => stream.try_collect::<Vec<Bytes>>().await,
+    };
+    assert_eq!(changed, Err(Error::Changed));
+}
+
+pub async fn joined_parts_are_one_object(harness: &dyn Harness) {
+    let blobs = harness.backend().blobs;
+    must(blobs.put(&key("p/1"), Bytes::from_static(b"ab")).await);
+    must(blobs.put(&key("p/2"), Bytes::from_static(b"cde")).await);
+    let joined = must(blobs.concat(&key("p/all"), &[key("p/2"), key("p/1"), key("p/2")]).await);
+    assert_eq!(joined.size, 8);
+    let stream = must(blobs.read_pinned(&key("p/all"), &joined.etag, 0).await);
+    assert_eq!(must(stream.try_collect::<Vec<Bytes>>().await).concat(), b"cdeabcde");
+    assert_eq!(blobs.concat(&key("p/x"), &[key("p/none")]).await, Err(Error::NotFound));
 }

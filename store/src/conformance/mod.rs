@@ -3,11 +3,14 @@
 
 pub mod blobs;
 pub mod coordinator;
+pub mod events;
+pub mod ingest;
 pub mod jobs;
 pub mod keys;
 pub mod queue;
 pub mod retention;
 pub mod tasks;
+pub mod uploads;
 mod world;
 
 use crate::Backend;
@@ -34,9 +37,25 @@ macro_rules! conformance_suite {
             blobs::a_short_object_is_corrupt,
             blobs::deleting_is_repeatable_and_stays_in_its_prefix,
             blobs::an_acknowledged_object_survives_a_crash,
+            blobs::a_streamed_object_is_whole_and_pinned,
+            blobs::a_stream_that_fails_leaves_no_object,
+            blobs::other_bytes_than_the_pinned_are_never_read,
+            blobs::joined_parts_are_one_object,
             coordinator::permits_never_pass_the_cap,
             coordinator::a_repeated_request_changes_nothing,
             coordinator::a_lapsed_share_is_given_to_others,
+            events::a_timeline_says_what_happened_in_order,
+            events::a_refused_change_did_not_happen,
+            ingest::an_accepted_job_is_visible_and_calls_an_ingester,
+            ingest::a_repeated_accept_changes_nothing,
+            ingest::a_job_needs_an_upload_that_is_there,
+            ingest::a_chunk_is_rows_refs_total_and_event,
+            ingest::of_two_ingesters_one_wins_each_step,
+            ingest::a_chunk_never_resets_a_settled_row,
+            ingest::a_run_completes_with_its_latch_and_not_before,
+            ingest::a_stopped_run_takes_no_more_rows_and_is_cut,
+            ingest::a_failed_list_fails_its_run,
+            ingest::nothing_is_written_to_a_deleted_job,
             jobs::a_submitted_job_is_visible_whole,
             jobs::a_repeated_submit_changes_nothing,
             jobs::acknowledged_jobs_survive_a_crash,
@@ -81,6 +100,13 @@ macro_rules! conformance_suite {
             tasks::pages_are_stable_under_concurrent_writes,
             tasks::stats_never_pass_the_total_while_workers_race,
             tasks::settles_survive_a_crash,
+            uploads::an_upload_is_its_callers_own_and_survives_a_crash,
+            uploads::staged_bytes_can_be_replaced_until_a_job_is_made_of_them,
+            uploads::parts_are_replaced_by_number,
+            uploads::uploads_page_newest_first,
+            uploads::a_caller_cannot_have_too_many_unused_uploads,
+            uploads::an_expired_or_aborted_upload_is_gone_before_it_is_removed,
+            uploads::an_upload_stays_while_a_job_needs_it,
         }
     };
     (@each $open:expr; $($area:ident :: $rule:ident,)*) => {
@@ -105,14 +131,17 @@ macro_rules! conformance_suite {
 
 /// The names of all rules, read off the source.
 pub fn rules() -> Vec<String> {
-    const SOURCES: [(&str, &str); 7] = [
+    const SOURCES: [(&str, &str); 10] = [
         ("blobs", include_str!("blobs.rs")),
         ("coordinator", include_str!("coordinator.rs")),
+        ("events", include_str!("events.rs")),
+        ("ingest", include_str!("ingest.rs")),
         ("jobs", include_str!("jobs.rs")),
         ("keys", include_str!("keys.rs")),
         ("queue", include_str!("queue.rs")),
         ("retention", include_str!("retention.rs")),
         ("tasks", include_str!("tasks.rs")),
+        ("uploads", include_str!("uploads.rs")),
     ];
     let of = |(area, text): (&'static str, &'static str)| {
         text.lines()

@@ -1,16 +1,22 @@
 //! A small world for the rules: ids, a clock that moves when told to, and the common steps of a run.
 
 use crate::Backend;
-use crate::port::{Claim, ClaimedTask, JobView, RunKey, Settle, SettleGroup, Settled, Submission};
+use crate::port::{
+    Acceptance, BlobKey, Claim, ClaimedTask, JobView, RunKey, Settle, SettleGroup, Settled, Submission,
+};
+use bytes::Bytes;
+use conveyor_domain::ingest::Source;
 use conveyor_domain::job::JobSpec;
-use conveyor_domain::lifecycle;
+use conveyor_domain::list::{ListSpec, OnInvalidRows};
 use conveyor_domain::message::TaskRef;
 use conveyor_domain::params::Format;
 use conveyor_domain::task::{Outcome, ResultRef};
+use conveyor_domain::upload::{Declared, Staged, Upload};
 use conveyor_domain::{
     CallerId, ClaimToken, Entropy, FailureClass, JobId, Problem, RunId, TaskId, TaskInput, Timestamp,
-    WorkerId,
+    UploadId, WorkerId, lifecycle, limits,
 };
+use futures::StreamExt;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 pub const CLAIMS_MAX: u32 = 20;
@@ -42,6 +48,12 @@ impl World {
         }
     }
 
+    /// The same world on what a crash left.
+    #[must_use]
+    pub fn on(self, backend: Backend) -> World {
+        World { backend, ..self }
+    }
+
     pub fn now(&self) -> Timestamp {
         Timestamp(self.now_ms.load(Ordering::SeqCst))
     }
@@ -71,6 +83,51 @@ impl World {
         let key = RunKey { job: submission.job.id, run: submission.run.id };
         let unsent = must(self.backend.store.submit(submission).await);
         self.send(key, unsent).await;
+        key
+    }
+
+    pub fn new_upload(&self) -> Upload {
+        Upload {
+            id: UploadId::new(self.now(), &self.entropy),
+            caller: self.caller,
+            spec: ListSpec::Lines,
+            multipart: false,
+            declared: Declared::default(),
+            staged: None,
+            claimed: false,
+            created: self.now(),
+            expires: self.now().after(limits::UPLOAD_TTL),
+        }
+    }
+
+    pub async fn upload(&self) -> Upload {
+        let upload = self.new_upload();
+        must(self.backend.store.create_upload(upload.clone(), u32::MAX).await);
+        upload
+    }
+
+    /// Bytes in an object of their own.
+    pub async fn staged(&self, name: &str, bytes: &'static [u8]) -> Staged {
+        let key: BlobKey = must(format!("uploads/{name}-{:016x}", self.entropy.next_u64()).parse());
+        let body = futures::stream::iter([Ok(Bytes::from_static(bytes))]).boxed();
+        let stored = must(self.backend.blobs.put_stream(&key, body).await);
+        Staged { object: key.to_string(), size: stored.size, etag: stored.etag }
+    }
+
+    pub fn acceptance(&self, upload: &Upload, staged: &Staged) -> Acceptance {
+        let (job, run) = (JobId::new(self.now(), &self.entropy), RunId::new(self.now(), &self.entropy));
+        let rows = lifecycle::accept(job, run, self.caller, JobSpec::default(), false, self.now());
+        let on_invalid_rows = OnInvalidRows::Skip;
+        let source =
+            Source { upload: upload.id, staged: staged.clone(), spec: upload.spec.clone(), on_invalid_rows };
+        Acceptance { job: rows.job, run: rows.run, source }
+    }
+
+    /// Accepts a job of an upload.
+    pub async fn accept(&self, upload: &Upload, staged: &Staged) -> RunKey {
+        let acceptance = self.acceptance(upload, staged);
+        let key = RunKey { job: acceptance.job.id, run: acceptance.run.id };
+        must(self.backend.store.accept(acceptance).await);
         key
     }
 

@@ -1,0 +1,131 @@
+//! Rules of upload slots (SPEC 6.9).
+
+use super::world::must;
+use super::{Harness, World};
+use crate::port::{Error, UploadsQuery};
+use conveyor_domain::lifecycle::{Command, Refusal};
+use conveyor_domain::upload::{Part, UploadStatus};
+use conveyor_domain::{CallerId, limits};
+
+const DAY_MS: i64 = 24 * 3_600_000;
+
+pub async fn an_upload_is_its_callers_own_and_survives_a_crash(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let upload = world.upload().await;
+    let other = CallerId::new(world.now(), &world.entropy);
+    let store = &world.backend.store;
+    assert_eq!(must(store.upload(world.caller, upload.id, world.now()).await), Some(upload.clone()));
+    assert_eq!(must(store.upload(other, upload.id, world.now()).await), None);
+    assert_eq!(store.abort_upload(other, upload.id, world.now()).await, Err(Error::NotFound));
+    let crashed = harness.crash().await;
+    let after = crashed.backend();
+    assert_eq!(must(after.store.upload(world.caller, upload.id, world.now()).await), Some(upload));
+}
+
+pub async fn staged_bytes_can_be_replaced_until_a_job_is_made_of_them(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let upload = world.upload().await;
+    let store = &world.backend.store;
+    let first = world.staged("one", b"a\n").await;
+    assert_eq!(must(store.put_staged(upload.id, first.clone(), world.now()).await), None);
+    let second = world.staged("two", b"b\n").await;
+    let replaced = must(store.put_staged(upload.id, second.clone(), world.now()).await);
+    assert_eq!(replaced, Some(first.clone()));
+    let again = must(store.put_staged(upload.id, second.clone(), world.now()).await);
+    assert_eq!(again, None, "a repeat replaces nothing: its object is still needed");
+    world.accept(&upload, &second).await;
+    let refused = store.put_staged(upload.id, first, world.now()).await;
+    assert_eq!(refused, Err(Error::Refused(Refusal::UploadClaimed)));
+    let aborted = store.abort_upload(world.caller, upload.id, world.now()).await;
+    assert_eq!(aborted, Err(Error::Refused(Refusal::UploadClaimed)));
+    let kept = must(store.upload(world.caller, upload.id, world.now()).await).expect("it is there");
+    assert_eq!((kept.status(), kept.staged), (UploadStatus::Claimed, Some(second)));
+}
+
+pub async fn parts_are_replaced_by_number(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let upload = world.upload().await;
+    let store = &world.backend.store;
+    let part = |number, staged| Part { number, staged };
+    let (a, b, c) =
+        (world.staged("a", b"1").await, world.staged("b", b"2").await, world.staged("c", b"3").await);
+    for (number, staged) in [(2, &b), (1, &a)] {
+        assert_eq!(must(store.put_part(upload.id, part(number, staged.clone()), world.now()).await), None);
+    }
+    let replaced = must(store.put_part(upload.id, part(2, c.clone()), world.now()).await);
+    assert_eq!(replaced, Some(b));
+    assert_eq!(must(store.parts(upload.id).await), [part(1, a.clone()), part(2, c)]);
+    must(store.put_staged(upload.id, a.clone(), world.now()).await);
+    let late = store.put_part(upload.id, part(3, a), world.now()).await;
+    assert_eq!(late, Err(Error::Refused(Refusal::UploadComplete)));
+}
+
+pub async fn uploads_page_newest_first(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let mut made = Vec::new();
+    for _ in 0..5 {
+        world.pass(1);
+        made.push(world.upload().await.id);
+    }
+    made.reverse();
+    let (mut seen, mut before) = (Vec::new(), None);
+    loop {
+        let query = UploadsQuery { caller: world.caller, before, limit: 2 };
+        let page = must(world.backend.store.uploads(query, world.now()).await);
+        let Some(last) = page.last() else { break };
+        before = Some(last.id);
+        seen.extend(page.iter().map(|upload| upload.id));
+    }
+    assert_eq!(seen, made);
+}
+
+pub async fn a_caller_cannot_have_too_many_unused_uploads(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let store = &world.backend.store;
+    must(store.create_upload(world.new_upload(), 2).await);
+    let second = world.new_upload();
+    must(store.create_upload(second.clone(), 2).await);
+    let refused = store.create_upload(world.new_upload(), 2).await;
+    assert_eq!(refused, Err(Error::Refused(Refusal::TooManyUploads)));
+    must(store.abort_upload(world.caller, second.id, world.now()).await);
+    must(store.create_upload(world.new_upload(), 2).await);
+}
+
+pub async fn an_expired_or_aborted_upload_is_gone_before_it_is_removed(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let store = &world.backend.store;
+    let (expiring, aborted) = (world.upload().await, world.upload().await);
+    must(store.abort_upload(world.caller, aborted.id, world.now()).await);
+    assert_eq!(must(store.upload(world.caller, aborted.id, world.now()).await), None);
+    world.pass(DAY_MS);
+    assert_eq!(must(store.upload(world.caller, expiring.id, world.now()).await), None);
+    let late = store.put_staged(expiring.id, world.staged("x", b"x").await, world.now()).await;
+    assert_eq!(late, Err(Error::NotFound));
+    assert_eq!(must(store.doom_expired_uploads(world.now(), 10).await), 1);
+    let mut doomed = must(store.doomed_uploads(10).await);
+    doomed.sort();
+    assert_eq!(doomed, [expiring.id, aborted.id]);
+    for upload in doomed {
+        must(store.forget_upload(upload).await);
+        must(store.forget_upload(upload).await);
+    }
+    assert!(must(store.doomed_uploads(10).await).is_empty());
+}
+
+pub async fn an_upload_stays_while_a_job_needs_it(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let store = &world.backend.store;
+    let upload = world.upload().await;
+    let staged = world.staged("list", b"https://a.example\n").await;
+    must(store.put_staged(upload.id, staged.clone(), world.now()).await);
+    let (first, second) = (world.accept(&upload, &staged).await, world.accept(&upload, &staged).await);
+    world.pass(DAY_MS + i64::try_from(limits::UPLOAD_TTL.as_millis()).unwrap_or(0));
+    for key in [first, second] {
+        assert_eq!(must(store.doom_expired_uploads(world.now(), 10).await), 0, "a job needs it");
+        must(store.apply(key.job, Command::Delete, world.now()).await);
+        while must(store.remove_rows(key.job, 100).await) > 0 {}
+        must(store.queue_removed(key.run).await);
+        assert!(must(store.forget_job(key.job).await));
+    }
+    assert_eq!(must(store.doom_expired_uploads(world.now(), 10).await), 1);
+}
