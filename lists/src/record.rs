@@ -1,0 +1,75 @@
+//! What a list is made of.
+
+use conveyor_domain::job::Metadata;
+use conveyor_domain::params::{self, ParamPolicy, Params};
+use conveyor_domain::task_input::{self, Invalid, Method, TaskInput};
+use serde_json::Value;
+
+/// A record of the list, good or bad, with its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// How many records, good and bad, are before it.
+    pub index: u32,
+    /// The number of its first line, from 1.
+    pub line: u64,
+    /// Where it begins, in bytes of the expanded list.
+    pub offset: u64,
+    pub row: Result<Row, Invalid>,
+}
+
+/// A record that can be read; whether it is a task is for [`Row::check`] to say.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Row {
+    /// Of a CSV, or of plain lines. Trimmed and never empty.
+    Url { url: String, external_id: Option<String> },
+    /// Of JSON Lines. Always an object.
+    Json(Value),
+}
+
+impl Row {
+    /// The task that this row is, by the checks of an inline submit and with their reasons.
+    pub fn check(self, job: &Params, policy: ParamPolicy) -> Result<TaskInput, Invalid> {
+        match self {
+            Row::Json(value) => TaskInput::from_json(&value, job, policy),
+            Row::Url { url, external_id } => {
+                task_input::check_url(&url)?;
+                let external_id =
+                    external_id.map(|id| task_input::parse_external_id(&Value::String(id))).transpose()?;
+                params::check_merged(job, false)?;
+                Ok(TaskInput {
+                    url,
+                    external_id,
+                    metadata: Metadata::new(),
+                    params: Params::new(),
+                    method: Method::Get,
+                    body: None,
+                })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_url_row_is_checked_like_the_same_task_in_json() {
+        let long = "x".repeat(3_000);
+        let urls = ["https://a.example/x", "ftp://a.example", "a.example", "http://", &long, "https://a b"];
+        let ids = [None, Some("id-1"), Some("no good"), Some(&long[..])];
+        let auto = Params::from([("mode".into(), "auto".into()), ("js_render".into(), "true".into())]);
+        for (url, id) in urls.iter().flat_map(|url| ids.map(|id| (*url, id))) {
+            for job in [&Params::new(), &auto] {
+                let row = Row::Url { url: url.to_owned(), external_id: id.map(str::to_owned) };
+                let mut task = json!({ "url": url });
+                if let Some(id) = id {
+                    task["external_id"] = id.into();
+                }
+                let json = Row::Json(task).check(job, ParamPolicy::ZenRows);
+                assert_eq!(row.check(job, ParamPolicy::ZenRows), json, "{url} {id:?}");
+            }
+        }
+    }
+}
