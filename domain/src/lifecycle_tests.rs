@@ -138,3 +138,61 @@ proptest! {
         prop_assert!(completions <= 1);
     }
 }
+
+fn accepted(open: bool) -> Decision {
+    let id = |n| [n; 16];
+    let (job, run, caller) =
+        (JobId::from_bytes(id(1)), RunId::from_bytes(id(2)), CallerId::from_bytes(id(3)));
+    accept(job, run, caller, JobSpec::default(), open, Timestamp(0))
+}
+
+fn progress(total: u32) -> Command {
+    Command::Ingest(IngestStep::Progress { total, next_index: total + 1 })
+}
+
+#[test]
+fn a_run_is_latched_by_the_end_of_its_list_and_by_nothing_before() {
+    let d = accepted(false);
+    assert_eq!((d.run.status, d.run.latched, d.run.is_ingesting()), (RunStatus::Running, false, true));
+    assert_eq!(step(&d, counts(0, 0), &Command::Drained), Err(Refusal::NotDrained));
+    let d = step(&d, counts(0, 0), &progress(3)).unwrap();
+    assert_eq!((d.run.total, d.run.next_index), (3, 4));
+    let closed = step(&d, counts(3, 0), &Command::Close).unwrap();
+    assert_eq!((closed.run.status, closed.run.latched), (RunStatus::Running, false));
+    let done = step(&closed, counts(3, 0), &Command::Ingest(IngestStep::Latch)).unwrap();
+    assert_eq!(
+        (done.run.status, done.run.latched, done.run.is_ingesting()),
+        (RunStatus::Completed, true, false)
+    );
+    let again = step(&done, counts(3, 0), &Command::Ingest(IngestStep::Latch));
+    assert_eq!(again, Err(Refusal::NotIngesting));
+}
+
+#[test]
+fn an_open_job_is_not_latched_by_its_list_but_by_a_close_while_it_was_read() {
+    let d = accepted(true);
+    assert_eq!(step(&d, counts(0, 0), &add(1, false)), Err(Refusal::Ingesting));
+    let read = step(&d, counts(0, 0), &Command::Ingest(IngestStep::Latch)).unwrap();
+    assert_eq!((read.job.status, read.run.latched), (JobStatus::Open, false));
+    assert!(step(&read, counts(0, 0), &add(1, false)).is_ok());
+    let closed = step(&d, counts(0, 0), &Command::Close).unwrap();
+    assert_eq!((closed.job.status, closed.run.latched), (JobStatus::Closed, false));
+    let read = step(&closed, counts(0, 0), &Command::Ingest(IngestStep::Latch)).unwrap();
+    assert!(read.run.latched);
+}
+
+#[test]
+fn a_run_that_ended_takes_nothing_but_its_cut() {
+    let d = step(&accepted(false), counts(0, 0), &progress(5)).unwrap();
+    let account = Command::FailRun { reason: AccountFault::InsufficientCredits, detail: String::new() };
+    for end in [Command::Stop, account] {
+        let ended = step(&d, counts(1, 0), &end).unwrap();
+        assert!(ended.run.is_ingesting() && ended.run.latched && ended.run.status.is_terminal());
+        let fail = IngestStep::Fail { fault: ListFault::SourceCorrupt, detail: String::new() };
+        for refused in [progress(6), Command::Ingest(IngestStep::Latch), Command::Ingest(fail)] {
+            assert_eq!(step(&ended, counts(1, 0), &refused), Err(Refusal::RunEnded));
+        }
+        let cut = step(&ended, counts(1, 0), &Command::Ingest(IngestStep::Cut { total: 5 })).unwrap();
+        assert_eq!((cut.run.status, cut.run.total, cut.run.is_ingesting()), (ended.run.status, 5, false));
+    }
+}

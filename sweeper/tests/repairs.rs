@@ -2,10 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test, an unwrap that fails is the report")]
 
+use conveyor_domain::ingest::{IngestEvent, IngestState};
 use conveyor_domain::message::QueueName;
 use conveyor_domain::params::Format;
 use conveyor_domain::task::{Outcome, ResultRef};
-use conveyor_domain::{Clock, RunStatus, Timestamp};
+use conveyor_domain::{Clock, RunStatus, Timestamp, limits};
 use conveyor_store::conformance::World;
 use conveyor_store::embedded::Embedded;
 use conveyor_store::port::{BlobKey, Error, RunKey};
@@ -119,4 +120,104 @@ async fn a_sweep_stops_when_it_is_told_to() {
     stop.cancel();
     sweep(&Sweep { backend: &damaged.world.backend, clock: &clock, stop: &stop }).await;
     assert_eq!(damaged.world.view(key).await.latest.run.status, RunStatus::Running);
+}
+
+async fn accepted(damaged: &Damaged) -> RunKey {
+    let world = &damaged.world;
+    let upload = world.upload().await;
+    let staged = world.staged("list", b"https://a.example\n").await;
+    world.backend.store.put_staged(upload.id, staged.clone(), world.now()).await.unwrap();
+    world.accept(&upload, &staged).await
+}
+
+async fn calls(damaged: &Damaged) -> u64 {
+    let (queue, now) = (&damaged.world.backend.queue, damaged.world.now());
+    queue.depth(QueueName::Control, now).await.unwrap().visible
+}
+
+async fn lose_calls(damaged: &Damaged) {
+    while !damaged.world.backend.queue.remove(QueueName::Control, 10).await.unwrap() {}
+}
+
+async fn state(damaged: &Damaged, key: RunKey) -> IngestState {
+    let ingest = damaged.world.backend.store.ingest(key).await.unwrap().unwrap();
+    IngestState::fold(&ingest.log).unwrap()
+}
+
+#[tokio::test]
+async fn a_lost_call_for_an_ingester_is_repeated_but_not_for_ever() {
+    let damaged = Damaged::new();
+    let key = accepted(&damaged).await;
+    damaged.sweep().await;
+    assert_eq!(calls(&damaged).await, 1, "it was only just sent");
+    for resent in 1..=limits::INGEST_RESENDS_MAX {
+        lose_calls(&damaged).await;
+        damaged.sweep().await;
+        assert_eq!(calls(&damaged).await, 0, "somebody may still be at it");
+        damaged.world.pass(11_000);
+        damaged.sweep().await;
+        assert_eq!((calls(&damaged).await, state(&damaged, key).await.resends), (1, resent));
+        damaged.sweep().await;
+        assert_eq!(calls(&damaged).await, 1, "a second sweep finds nothing");
+    }
+    lose_calls(&damaged).await;
+    damaged.world.pass(11_000);
+    damaged.sweep().await;
+    assert_eq!(calls(&damaged).await, 0, "a list that never gets anywhere is not tried for ever");
+}
+
+#[tokio::test]
+async fn a_stalled_ingest_is_called_again_even_if_others_are_queued() {
+    let damaged = Damaged::new();
+    accepted(&damaged).await;
+    damaged.world.pass(60_000);
+    damaged.sweep().await;
+    assert_eq!(calls(&damaged).await, 1, "its message waits");
+    damaged.world.pass(61_000);
+    damaged.sweep().await;
+    assert_eq!(calls(&damaged).await, 2);
+}
+
+#[tokio::test]
+async fn a_dead_letter_is_left_to_an_operator_until_its_run_has_ended() {
+    let damaged = Damaged::new();
+    let key = accepted(&damaged).await;
+    let event = IngestEvent::AttemptFailed { error: "no disk".into(), dead_lettered: true };
+    let entry = state(&damaged, key).await.entry(event).unwrap();
+    damaged.world.backend.store.append(key, entry, damaged.world.now()).await.unwrap();
+    lose_calls(&damaged).await;
+    damaged.world.pass(200_000);
+    damaged.sweep().await;
+    assert_eq!(calls(&damaged).await, 0);
+    let stop = conveyor_domain::lifecycle::Command::Stop;
+    damaged.world.backend.store.apply(key.job, stop, damaged.world.now()).await.unwrap();
+    lose_calls(&damaged).await;
+    damaged.world.pass(200_000);
+    damaged.sweep().await;
+    assert_eq!(calls(&damaged).await, 1, "it has only to be cut");
+}
+
+#[tokio::test]
+async fn expired_uploads_go_with_their_objects_and_those_in_use_stay() {
+    let damaged = Damaged::new();
+    let world = &damaged.world;
+    let mut objects = Vec::new();
+    for _ in 0..3 {
+        let upload = world.upload().await;
+        let key = BlobKey::upload(upload.id, world.worker, 0);
+        world.backend.blobs.put(&key, "https://a.example\n".into()).await.unwrap();
+        objects.push((upload, key));
+    }
+    let used = world.upload().await;
+    let staged = world.staged("used", b"https://a.example\n").await;
+    world.backend.store.put_staged(used.id, staged.clone(), world.now()).await.unwrap();
+    world.accept(&used, &staged).await;
+    world.pass(i64::try_from(limits::UPLOAD_TTL.as_millis()).unwrap());
+    damaged.sweep().await;
+    for (_, object) in &objects {
+        assert_eq!(world.backend.blobs.get(object, 0, 1).await, Err(Error::NotFound));
+    }
+    let kept: BlobKey = staged.object.parse().unwrap();
+    assert!(world.backend.blobs.get(&kept, 0, 1).await.is_ok(), "a job needs it");
+    assert!(world.backend.store.doomed_uploads(9).await.unwrap().is_empty());
 }
