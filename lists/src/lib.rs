@@ -3,7 +3,7 @@
 //! The bytes of a list go in, its records come out, each with its place, in one pass and in fixed memory: one record and
 //! one read buffer. This crate knows neither where the bytes come from nor what becomes of a row.
 //!
-//! [`expand`] takes the compression off; [`ListReader`] reads what is left. Underneath, [`decoder`] takes slices of bytes
+//! [`expand`] takes the compression off; [`ListReader`] reads what is left. Underneath, `decoder` takes slices of bytes
 //! and does no I/O, so that how the bytes arrive cannot change what is read.
 
 mod csv;

@@ -29,8 +29,10 @@ impl<R: AsyncRead + Unpin> ListReader<R> {
         if let ListSpec::Csv { csv: None } = spec {
             source.fill_head(SNIFF_BYTES).await?;
         }
+        // More may have come at once; what is told from the head must not depend on that.
+        let head_len = source.bytes().len().min(SNIFF_BYTES - offset as usize);
         let at = Position { offset, ..Position::default() };
-        let mut decoder = Decoder::open(spec, source.bytes(), at)?;
+        let mut decoder = Decoder::open(spec, &source.bytes()[..head_len], at)?;
         loop {
             if let Some(layout) = decoder.layout() {
                 return Ok(ListReader { source, decoder, layout, at_start: false, failed: None });

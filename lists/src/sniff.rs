@@ -11,13 +11,13 @@ pub(crate) const BOM: &[u8] = b"\xef\xbb\xbf";
 
 const DELIMITERS: [u8; 3] = [b',', b';', b'\t'];
 
-/// The format of a list that begins with these bytes, which are its first [`SNIFF_BYTES`] or all of it: `{` opens JSON Lines; a line with a cell named `url`, or whose
+/// The format of a list that begins with these bytes: its first [`SNIFF_BYTES`], or all of it. `{` opens JSON Lines; a line with a cell named `url`, or whose
 /// first cell is a URL with other cells after it, is CSV; anything else is lines.
 ///
 /// A comma and a semicolon are legal in a URL. A list without a header is therefore CSV only if every line in sight
 /// has the same number of cells.
 pub fn sniff(head: &[u8]) -> ListSpec {
-    let text = head.strip_prefix(BOM).unwrap_or(head);
+    let text = text_of(head);
     match text.trim_ascii_start().first() {
         Some(b'{') => ListSpec::Jsonl,
         Some(_) if csv_delimiter(text).is_some() => ListSpec::Csv { csv: None },
@@ -27,7 +27,12 @@ pub fn sniff(head: &[u8]) -> ListSpec {
 
 /// The delimiter of a CSV that begins with these bytes; a comma if they do not tell.
 pub(crate) fn sniff_delimiter(head: &[u8]) -> u8 {
-    csv_delimiter(head.strip_prefix(BOM).unwrap_or(head)).unwrap_or(b',')
+    csv_delimiter(text_of(head)).unwrap_or(b',')
+}
+
+fn text_of(head: &[u8]) -> &[u8] {
+    let head = &head[..head.len().min(SNIFF_BYTES)];
+    head.strip_prefix(BOM).unwrap_or(head)
 }
 
 fn csv_delimiter(text: &[u8]) -> Option<u8> {

@@ -2,6 +2,7 @@
 //!
 //! It is built before anything else and must not depend on the crates that it tests.
 
+mod fuzz;
 mod python;
 mod report;
 mod steps;

@@ -1,7 +1,7 @@
 //! The steps of the test command, in order.
 
-use crate::python;
 use crate::workspace::{Workspace, done};
+use crate::{fuzz, python};
 use anyhow::{Result, ensure};
 use clap::builder::PossibleValuesParser;
 
@@ -16,7 +16,7 @@ pub struct Step {
     pub run: fn(&Workspace) -> Result<()>,
 }
 
-pub const STEPS: [Step; 7] = [
+pub const STEPS: [Step; 8] = [
     Step {
         name: "format",
         what: "every file is formatted",
@@ -51,6 +51,13 @@ pub const STEPS: [Step; 7] = [
         on: "every crate but the binary, embedded store",
         others_need_it: false,
         run: |w| integration_tests(w, |package| package != BINARY),
+    },
+    Step {
+        name: "fuzz",
+        what: "list decoders: random bytes, any split",
+        on: "every format and compression",
+        others_need_it: false,
+        run: fuzz::run,
     },
     Step {
         name: "process",

@@ -34,6 +34,13 @@ impl Workspace {
         done(self.command(&self.cargo).args(args))
     }
 
+    /// A cargo command that runs in a folder, under the settings that it has there.
+    pub fn cargo_in(&self, folder: &str) -> Command {
+        let mut command = Command::new(&self.cargo);
+        command.current_dir(self.root.join(folder));
+        command
+    }
+
     /// The names of the integration tests of the packages that are wanted, by their folders.
     pub fn test_targets(&self, wanted: fn(&str) -> bool) -> Result<Vec<String>> {
         let mut targets = Vec::new();

@@ -191,6 +191,8 @@ fn serve(
     let config = ApiConfig {
         max_body_bytes: args.max_body_bytes,
         run_tasks_max: args.run_tasks_max,
+        list_max_bytes: args.list_max_bytes,
+        list_expanded_max_bytes: args.list_expanded_max_bytes,
         param_policy: args.param_policy(),
         public_url: args.public_url.as_ref().map(|url| url.trim_end_matches('/').to_owned()),
         forward_keys: args.forwards_keys(),

@@ -187,6 +187,19 @@ impl Client {
         self.call(Method::DELETE, path, None).await.expect("an answer")
     }
 
+    /// Stages a list under a slot that is made with `slot`, and returns its id.
+    pub async fn upload(&self, slot: &Value, bytes: Vec<u8>) -> String {
+        let (status, made) = self.post_json("/v1/job_inputs", slot).await;
+        assert_eq!(status, 201, "{made}");
+        let mut put = self.http.put(made["upload"]["url"].as_str().expect("a URL")).body(bytes);
+        for (name, value) in made["upload"]["headers"].as_object().expect("headers") {
+            put = put.header(name, value.as_str().expect("text"));
+        }
+        let answer = put.send().await.expect("an answer");
+        assert_eq!(answer.status().as_u16(), 200, "{}", answer.text().await.unwrap_or_default());
+        made["file_input_id"].as_str().expect("an id").to_owned()
+    }
+
     pub async fn text(&self, url: &str) -> (u16, String) {
         let answer = self.http.get(url).send().await.expect("an answer");
         (answer.status().as_u16(), answer.text().await.expect("text"))
@@ -213,11 +226,15 @@ impl Client {
 
     /// Every result of the job, page by page.
     pub async fn results(&self, job: &str) -> Vec<Value> {
+        self.results_by(job, 37).await
+    }
+
+    pub async fn results_by(&self, job: &str, limit: u32) -> Vec<Value> {
         let mut all = Vec::new();
         let mut cursor: Option<String> = None;
         loop {
             let more = cursor.map(|c| format!("&cursor={c}")).unwrap_or_default();
-            let (status, page) = self.get(&format!("/v1/jobs/{job}/results?limit=37{more}")).await;
+            let (status, page) = self.get(&format!("/v1/jobs/{job}/results?limit={limit}{more}")).await;
             assert_eq!(status, 200, "{page}");
             all.extend(page["results"].as_array().expect("a page").iter().cloned());
             cursor = page["next_cursor"].as_str().map(str::to_owned);

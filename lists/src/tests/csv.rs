@@ -1,6 +1,8 @@
 //! CSV as it comes, without a specification.
 
 use super::*;
+use crate::SNIFF_BYTES;
+use crate::invariants::any_split_reads_the_same;
 use conveyor_domain::list::Layout;
 
 #[test]
@@ -29,6 +31,17 @@ fn the_delimiter_is_told_by_the_head() {
         let offset = list.find("1\t").or(list.find("1,")).or(list.find("1;")).unwrap() as u64;
         let want = [url(2, offset, "https://a.example"), url(3, offset + 20, "https://b.example")];
         assert_eq!(decode(&list, &CSV), want, "{delimiter:?}");
+    }
+}
+
+#[test]
+fn the_delimiter_does_not_depend_on_how_the_head_arrives() {
+    // Behind the head, where nobody looks, only the semicolon would fit every line.
+    let in_sight = "https://a.example/x;1,2\n".repeat(SNIFF_BYTES / 20);
+    for mark in ["", "\u{feff}"] {
+        let list = format!("{mark}{in_sight}https://a.example/x;1,2,3\n");
+        let reading = any_split_reads_the_same(list.as_bytes(), &CSV, &[1_000]);
+        assert!(matches!(reading.layout, Some(Layout::Csv { delimiter: b',', .. })));
     }
 }
 
