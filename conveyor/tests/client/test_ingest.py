@@ -1,0 +1,146 @@
+"""Large lists with the unchanged client: uploads, the 202, waiting for the ingest, and what may be done meanwhile."""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from conftest import KEYS, Conveyor, eventually
+from zenrows.batch import BatchAPIError, IngestStatus, JobStatus, RunStatus, ZenRowsBatchClient
+
+WAIT = {"poll_interval": 0.05, "timeout": 60.0}
+LARGE = 12_000
+
+
+def csv(rows: int, header: bool = True, delimiter: str = ",") -> io.BytesIO:
+    lines = [f"row-{n}{delimiter}https://site.example/page/{n}" for n in range(rows)]
+    if header:
+        lines.insert(0, f"id{delimiter}address")
+    return io.BytesIO("\n".join(lines).encode())
+
+
+@pytest.fixture
+def client(demo: Conveyor) -> Iterator[ZenRowsBatchClient]:
+    with demo.client() as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Conveyor]:
+    """Reads lists in tiny steps, so that there is time to do something while it does."""
+    conveyor = Conveyor(tmp_path_factory.mktemp("slow"), "demo:", "--chunk-rows", "20")
+    yield conveyor
+    conveyor.stop()
+
+
+def refused(call, *args, **kwargs) -> BatchAPIError:
+    with pytest.raises(BatchAPIError) as caught:
+        call(*args, **kwargs)
+    return caught.value
+
+
+def test_a_small_csv_is_written_on_the_request(client: ZenRowsBatchClient):
+    upload = client.upload_csv(csv(50), fields={"url": "address", "external_id": "id"}, header=True)
+    ref = client.submit_regular(file_input_id=upload)
+    assert ref.accepted_tasks == 50
+    assert ref.submit_response.latest_run.ingest_status is None, "as with any 201"
+    run = ref.run.wait(**WAIT)
+    assert (run.status, run.stats.total, run.stats.successful) == (RunStatus.COMPLETED, 50, 50)
+    rows = [(row.external_id, str(row.url)) for row in run.results()]
+    assert rows == [(f"row-{n}", f"https://site.example/page/{n}") for n in range(50)]
+
+
+def test_a_large_csv_is_accepted_and_ingested(client: ZenRowsBatchClient, tmp_path: Path):
+    path = tmp_path / "list.csv"
+    path.write_bytes(csv(LARGE, header=False, delimiter=";").read())
+    upload = client.upload_csv(path, fields={"url": 1, "external_id": 0}, delimiter=";")
+    ref = client.submit_regular(file_input_id=upload)
+    assert ref.submit_response.latest_run.ingest_status is IngestStatus.PENDING
+    job = ref.wait_for_ingest(**WAIT)
+    assert job.data.latest_run.ingest_status is IngestStatus.DONE
+    assert job.data.latest_run.stats.total == LARGE
+    run = ref.run.wait(**WAIT)
+    assert (run.status, run.stats.completed) == (RunStatus.COMPLETED, LARGE)
+    assert [row.external_id for row in run.results()] == [f"row-{n}" for n in range(LARGE)]
+
+
+def test_a_long_inline_list_is_staged_by_the_server(client: ZenRowsBatchClient):
+    urls = [f"https://site.example/inline/{n}" for n in range(LARGE)]
+    ref = client.submit_regular(urls, wait_for_ingest=True)
+    run = ref.run.wait(**WAIT)
+    assert (run.status, run.stats.total) == (RunStatus.COMPLETED, LARGE)
+    assert [str(row.url) for row in run.results()] == urls
+
+
+def test_one_invalid_task_in_a_long_inline_list_is_named(demo: Conveyor):
+    urls = [{"url": f"https://site.example/inline/{n}"} for n in range(LARGE)]
+    # Past the client's own checks: it would refuse the URL before it is sent.
+    urls[11_111] = {"url": "https://site.example/", "external_id": "not allowed"}
+    answer = httpx.post(f"{demo.url}/v1/jobs", json={"tasks": urls}, headers={"X-API-Key": KEYS[0]}, timeout=30)
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_argument")
+    assert [(t["index"], t["reason"]) for t in answer.json()["invalid_tasks"]] == [(11_111, "invalid_external_id")]
+
+
+def test_an_open_job_takes_tasks_once_its_list_is_in(slow: Conveyor):
+    with slow.client() as client:
+        ref = client.submit_open([f"https://site.example/{n}" for n in range(LARGE)])
+        more = {"tasks": [{"url": "https://site.example/more"}]}
+        early = refused(ref.add_tasks, more)
+        assert (early.status_code, early.code) == (409, "run_not_terminal")
+        again = refused(ref.rerun)
+        assert (again.status_code, again.code) == (409, "run_not_terminal")
+        ref.wait_for_ingest(**WAIT)
+        assert ref.add_tasks(more).latest_run.stats.total == LARGE + 1
+        assert ref.close().status is JobStatus.CLOSED
+        assert ref.run.wait(**WAIT).stats.completed == LARGE + 1
+
+
+def test_a_stop_cuts_the_total_to_what_was_written(slow: Conveyor):
+    with slow.client() as client:
+        ref = client.submit_regular(
+            file_input_id=client.upload_csv(csv(60_000), fields={"url": "address"}, header=True)
+        )
+        assert ref.run.stop().status is RunStatus.STOPPED
+        run = ref.wait_for_ingest(**WAIT).data.latest_run
+        assert (run.status, run.ingest_status) == (RunStatus.STOPPED, IngestStatus.DONE)
+        assert run.stats.total < 60_000, "it was stopped before its list was read"
+        assert len(list(ref.run.results())) == run.stats.total
+
+
+def test_a_delete_while_a_list_is_read_leaves_nothing(slow: Conveyor):
+    with slow.client() as client:
+        ref = client.submit_regular(
+            file_input_id=client.upload_csv(csv(60_000), fields={"url": "address"}, header=True)
+        )
+        ref.delete()
+
+        def is_gone() -> bool:
+            try:
+                return ref.load() is None
+            except BatchAPIError as error:
+                return (error.status_code, error.code) == (404, "not_found")
+
+        eventually("gone", is_gone)
+
+
+def test_an_upload_that_is_not_there_says_so(client: ZenRowsBatchClient):
+    unknown = refused(client.submit_regular, file_input_id="01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    assert (unknown.status_code, unknown.code) == (404, "file_input_not_found")
+    created = client.create_job_input({"type": "csv", "csv": {"fields": {"url": 0}}})
+    empty = refused(client.submit_regular, file_input_id=created.file_input_id)
+    assert (empty.status_code, empty.code) == (409, "file_input_not_uploaded")
+
+
+def test_another_callers_upload_is_as_unknown_as_any(demo: Conveyor, client: ZenRowsBatchClient):
+    upload = client.upload_csv(csv(3), fields={"url": "address"}, header=True)
+    with demo.client(KEYS[1]) as other:
+        foreign = refused(other.submit_regular, file_input_id=upload)
+    assert (foreign.status_code, foreign.code) == (404, "file_input_not_found")
+
+
+def test_a_column_that_does_not_exist_is_named(client: ZenRowsBatchClient):
+    upload = client.upload_csv(csv(3), fields={"url": "link"}, header=True)
+    missing = refused(client.submit_regular, file_input_id=upload)
+    assert (missing.status_code, missing.code) == (400, "column_not_found")
+    assert "link" in missing.problem.detail
