@@ -7,7 +7,6 @@
 mod attempt;
 mod chunk;
 mod control;
-pub mod decode;
 mod read;
 mod source;
 mod validate;
