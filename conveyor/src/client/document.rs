@@ -21,6 +21,8 @@ pub struct Run {
     pub run_sequence: u64,
     pub status: String,
     pub stats: Stats,
+    /// Only a run with a staged list has one.
+    pub ingest_status: Option<String>,
     pub failure_reason: Option<String>,
     pub failure_detail: Option<String>,
 }
@@ -34,6 +36,11 @@ impl Run {
     /// Whether it did all it was asked to. Failed tasks are results too.
     pub fn is_completed(&self) -> bool {
         self.status == "completed"
+    }
+
+    /// Whether its list is still being read.
+    pub fn is_ingesting(&self) -> bool {
+        self.ingest_status.as_deref() == Some("pending")
     }
 }
 
@@ -50,7 +57,38 @@ pub struct Stats {
 #[derive(Debug, Deserialize)]
 pub struct Submitted {
     pub job_id: String,
+    #[serde(default)]
     pub accepted_tasks: u64,
+    pub latest_run: Option<SubmittedRun>,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct SubmittedRun {
+    pub run_id: String,
+    pub ingest_status: Option<String>,
+}
+
+/// How far the list of a run is.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Ingest {
+    pub state: String,
+    pub rows_read: u64,
+    pub rows_accepted: u64,
+    pub rows_rejected: u64,
+    pub bytes_read: u64,
+    pub size_bytes: Option<u64>,
+    pub compression: Option<String>,
+    pub rows_per_second: Option<f64>,
+    pub error: Option<IngestError>,
+    pub last_error: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct IngestError {
+    pub code: String,
+    pub detail: Option<String>,
+    pub line: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -95,7 +95,7 @@ async fn take_all(
 ) -> Result<Tally, Failure> {
     // Small pages: a result_url is valid for two hours from when its page was made.
     let pages = pages(api, args, limits::RESULTS_PAGE_DEFAULT);
-    let rows = pages.map_ok(|page| stream::iter(page.results.into_iter().map(Ok))).try_flatten();
+    let rows = pages.map_ok(|page| stream::iter(page.into_iter().map(Ok))).try_flatten();
     let taken = rows.map(|row| async { take(api, directory, &row?).await });
     let mut taken = pin!(taken.buffer_unordered(CONCURRENCY));
 

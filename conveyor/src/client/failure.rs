@@ -3,6 +3,7 @@
 use super::print::{Output, clean};
 use conveyor_domain::failure::{Problem, cut};
 use conveyor_domain::limits;
+use conveyor_lists::ListError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -33,6 +34,8 @@ pub struct Said {
 pub struct InvalidTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
     pub reason: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
@@ -42,6 +45,8 @@ pub struct InvalidTask {
 }
 
 impl Failure {
+    pub const FILE_CHANGED: &str = "file_changed";
+
     fn said(exit: u8, problem: Problem) -> Failure {
         Failure::Said(Box::new(Said { exit, problem, hint: None }))
     }
@@ -64,7 +69,7 @@ impl Failure {
     }
 
     pub fn unreachable(server: &str, reason: &str) -> Failure {
-        let problem = local("server_unreachable", "Cannot reach the server");
+        let problem = local(UNREACHABLE, "Cannot reach the server");
         Failure::said(FAILED, problem.with_detail(format!("{server}: {reason}")))
             .with_hint("start a server with `conveyor dev`, or name another one with --server")
     }
@@ -86,12 +91,29 @@ impl Failure {
         Failure::file("standard output", error)
     }
 
+    /// What is to be submitted cannot be read.
+    pub fn unreadable(name: &str, error: ListError) -> Failure {
+        Failure::usage(format!("{name} cannot be read: {:#}", anyhow::Error::new(error)))
+    }
+
     pub fn too_many_tasks() -> Failure {
         let max = limits::INLINE_TASKS_MAX;
-        let detail =
-            format!("it has more than {max} rows, which is inline_tasks_max, the most of one submit");
+        let detail = format!(
+            "more than {max} rows, which is inline_tasks_max, the most of a submit of several inputs"
+        );
         Failure::said(FAILED, local("too_many_tasks", "The list is too long").with_detail(detail))
-            .with_hint("split the list and submit the parts")
+            .with_hint("put them all into one file and submit that: it can have any length")
+    }
+
+    /// What was sent is not the file any more.
+    pub fn file_changed(name: &str) -> Failure {
+        let detail = format!("{name} changed while it was uploaded; nothing was submitted");
+        Failure::said(FAILED, local(Failure::FILE_CHANGED, "The file has changed").with_detail(detail))
+    }
+
+    /// An upload that cannot be gone on with.
+    pub fn not_resumable(detail: impl Into<String>) -> Failure {
+        Failure::said(FAILED, local("not_resumable", "The upload cannot be resumed").with_detail(detail))
     }
 
     pub fn bad_rows(rows: &[InvalidTask]) -> Failure {
@@ -109,6 +131,24 @@ impl Failure {
         Failure::said(FAILED, problem)
     }
 
+    /// Ctrl-C before there is a job.
+    pub fn upload_interrupted() -> Failure {
+        let detail = "the list was not uploaded whole, and nothing was submitted";
+        Failure::said(FAILED, local("interrupted", "Stopped").with_detail(detail))
+    }
+
+    /// Ctrl-C while the job was being made.
+    pub fn submit_interrupted() -> Failure {
+        let detail = "the list is uploaded; whether a job was made of it is not known";
+        Failure::said(FAILED, local("interrupted", "Stopped").with_detail(detail))
+    }
+
+    /// Ctrl-C while events were followed.
+    pub fn events_interrupted(job: &str) -> Failure {
+        let detail = format!("job {job} goes on");
+        Failure::said(FAILED, local("interrupted", "Stopped following").with_detail(detail))
+    }
+
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Failure {
         if let Failure::Said(said) = &mut self {
@@ -117,13 +157,22 @@ impl Failure {
         self
     }
 
+    /// Names the upload that the failure left behind, for programs, and what to do about it, for people.
+    #[must_use]
+    pub fn with_upload(mut self, upload: &str, hint: impl Into<String>) -> Failure {
+        if let Failure::Said(said) = &mut self {
+            said.problem.extra.insert("file_input_id".to_owned(), json!(upload));
+        }
+        self.with_hint(hint)
+    }
+
     /// Says where the refused tasks stand in the user's list.
     #[must_use]
-    pub fn with_places(mut self, place_of: impl Fn(usize) -> Option<String>) -> Failure {
+    pub fn with_places(mut self, place_of: impl Fn(&InvalidTask) -> Option<String>) -> Failure {
         if let Failure::Said(said) = &mut self {
             let mut tasks = said.invalid_tasks();
             for task in &mut tasks {
-                task.place = task.index.and_then(&place_of);
+                task.place = place_of(task);
             }
             if !tasks.is_empty() {
                 said.problem.extra.insert("invalid_tasks".to_owned(), json!(tasks));
@@ -155,6 +204,23 @@ impl Failure {
         }
     }
 
+    pub fn has_code(&self, code: &str) -> bool {
+        matches!(self, Failure::Said(said) if said.problem.code == code)
+    }
+
+    /// Whether the server may do better later.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Failure::Said(said) if said.problem.status >= 500) || self.has_code(UNREACHABLE)
+    }
+
+    pub fn has_invalid_tasks(&self) -> bool {
+        matches!(self, Failure::Said(said) if said.problem.extra.contains_key("invalid_tasks"))
+    }
+
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Failure::Said(said) if said.problem.status == NOT_FOUND)
+    }
+
     pub fn is_answer(&self) -> bool {
         matches!(self, Failure::Said(said) if said.problem.status != LOCAL)
     }
@@ -162,6 +228,8 @@ impl Failure {
 
 /// The status of a problem that no server reported.
 const LOCAL: u16 = 0;
+const NOT_FOUND: u16 = 404;
+const UNREACHABLE: &str = "server_unreachable";
 
 fn local(code: &str, title: &str) -> Problem {
     Problem::new(LOCAL, code, title)
@@ -239,8 +307,8 @@ mod tests {
             (0..25).map(|i| json!({"index": i, "reason": "malformed_url", "value": "x"})).collect();
         let mut problem = Problem::new(400, "invalid_argument", "Bad request");
         problem.extra.insert("invalid_tasks".into(), json!(tasks));
-        let failure =
-            Failure::refused(problem).with_places(|i| (i != 1).then(|| format!("urls.txt:{}", i + 10)));
+        let failure = Failure::refused(problem)
+            .with_places(|task| task.index.filter(|i| *i != 1).map(|i| format!("urls.txt:{}", i + 10)));
         let text = said(&failure).text();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[1], "  urls.txt:10: malformed_url: x");

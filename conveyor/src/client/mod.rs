@@ -3,20 +3,27 @@
 //! Nothing here may touch a store or a data directory, but for the `api-key` file that `conveyor dev` leaves for it.
 //!
 //! With `--json` standard output is one JSON document and nothing else, and an error is a problem document on standard
-//! error. Exit codes: 0 done, 1 failed, 2 usage (SPEC 14).
+//! error. Exit codes: 0 done, 1 failed, 2 usage (SPEC 14). Events that are followed are the exception: an object a line.
 
 mod args;
 mod control;
 mod document;
 mod download;
+mod events;
 mod failure;
 mod http;
+mod ingest;
 mod list;
+mod paging;
 mod print;
 mod progress;
+mod rejected;
 mod results;
+mod sse;
 mod status;
 mod submit;
+mod upload;
+mod uploads;
 
 pub use args::ClientCommand;
 
@@ -39,6 +46,9 @@ async fn dispatch(command: ClientCommand, output: Output) -> Result<ExitCode, Fa
         ClientCommand::Submit(args) => submit::run(&api, args, output).await,
         ClientCommand::Status(args) => status::run(&api, &args, output).await,
         ClientCommand::Results(args) => results::run(&api, &args, output).await,
+        ClientCommand::Rejected(args) => rejected::run(&api, &args, output).await,
+        ClientCommand::Events(args) => events::run(&api, &args, output).await,
+        ClientCommand::Uploads(args) => uploads::run(&api, &args, output).await,
         ClientCommand::Stop(args) => control::stop(&api, &args, output).await,
         ClientCommand::Delete(args) => control::delete(&api, &args, output).await,
     }

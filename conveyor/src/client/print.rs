@@ -1,11 +1,12 @@
 //! Standard output: tables for people, one document for programs.
 
-use super::document::{Job, Run, Stats};
+use super::document::{Ingest, Job, Run, Stats};
 use super::failure::Failure;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 use std::io::{self, IsTerminal, Write};
 
 const BAR_CHARS: u64 = 24;
+const TERMINAL_MIN_CHARS: u16 = 40;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
@@ -32,8 +33,12 @@ impl Output {
 
 /// Writes to standard output. A reader that went away is not an error; `println!` would panic.
 pub fn out(text: &str) -> Result<(), Failure> {
+    out_bytes(text.as_bytes())
+}
+
+pub fn out_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|e| Failure::output(&e))
+    stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(|e| Failure::output(&e))
 }
 
 pub fn line(text: &str) -> Result<(), Failure> {
@@ -45,12 +50,13 @@ pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
-pub fn job(job: &Job) -> Result<(), Failure> {
+pub fn job(job: &Job, ingest: Option<&Ingest>) -> Result<(), Failure> {
     let mut table = plain_table();
-    if io::stdout().is_terminal() {
+    // Some terminals do not say how wide they are.
+    if io::stdout().is_terminal() && table.width().is_some_and(|width| width >= TERMINAL_MIN_CHARS) {
         table.load_style(presets::UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
     }
-    for (name, value) in job_rows(job) {
+    for (name, value) in job_rows(job, ingest) {
         table.add_row([name, clean(&value)]);
     }
     print_table(table)
@@ -79,7 +85,7 @@ pub fn fix_widths(table: &mut Table, widths: &[u16]) {
     table.set_constraints(widths.iter().map(fixed));
 }
 
-fn job_rows(job: &Job) -> Vec<(String, String)> {
+fn job_rows(job: &Job, ingest: Option<&Ingest>) -> Vec<(String, String)> {
     let mut rows = vec![("job", job.job_id.clone())];
     let mut add = |name, value: &Option<String>| {
         if let Some(value) = value {
@@ -95,7 +101,22 @@ fn job_rows(job: &Job) -> Vec<(String, String)> {
     if let Some(run) = &job.latest_run {
         rows.extend(run_rows(run));
     }
+    rows.extend(ingest.into_iter().flat_map(ingest_rows));
     rows
+}
+
+fn ingest_rows(ingest: &Ingest) -> Vec<(String, String)> {
+    let state = match ingest.share() {
+        Some((read, size)) if ingest.state == "reading" => format!("reading, {}%", read * 100 / size),
+        Some(_) | None => ingest.state.clone(),
+    };
+    let Ingest { rows_read, rows_accepted, rows_rejected, .. } = ingest;
+    let rows = format!("{rows_read} read, {rows_accepted} accepted, {rows_rejected} rejected");
+    let mut lines = vec![("list".to_owned(), state), ("rows".to_owned(), rows)];
+    if let Some(trouble) = ingest.trouble() {
+        lines.push(("list error".to_owned(), trouble));
+    }
+    lines
 }
 
 fn run_rows(run: &Run) -> Vec<(String, String)> {
@@ -150,12 +171,20 @@ mod tests {
                 "stats": {"total": 4, "completed": 2, "successful": 1, "failed": 1, "failure_reasons": {"blocked": 1}}},
         }))
         .unwrap();
-        let rows = job_rows(&job);
+        let ingest: Ingest = serde_json::from_value(serde_json::json!({
+            "state": "reading", "rows_read": 5, "rows_accepted": 4, "rows_rejected": 1, "bytes_read": 50,
+            "size_bytes": 200, "compression": "none", "last_error": "the store does not answer",
+        }))
+        .unwrap();
+        let rows = job_rows(&job, Some(&ingest));
         let value = |name: &str| rows.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
         assert_eq!(value("name"), Some("n"));
         assert_eq!(value("external id"), None);
         assert_eq!(value("  blocked"), Some("1"));
         assert_eq!(value("failure"), Some("insufficient_credits"));
         assert_eq!(value("progress"), Some("[############............] 2/4 (50%)"));
+        assert_eq!(value("list"), Some("reading, 25%"));
+        assert_eq!(value("rows"), Some("5 read, 4 accepted, 1 rejected"));
+        assert_eq!(value("list error"), Some("the store does not answer"));
     }
 }

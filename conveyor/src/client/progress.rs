@@ -1,8 +1,9 @@
-//! Following a run to its end.
+//! Following a run to its end: its list is read, its tasks are done.
 
-use super::document::{Job, Stats};
+use super::document::{Ingest, Job, Run, Stats};
 use super::failure::Failure;
 use super::http::{Answer, Api};
+use super::ingest;
 use super::print::Output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::fmt::Write;
@@ -11,6 +12,11 @@ use std::time::Duration;
 
 const POLL_FIRST: Duration = Duration::from_millis(100);
 const POLL_MAX: Duration = Duration::from_secs(1);
+
+const READING: &str = "reading {bar:24} {percent}%, eta {eta}, {wide_msg}";
+/// For a list whose end is not known.
+const READING_ON: &str = "reading for {elapsed}, {wide_msg}";
+const DRAINING: &str = "{bar:24} {pos}/{len} {rate}, eta {eta}, {wide_msg}";
 
 /// Polls the job until its latest run is over, and gives the last answer. Ctrl-C ends the watching, not the job.
 pub async fn watch(api: &Api, job: &str, output: Output) -> Result<Answer<Job>, Failure> {
@@ -29,38 +35,98 @@ pub fn exit_code(job: &Job) -> ExitCode {
 }
 
 async fn poll(api: &Api, job: &str, output: Output) -> Result<Answer<Job>, Failure> {
-    let bar = bar(output, "{bar:24} {pos}/{len} {rate}, eta {eta}, {msg}");
+    let mut phases = Phases::new(output);
     let mut wait = POLL_FIRST;
-    let mut first = true;
     loop {
         let answer: Answer<Job> = api.get(api.url(&["jobs", job])).await?;
         match &answer.document.latest_run {
             Some(run) if run.is_over() => return Ok(answer),
-            Some(run) => show(&bar, &run.stats),
+            Some(run) if run.is_ingesting() => match ingest::find(api, job, &run.run_id).await? {
+                Some(ingest) => phases.show_ingest(run, &ingest),
+                None => phases.show_drain(&run.stats),
+            },
+            Some(run) => phases.show_drain(&run.stats),
             None => {}
-        }
-        if first {
-            // What was done before we looked says nothing about the speed.
-            bar.reset_eta();
-            first = false;
         }
         tokio::time::sleep(wait).await;
         wait = (wait * 5 / 4).min(POLL_MAX);
     }
 }
 
-fn show(bar: &ProgressBar, stats: &Stats) {
-    bar.set_length(stats.total);
-    bar.set_position(stats.completed);
-    bar.set_message(format!("{} ok, {} failed", stats.successful, stats.failed));
+/// The bar of the phase that the run is in.
+struct Phases {
+    output: Output,
+    current: Option<(&'static str, ProgressBar)>,
+    /// What was last said about an ingest that does not go on.
+    trouble: Option<String>,
+}
+
+impl Phases {
+    fn new(output: Output) -> Phases {
+        Phases { output, current: None, trouble: None }
+    }
+
+    fn show_ingest(&mut self, run: &Run, ingest: &Ingest) {
+        self.say_trouble(ingest);
+        let rate = ingest.rows_per_second.map(|rate| format!(", {rate:.0} rows/s")).unwrap_or_default();
+        let message = format!("{}{rate}, {} done", ingest.rows(), run.stats.completed);
+        match ingest.share() {
+            Some((read, size)) => self.show(READING, read, size, message),
+            None => self.show(READING_ON, 0, 0, message),
+        }
+    }
+
+    fn show_drain(&mut self, stats: &Stats) {
+        let message = format!("{} ok, {} failed", stats.successful, stats.failed);
+        self.show(DRAINING, stats.completed, stats.total, message);
+    }
+
+    fn show(&mut self, template: &'static str, position: u64, length: u64, message: String) {
+        let is_new = self.current.as_ref().is_none_or(|(current, _)| *current != template);
+        if is_new {
+            // The old one goes first, and takes its line along.
+            self.current = None;
+        }
+        let (_, bar) = self.current.get_or_insert_with(|| (template, hidden_bar(template)));
+        bar.set_length(length);
+        bar.set_position(position);
+        bar.set_message(message);
+        if is_new {
+            // What was done before we looked says nothing about the speed.
+            bar.reset_eta();
+            reveal(bar, self.output);
+        }
+    }
+
+    /// Once for each thing that is wrong: on a pipe nothing else would tell why nothing happens.
+    fn say_trouble(&mut self, ingest: &Ingest) {
+        let trouble = ingest.trouble();
+        if let Some(trouble) = trouble.as_ref().filter(|_| trouble != self.trouble) {
+            let text = format!("the list is {}: {trouble}", ingest.state);
+            match &self.current {
+                Some((_, bar)) => bar.suspend(|| self.output.remark(&text)),
+                None => self.output.remark(&text),
+            }
+        }
+        self.trouble = trouble;
+    }
 }
 
 /// A bar on standard error that disappears with its value, or one that is never seen.
 pub fn bar(output: Output, template: &str) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
+    let bar = hidden_bar(template);
+    reveal(&bar, output);
+    bar
+}
+
+fn reveal(bar: &ProgressBar, output: Output) {
     if output.shows_progress() {
         bar.set_draw_target(ProgressDrawTarget::stderr());
     }
+}
+
+fn hidden_bar(template: &str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
     let rate = |state: &ProgressState, w: &mut dyn Write| {
         let _ = write!(w, "{:.0}/s", state.per_sec());
     };
@@ -70,9 +136,21 @@ pub fn bar(output: Output, template: &str) -> ProgressBar {
     bar
 }
 
-async fn ctrl_c() {
+pub async fn ctrl_c() {
     if tokio::signal::ctrl_c().await.is_err() {
         // Without a handler the signal ends the process by itself.
         std::future::pending().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_template_is_one() {
+        for template in [READING, READING_ON, DRAINING] {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
     }
 }

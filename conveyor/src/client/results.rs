@@ -4,12 +4,12 @@ use super::args::ResultsArgs;
 use super::document::TaskResult;
 use super::download;
 use super::failure::Failure;
-use super::http::{Answer, Api};
+use super::http::Api;
+use super::paging;
 use super::print::{self, Output, clean};
 use conveyor_domain::failure::cut;
 use conveyor_domain::limits;
-use futures::{Stream, StreamExt, TryStreamExt, stream};
-use serde::Deserialize;
+use futures::{Stream, StreamExt};
 use serde_json::value::RawValue;
 use std::pin::pin;
 use std::process::ExitCode;
@@ -19,17 +19,12 @@ const URL_CHARS_MAX: usize = 60;
 /// A task id and the longest status, with their padding.
 const WIDTHS: [u16; 3] = [34, 12, URL_CHARS_MAX as u16 + 2];
 
-#[derive(Debug, Deserialize)]
-pub struct Page {
-    /// As they were sent, for whoever wants to see fields that this client does not know.
-    pub results: Vec<Box<RawValue>>,
-    next_cursor: Option<String>,
-}
-
 pub async fn run(api: &Api, args: &ResultsArgs, output: Output) -> Result<ExitCode, Failure> {
     match &args.out {
         Some(directory) => return download::run(api, args, directory, output).await,
-        None if output.json => print_document(api, args).await?,
+        None if output.json => {
+            paging::print_document(pages(api, args, limits::RESULTS_PAGE_MAX), "results").await?;
+        }
         None => print_table(api, args).await?,
     }
     Ok(ExitCode::SUCCESS)
@@ -38,37 +33,9 @@ pub async fn run(api: &Api, args: &ResultsArgs, output: Output) -> Result<ExitCo
 /// The pages of the results that were asked for. The next is fetched when it is wanted.
 pub fn pages<'a>(
     api: &'a Api,
-    args: &'a ResultsArgs,
+    args: &ResultsArgs,
     limit: u32,
-) -> impl Stream<Item = Result<Page, Failure>> + 'a {
-    enum At {
-        Start,
-        Cursor(String),
-        End,
-    }
-    stream::try_unfold(At::Start, move |at| async move {
-        let cursor = match at {
-            At::Start => None,
-            At::Cursor(cursor) => Some(cursor),
-            At::End => return Ok(None),
-        };
-        let page = page(api, args, limit, cursor.as_deref()).await?;
-        let next = match &page.next_cursor {
-            None => At::End,
-            Some(next) if Some(next) == cursor.as_ref() => {
-                return Err(Failure::not_understood("the cursor of the results does not move"));
-            }
-            Some(next) => At::Cursor(next.clone()),
-        };
-        Ok(Some((page, next)))
-    })
-}
-
-pub fn parse(result: &RawValue) -> Result<TaskResult, Failure> {
-    serde_json::from_str(result.get()).map_err(|e| Failure::not_understood(e.to_string()))
-}
-
-async fn page(api: &Api, args: &ResultsArgs, limit: u32, cursor: Option<&str>) -> Result<Page, Failure> {
+) -> impl Stream<Item = Result<Vec<Box<RawValue>>, Failure>> + use<'a> {
     let mut url = match &args.run {
         Some(run) => api.url(&["jobs", &args.job, "runs", run, "results"]),
         None => api.url(&["jobs", &args.job, "results"]),
@@ -76,28 +43,11 @@ async fn page(api: &Api, args: &ResultsArgs, limit: u32, cursor: Option<&str>) -
     url.query_pairs_mut()
         .append_pair("status", args.status.as_str())
         .append_pair("limit", &limit.to_string());
-    if let Some(cursor) = cursor {
-        url.query_pairs_mut().append_pair("cursor", cursor);
-    }
-    let answer: Answer<Page> = api.get(url).await?;
-    Ok(answer.document)
+    paging::pages(api, url, "results")
 }
 
-/// One document, written as its parts arrive. If a page fails the document stays open: half a list must not pass for one.
-async fn print_document(api: &Api, args: &ResultsArgs) -> Result<(), Failure> {
-    let mut pages = pin!(pages(api, args, limits::RESULTS_PAGE_MAX));
-    let mut before = "{\"results\":[";
-    while let Some(page) = pages.try_next().await? {
-        let mut text = String::new();
-        for result in &page.results {
-            text.push_str(before);
-            text.push_str(result.get());
-            before = ",";
-        }
-        print::out(&text)?;
-    }
-    let opening = if before == "," { "" } else { before };
-    print::line(&format!("{opening}]}}"))
+pub fn parse(result: &RawValue) -> Result<TaskResult, Failure> {
+    serde_json::from_str(result.get()).map_err(|e| Failure::not_understood(e.to_string()))
 }
 
 async fn print_table(api: &Api, args: &ResultsArgs) -> Result<(), Failure> {
@@ -107,7 +57,7 @@ async fn print_table(api: &Api, args: &ResultsArgs) -> Result<(), Failure> {
         if n == 0 {
             table.set_header(HEADER);
         }
-        for result in &page?.results {
+        for result in &page? {
             let TaskResult { task_id, status, url, error, .. } = parse(result)?;
             let code = error.map(|e| e.code).unwrap_or_default();
             table.add_row([clean(&task_id), clean(&status), clean(&shortened(&url)), clean(&code)]);

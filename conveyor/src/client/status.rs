@@ -5,20 +5,35 @@ use super::document::Job;
 use super::failure::Failure;
 use super::http::{Answer, Api};
 use super::print::{self, Output};
-use super::progress;
+use super::{ingest, progress};
 use std::process::ExitCode;
 
 pub async fn run(api: &Api, args: &StatusArgs, output: Output) -> Result<ExitCode, Failure> {
     if args.watch {
-        let last = progress::watch(api, &args.job, output).await?;
-        show(&last, output)?;
-        return Ok(progress::exit_code(&last.document));
+        return watch(api, &args.job, output).await;
     }
     let answer = api.get(api.url(&["jobs", &args.job])).await?;
-    show(&answer, output)?;
+    show(api, &answer, output).await?;
     Ok(ExitCode::SUCCESS)
 }
 
-pub fn show(answer: &Answer<Job>, output: Output) -> Result<(), Failure> {
-    if output.json { print::line(&answer.text) } else { print::job(&answer.document) }
+/// Shows progress until the run is over, and then the job.
+pub async fn watch(api: &Api, job: &str, output: Output) -> Result<ExitCode, Failure> {
+    let last = progress::watch(api, job, output).await?;
+    show(api, &last, output).await?;
+    Ok(progress::exit_code(&last.document))
+}
+
+async fn show(api: &Api, answer: &Answer<Job>, output: Output) -> Result<(), Failure> {
+    if output.json {
+        return print::line(&answer.text);
+    }
+    let job = &answer.document;
+    let ingest = match &job.latest_run {
+        Some(run) => ingest::find(api, &job.job_id, &run.run_id).await?,
+        None => None,
+    };
+    print::job(job, ingest.as_ref())?;
+    ingest::remark_rejected(ingest.as_ref(), &job.job_id, output);
+    Ok(())
 }

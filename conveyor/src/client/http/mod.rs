@@ -1,34 +1,33 @@
 //! The API over HTTP: one place for the key, for retries and for what an error answer means.
 
+mod attempt;
+mod transfer;
+
+pub use attempt::{Attempt, Patience};
+pub use transfer::Signed;
+
 use super::args::ClientArgs;
 use super::failure::Failure;
 use conveyor_domain::failure::{Problem, cut};
 use conveyor_domain::limits;
 use reqwest::header::{HeaderName, HeaderValue, RETRY_AFTER};
-use reqwest::{Client, RequestBuilder, Response, StatusCode};
+use reqwest::{Client, ClientBuilder, RequestBuilder, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::error::Error;
-use std::future::Future;
-use std::io;
 use std::net::IpAddr;
-use std::path::Path;
 use std::time::Duration;
-use tokio::fs::File;
-use tokio::io::{AsyncWriteExt, BufWriter};
 use url::{Host, Url};
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// How long the server may be silent. Long enough for it to commit a full list on a slow disk.
-const SILENCE_MAX: Duration = Duration::from_secs(120);
-const GET_RETRIES_MAX: u32 = 3;
-const RETRY_BASE: Duration = Duration::from_millis(100);
-/// The longest wait that an answer can ask for; a person is looking on.
-const RETRY_WAIT_MAX: Duration = Duration::from_secs(2);
+pub const SILENCE_MAX: Duration = Duration::from_secs(120);
 
 #[derive(Debug)]
 pub struct Api {
     http: Client,
+    /// Without a limit to the silence before an answer: none comes until the last byte is sent.
+    uploads: Client,
     server: Url,
     key: Option<HeaderValue>,
 }
@@ -38,12 +37,6 @@ pub struct Api {
 pub struct Answer<T> {
     pub text: String,
     pub document: T,
-}
-
-/// An attempt that failed, and whether another can help.
-enum Attempt {
-    Retry(Failure, Option<Duration>),
-    GiveUp(Failure),
 }
 
 impl Api {
@@ -59,18 +52,12 @@ impl Api {
                 Some(value)
             }
         };
-        let mut builder = Client::builder()
-            .user_agent(concat!("conveyor/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(limits::CONNECT_TIMEOUT)
-            .read_timeout(SILENCE_MAX)
-            // A key must not follow a redirect to a host that nobody named.
-            .redirect(reqwest::redirect::Policy::none());
-        if is_loopback(&args.server) {
-            // No proxy can reach a server on this machine.
-            builder = builder.no_proxy();
-        }
-        let http = builder.build().map_err(|e| Failure::usage(format!("no HTTP client: {}", reason(e))))?;
-        Ok(Api { http, server: args.server.clone(), key })
+        let build = |builder: ClientBuilder| {
+            builder.build().map_err(|e| Failure::usage(format!("no HTTP client: {}", reason(e))))
+        };
+        let http = build(builder(&args.server).read_timeout(SILENCE_MAX))?;
+        let uploads = build(builder(&args.server))?;
+        Ok(Api { http, uploads, server: args.server.clone(), key })
     }
 
     /// The address of an API resource.
@@ -83,11 +70,17 @@ impl Api {
     }
 
     pub async fn get<T: DeserializeOwned>(&self, url: Url) -> Result<Answer<T>, Failure> {
-        self.retried(|| async {
-            let response = self.send(self.with_key(self.http.get(url.clone()))).await?;
-            self.read(response).await
-        })
-        .await
+        let get = || async { self.read(self.send(self.with_key(self.http.get(url.clone()))).await?).await };
+        Patience::SHORT.retry(get).await
+    }
+
+    /// Gets what may not be there.
+    pub async fn find<T: DeserializeOwned>(&self, url: Url) -> Result<Option<Answer<T>>, Failure> {
+        match self.get(url).await {
+            Ok(answer) => Ok(Some(answer)),
+            Err(failure) if failure.is_not_found() => Ok(None),
+            Err(failure) => Err(failure),
+        }
     }
 
     pub async fn post<T: DeserializeOwned>(
@@ -95,13 +88,29 @@ impl Api {
         url: Url,
         body: Option<&Value>,
     ) -> Result<Answer<T>, Failure> {
+        // Sent once: an answer that got lost may have been a yes.
+        self.try_post(url, body).await.map_err(Attempt::into_failure)
+    }
+
+    /// A POST that changes nothing, or nothing that matters, when it is sent twice.
+    pub async fn post_again<T: DeserializeOwned>(
+        &self,
+        url: Url,
+        body: Option<&Value>,
+    ) -> Result<Answer<T>, Failure> {
+        Patience::SHORT.retry(|| self.try_post(url.clone(), body)).await
+    }
+
+    pub async fn try_post<T: DeserializeOwned>(
+        &self,
+        url: Url,
+        body: Option<&Value>,
+    ) -> Result<Answer<T>, Attempt> {
         let mut request = self.with_key(self.http.post(url));
         if let Some(body) = body {
             request = request.json(body);
         }
-        // Sent once: an answer that got lost may have been a yes.
-        let once = async { self.read(self.send(request).await?).await };
-        once.await.map_err(Attempt::into_failure)
+        self.read(self.send(request).await?).await
     }
 
     /// Deletes, and gives what was answered, which may be nothing.
@@ -111,24 +120,6 @@ impl Api {
             response.text().await.map_err(|e| self.broken(e))
         };
         once.await.map_err(Attempt::into_failure)
-    }
-
-    /// Writes what a `result_url` leads to into a file. The URL carries its own signature and may point elsewhere, so
-    /// the key stays here.
-    pub async fn download(&self, result_url: &str, path: &Path) -> Result<(), Failure> {
-        let url =
-            self.server.join(result_url).map_err(|e| Failure::not_understood(format!("result_url: {e}")))?;
-        let not_written = |e: io::Error| Attempt::GiveUp(Failure::file(path.display().to_string(), &e));
-        self.retried(|| async {
-            let mut response = self.send(self.http.get(url.clone())).await?;
-            // Created anew for each attempt: what a broken one left is cut off.
-            let mut file = BufWriter::new(File::create(path).await.map_err(not_written)?);
-            while let Some(piece) = response.chunk().await.map_err(|e| self.broken(e))? {
-                file.write_all(&piece).await.map_err(not_written)?;
-            }
-            file.shutdown().await.map_err(not_written)
-        })
-        .await
     }
 
     fn with_key(&self, request: RequestBuilder) -> RequestBuilder {
@@ -148,9 +139,10 @@ impl Api {
         let body = response.bytes().await.map_err(|e| self.broken(e))?;
         let failure = Failure::refused(problem_of(status, &body));
         Err(match status {
-            StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
-                Attempt::Retry(failure, retry_after.map(Duration::from_secs))
-            }
+            StatusCode::REQUEST_TIMEOUT
+            | StatusCode::BAD_GATEWAY
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT => Attempt::Retry(failure, retry_after.map(Duration::from_secs)),
             _ => Attempt::GiveUp(failure),
         })
     }
@@ -170,6 +162,12 @@ impl Api {
         if retry { Attempt::Retry(failure, None) } else { Attempt::GiveUp(failure) }
     }
 
+    /// An upload that stands still.
+    pub fn takes_nothing(&self) -> Failure {
+        let reason = format!("it took nothing for {} s", SILENCE_MAX.as_secs());
+        Failure::unreachable(&self.shown_server(), &reason)
+    }
+
     /// The server without a password that its URL may hold.
     fn shown_server(&self) -> String {
         let mut url = self.server.clone();
@@ -178,33 +176,16 @@ impl Api {
         let _ = url.set_password(None);
         url.as_str().trim_end_matches('/').to_owned()
     }
-
-    /// Only for what can be repeated without harm.
-    async fn retried<T, F>(&self, attempt: impl Fn() -> F) -> Result<T, Failure>
-    where
-        F: Future<Output = Result<T, Attempt>>,
-    {
-        let mut retries = 0;
-        loop {
-            match attempt().await {
-                Ok(answer) => return Ok(answer),
-                Err(Attempt::Retry(_, asked)) if retries < GET_RETRIES_MAX => {
-                    let wait = RETRY_BASE * 2_u32.pow(retries);
-                    tokio::time::sleep(asked.unwrap_or_default().clamp(wait, RETRY_WAIT_MAX)).await;
-                    retries += 1;
-                }
-                Err(failed) => return Err(failed.into_failure()),
-            }
-        }
-    }
 }
 
-impl Attempt {
-    fn into_failure(self) -> Failure {
-        match self {
-            Attempt::Retry(failure, _) | Attempt::GiveUp(failure) => failure,
-        }
-    }
+fn builder(server: &Url) -> ClientBuilder {
+    let builder = Client::builder()
+        .user_agent(concat!("conveyor/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(limits::CONNECT_TIMEOUT)
+        // A key must not follow a redirect to a host that nobody named.
+        .redirect(reqwest::redirect::Policy::none());
+    // No proxy can reach a server on this machine.
+    if is_loopback(server) { builder.no_proxy() } else { builder }
 }
 
 fn is_loopback(url: &Url) -> bool {

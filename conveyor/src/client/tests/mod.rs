@@ -1,5 +1,8 @@
 //! The client against a server that answers what a test wants.
 
+mod staged;
+mod timeline;
+
 use super::args::ClientCommand;
 use super::document::Job;
 use super::failure::Failure;

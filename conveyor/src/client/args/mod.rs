@@ -1,0 +1,167 @@
+//! Flags of the client commands.
+
+mod connection;
+mod submit;
+
+pub use connection::ClientArgs;
+pub use submit::{ListFormat, SubmitArgs};
+
+use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+#[derive(Debug, Subcommand)]
+pub enum ClientCommand {
+    /// Submit a list of URLs as one job
+    Submit(SubmitArgs),
+    /// Show a job and how far it is
+    Status(StatusArgs),
+    /// List the results of a job, or download them
+    Results(ResultsArgs),
+    /// Show the rows of a job's list that were not taken, and why
+    Rejected(RejectedArgs),
+    /// Show what happened to a job, and when
+    Events(EventsArgs),
+    /// List your uploads, or abort one
+    Uploads(UploadsArgs),
+    /// Stop the current run of a job; tasks in flight may still finish
+    Stop(JobArgs),
+    /// Delete a job with everything that belongs to it
+    Delete(JobArgs),
+}
+
+impl ClientCommand {
+    pub fn client(&self) -> &ClientArgs {
+        match self {
+            ClientCommand::Submit(args) => &args.client,
+            ClientCommand::Status(args) => &args.client,
+            ClientCommand::Results(args) => &args.client,
+            ClientCommand::Rejected(args) => &args.client,
+            ClientCommand::Events(args) => &args.client,
+            ClientCommand::Uploads(args) => &args.client,
+            ClientCommand::Stop(args) | ClientCommand::Delete(args) => &args.client,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// The id of the job
+    pub job: String,
+
+    /// Show progress until the job is done
+    #[arg(long, env = "CONVEYOR_WATCH")]
+    pub watch: bool,
+
+    #[command(flatten)]
+    pub client: ClientArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct ResultsArgs {
+    /// The id of the job
+    pub job: String,
+
+    /// A run of the job other than the latest
+    #[arg(long, env = "CONVEYOR_RUN")]
+    pub run: Option<String>,
+
+    /// Which tasks
+    #[arg(long, env = "CONVEYOR_STATUS", value_enum, default_value_t = ResultStatus::All)]
+    pub status: ResultStatus,
+
+    /// Download bodies into this directory, as <task id>.<type>; failed tasks go to failed.jsonl beside them
+    #[arg(long, env = "CONVEYOR_OUT", value_name = "DIR")]
+    pub out: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub client: ClientArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ResultStatus {
+    All,
+    Successful,
+    Failed,
+    /// Waiting or being worked on
+    Processing,
+}
+
+impl ResultStatus {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ResultStatus::All => "all",
+            ResultStatus::Successful => "successful",
+            ResultStatus::Failed => "failed",
+            ResultStatus::Processing => "processing",
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct RejectedArgs {
+    /// The id of the job
+    pub job: String,
+
+    /// A run of the job other than the latest
+    #[arg(long, env = "CONVEYOR_RUN")]
+    pub run: Option<String>,
+
+    /// How the rows are written
+    #[arg(long, env = "CONVEYOR_FORMAT", value_enum, default_value_t = ReportFormat::Jsonl)]
+    pub format: ReportFormat,
+
+    /// Write them to this file instead of standard output
+    #[arg(long, env = "CONVEYOR_OUT", value_name = "FILE")]
+    pub out: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub client: ClientArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    Jsonl,
+    Csv,
+}
+
+impl ReportFormat {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ReportFormat::Jsonl => "jsonl",
+            ReportFormat::Csv => "csv",
+        }
+    }
+}
+
+// With --json, events that are followed are one JSON object a line: a document that never ends helps nobody.
+#[derive(Debug, Args)]
+pub struct EventsArgs {
+    /// The id of the job
+    pub job: String,
+
+    /// Go on as events happen, until the run has ended; with --json, one JSON object a line
+    #[arg(long, env = "CONVEYOR_FOLLOW")]
+    pub follow: bool,
+
+    #[command(flatten)]
+    pub client: ClientArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct UploadsArgs {
+    /// Abort this upload: what was sent is removed
+    #[arg(long, env = "CONVEYOR_ABORT", value_name = "UPLOAD")]
+    pub abort: Option<String>,
+
+    #[command(flatten)]
+    pub client: ClientArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct JobArgs {
+    /// The id of the job
+    pub job: String,
+
+    #[command(flatten)]
+    pub client: ClientArgs,
+}

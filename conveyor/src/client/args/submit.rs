@@ -1,0 +1,106 @@
+//! Flags of `conveyor submit`.
+
+use super::ClientArgs;
+use clap::{Args, ValueEnum};
+use conveyor_domain::limits;
+use conveyor_domain::list::OnInvalidRows;
+
+/// The smallest part of an upload. Smaller ones would only make more requests.
+const PART_MIN_BYTES: u64 = limits::MIB as u64;
+
+#[derive(Debug, Args)]
+pub struct SubmitArgs {
+    /// What to submit: files, `-` for standard input, or URLs (http:// or https://)
+    ///
+    /// One list of any length is uploaded and read by the server; gzip and zstd are told by content. A list of up to 1 MiB
+    /// and 9,999 rows, several lists, and URLs are sent with the submit itself: then a row that is not valid is named, and
+    /// nothing is submitted.
+    #[arg(required = true, value_name = "FILE|-|URL")]
+    pub inputs: Vec<String>,
+
+    /// How files are read; `auto` tells by their first bytes
+    #[arg(long, env = "CONVEYOR_FORMAT", value_enum, default_value_t = ListFormat::Auto)]
+    pub format: ListFormat,
+
+    /// The delimiter of CSV files, told by their first line if not given; `tab` for a tab
+    #[arg(long, env = "CONVEYOR_DELIMITER", value_name = "CHAR", value_parser = parse_delimiter)]
+    pub delimiter: Option<u8>,
+
+    /// What becomes of an uploaded list with invalid rows: the others are taken, or none; needs a single list [default: skip]
+    #[arg(long, env = "CONVEYOR_ON_INVALID_ROWS", value_enum)]
+    pub on_invalid_rows: Option<InvalidRows>,
+
+    /// Go on with an interrupted upload of this file, by its id
+    #[arg(long, env = "CONVEYOR_RESUME", value_name = "UPLOAD")]
+    pub resume: Option<String>,
+
+    /// Upload files that are larger than this in parts of this size [default: files over 64 MiB, parts of 16 MiB]
+    #[arg(long, env = "CONVEYOR_PART_BYTES", value_name = "BYTES", value_parser = clap::value_parser!(u64).range(PART_MIN_BYTES..))]
+    pub part_bytes: Option<u64>,
+
+    /// A label for the job
+    #[arg(long, env = "CONVEYOR_NAME")]
+    pub name: Option<String>,
+
+    /// Your own id for the job
+    #[arg(long, env = "CONVEYOR_EXTERNAL_ID", value_name = "ID")]
+    pub external_id: Option<String>,
+
+    /// A parameter for the gateway, for every task of the job; can be repeated
+    #[arg(long = "param", env = "CONVEYOR_PARAM", value_name = "KEY=VALUE", value_parser = parse_param)]
+    pub params: Vec<(String, String)>,
+
+    /// How many tasks of the job may be in flight at once
+    #[arg(long, env = "CONVEYOR_MAX_INFLIGHT", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MAX_INFLIGHT_MAX)))]
+    pub max_inflight: Option<u32>,
+
+    /// Show progress until the job is done
+    #[arg(long, env = "CONVEYOR_WATCH")]
+    pub watch: bool,
+
+    #[command(flatten)]
+    pub client: ClientArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ListFormat {
+    Auto,
+    Csv,
+    /// A task object a line
+    Jsonl,
+    /// A URL a line
+    Lines,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum InvalidRows {
+    /// They are rejected and reported
+    Skip,
+    /// The run fails before any task starts
+    Fail,
+}
+
+impl From<InvalidRows> for OnInvalidRows {
+    fn from(given: InvalidRows) -> OnInvalidRows {
+        match given {
+            InvalidRows::Skip => OnInvalidRows::Skip,
+            InvalidRows::Fail => OnInvalidRows::Fail,
+        }
+    }
+}
+
+fn parse_delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" => Ok(b'\t'),
+        [b'"' | b'\n' | b'\r'] => Err("a quote or a line end cannot delimit cells".to_owned()),
+        [byte] if byte.is_ascii() => Ok(*byte),
+        _ => Err("not a single ASCII character".to_owned()),
+    }
+}
+
+fn parse_param(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        Some(_) | None => Err("not KEY=VALUE".to_owned()),
+    }
+}

@@ -1,0 +1,205 @@
+//! Staging a list: its bytes go into a slot as they are, and a job is made of the slot (SPEC 6.9).
+
+mod meter;
+mod parts;
+mod plan;
+mod slot;
+mod whole;
+
+use super::args::SubmitArgs;
+use super::failure::Failure;
+use super::http::{Answer, Api, Signed};
+use super::list::{Bytes, Input, ListFile, Single, format_name, to_wire};
+use super::print::Output;
+use super::progress::{self, ctrl_c};
+use conveyor_domain::limits::{self, MIB};
+use conveyor_domain::list::{Compression, ListFault};
+use indicatif::{HumanBytes, ProgressBar};
+use plan::Plan;
+use serde_json::{Value, json};
+use slot::{Part, Slot, Upload, parts_max};
+
+/// Larger files are sent in parts, so that what breaks off can be resumed.
+const WHOLE_MAX_BYTES: u64 = 64 * MIB as u64;
+const PART_BYTES: u64 = 16 * MIB as u64;
+
+const BAR: &str = "uploading {bar:24} {bytes}/{total_bytes} {binary_bytes_per_sec}, eta {eta}";
+const BAR_OF_UNKNOWN: &str = "uploading {bytes} {binary_bytes_per_sec}";
+
+/// A slot, and what is on its way into it.
+#[derive(Debug)]
+pub struct Staging<'a> {
+    api: &'a Api,
+    pub upload: String,
+    /// As the user calls the list.
+    argument: &'a str,
+}
+
+/// Uploads a list.
+pub async fn stage<'a>(
+    api: &'a Api,
+    list: Single,
+    args: &'a SubmitArgs,
+    output: Output,
+) -> Result<Staging<'a>, Failure> {
+    output.remark(&description(&list));
+    let (in_parts, size) = match &list.bytes {
+        Bytes::File(file) => (file.size > args.part_bytes.unwrap_or(WHOLE_MAX_BYTES), Some(file.size)),
+        Bytes::Memory(bytes) => (false, Some(bytes.len() as u64)),
+        Bytes::Stream(..) => (false, None),
+    };
+    let mut body = to_wire(&list.spec);
+    if let Some(size) = size {
+        body.insert("size_bytes".to_owned(), json!(size));
+    }
+    if in_parts {
+        body.insert("multipart".to_owned(), json!(true));
+    }
+    // Sent again, it makes a slot too many, which expires.
+    let answer: Answer<Slot> = api.post_again(api.url(&["job_inputs"]), Some(&Value::Object(body))).await?;
+    let slot = answer.document;
+    let staging = Staging { api, upload: slot.file_input_id.clone(), argument: &args.inputs[0] };
+    let bar = bar(output, size);
+    match (list.bytes, slot.upload) {
+        (Bytes::File(file), None) if in_parts => {
+            let plan = Plan::new(file.size, args.part_bytes.unwrap_or(PART_BYTES), parts_max(slot.multipart));
+            staging.send_parts(&file, plan, &[], &bar).await?;
+        }
+        (bytes, Some(to)) => staging.send_whole(&to, &list.name, bytes, &bar).await?,
+        (_, None) => return Err(Failure::not_understood("the slot does not say where the list goes")),
+    }
+    Ok(staging)
+}
+
+/// Goes on with an upload that broke off. One that is complete needs nothing more.
+pub async fn resume<'a>(
+    api: &'a Api,
+    upload: &str,
+    args: &'a SubmitArgs,
+    output: Output,
+) -> Result<Staging<'a>, Failure> {
+    let answer: Answer<Upload> = api.get(api.url(&["job_inputs", upload])).await?;
+    let Upload { file_input_id, status, size_bytes, upload, parts } = answer.document;
+    let staging = Staging { api, upload: file_input_id, argument: &args.inputs[0] };
+    match status.as_str() {
+        "uploaded" => {
+            output.remark("the list is uploaded already");
+            return Ok(staging);
+        }
+        "claimed" => return Err(Failure::not_resumable("a job was already made of it")),
+        _ => {}
+    }
+    let file = match Input::of(staging.argument) {
+        Input::File(path) => ListFile::open(path).await?,
+        Input::Stdin | Input::Url(_) => None,
+    };
+    let Some(file) = file else {
+        return Err(Failure::usage("--resume needs the file that was being uploaded"));
+    };
+    if let Some(size) = size_bytes.filter(|size| *size != file.size) {
+        let detail = format!("it is for {size} bytes, and {} has {}", staging.argument, file.size);
+        return Err(Failure::not_resumable(detail).with_hint("submit the file anew, without --resume"));
+    }
+    let bar = bar(output, Some(file.size));
+    if let Some(to) = upload {
+        staging.send_whole(&to, staging.argument, Bytes::File(file), &bar).await?;
+        return Ok(staging);
+    }
+    let plan = Plan::new(file.size, args.part_bytes.unwrap_or(PART_BYTES), limits::UPLOAD_PARTS_MAX);
+    if parts.iter().any(|part| u64::from(part.number) > plan.count()) {
+        return Err(Failure::not_resumable("it was begun with smaller parts")
+            .with_hint("pass the --part-bytes that it was begun with, or submit the file anew"));
+    }
+    staging.send_parts(&file, plan, &parts, &bar).await?;
+    Ok(staging)
+}
+
+impl Staging<'_> {
+    async fn send_parts(
+        &self,
+        file: &ListFile,
+        plan: Plan,
+        there: &[Part],
+        bar: &ProgressBar,
+    ) -> Result<(), Failure> {
+        let sent = interruptible(parts::send(self, file, plan, there, bar)).await;
+        bar.finish_and_clear();
+        sent.map_err(|failure| self.explained(failure))
+    }
+
+    async fn send_whole(
+        &self,
+        to: &Signed,
+        name: &str,
+        bytes: Bytes,
+        bar: &ProgressBar,
+    ) -> Result<(), Failure> {
+        let is_file =
+            matches!(Input::of(self.argument), Input::File(_)) && !matches!(bytes, Bytes::Stream(..));
+        let sent = interruptible(whole::send(self.api, to, name, bytes, bar)).await;
+        bar.finish_and_clear();
+        sent.map_err(|failure| if is_file { self.explained(failure) } else { failure })
+    }
+
+    /// A failure that leaves the upload behind says what can still be done with it.
+    pub fn explained(&self, failure: Failure) -> Failure {
+        // The same list would be refused for the same reason, and a file that has changed is another list.
+        if failure.has_code(Failure::FILE_CHANGED)
+            || ListFault::ALL.iter().any(|fault| failure.has_code(fault.as_str()))
+        {
+            return failure;
+        }
+        let command = format!("conveyor submit {} --resume {}", shell_word(self.argument), self.upload);
+        failure.with_upload(
+            &self.upload,
+            format!("`{command}`, with the other flags as they were, goes on from here"),
+        )
+    }
+}
+
+async fn interruptible<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::select! {
+        done = work => done,
+        () = ctrl_c() => Err(Failure::upload_interrupted()),
+    }
+}
+
+fn bar(output: Output, size: Option<u64>) -> ProgressBar {
+    let bar = progress::bar(output, if size.is_some() { BAR } else { BAR_OF_UNKNOWN });
+    bar.set_length(size.unwrap_or_default());
+    bar
+}
+
+fn description(list: &Single) -> String {
+    let size = match &list.bytes {
+        Bytes::File(file) => format!("{}, ", HumanBytes(file.size)),
+        Bytes::Memory(bytes) => format!("{}, ", HumanBytes(bytes.len() as u64)),
+        Bytes::Stream(..) => String::new(),
+    };
+    let compressed = match list.compression {
+        Compression::None => String::new(),
+        compression => format!(" in {}", compression.as_str()),
+    };
+    format!("{}: {size}read as {}{compressed}", list.name, format_name(&list.spec))
+}
+
+/// A word as a shell takes it.
+fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/+:,@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_can_be_pasted() {
+        assert_eq!(shell_word("lists/urls-1.csv"), "lists/urls-1.csv");
+        assert_eq!(shell_word("my list's.csv"), r"'my list'\''s.csv'");
+        assert_eq!(shell_word(""), "''");
+    }
+}
