@@ -1,5 +1,6 @@
 //! Reading a request body: JSON, and never more of it than allowed.
 
+use crate::incoming::slow;
 use crate::problem::{ApiError, Code, Result};
 use axum::body::Body;
 use axum::extract::Request;
@@ -32,11 +33,30 @@ pub(crate) async fn read_json(request: Request, max: usize, bodies: &Arc<Semapho
         let bytes = read(request.into_body(), most).await?;
         Ok(JsonBody { bytes, room })
     };
-    let slow = || ApiError::new(Code::RequestTimeout, "The body did not arrive in time.");
     tokio::time::timeout(limits::BODY_TIMEOUT, work).await.map_err(|_| slow())?
 }
 
-async fn room_for(bytes: usize, bodies: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit> {
+/// The same for a route that can do without a body.
+pub(crate) async fn read_json_if_any(
+    request: Request,
+    max: usize,
+    bodies: &Arc<Semaphore>,
+) -> Result<Option<JsonBody>> {
+    use axum::body::HttpBody;
+    if request.body().is_end_stream() || announced_length(request.headers()) == Some(0) {
+        return Ok(None);
+    }
+    read_json(request, max, bodies).await.map(Some)
+}
+
+/// The same for what is not a body and takes as much memory: it waits no longer than a body does.
+pub(crate) async fn room_within(bytes: u64, bodies: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit> {
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    tokio::time::timeout(limits::BODY_TIMEOUT, room_for(bytes, bodies)).await.map_err(|_| slow())?
+}
+
+/// Room in memory for so many bytes among those of other requests.
+pub(crate) async fn room_for(bytes: usize, bodies: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit> {
     // One body may be larger than all the room there is: then it has all of it, alone.
     let kib = bytes.div_ceil(limits::KIB).clamp(1, limits::BODIES_MAX_BYTES / limits::KIB);
     let kib = u32::try_from(kib).map_err(|e| ApiError::internal(e.to_string()))?;
@@ -56,26 +76,32 @@ async fn read(body: Body, max: usize) -> Result<Bytes> {
     Ok(bytes.freeze())
 }
 
-fn check_media_type(headers: &HeaderMap) -> Result<()> {
+pub(crate) fn check_media_type(headers: &HeaderMap) -> Result<()> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let media_type = text(CONTENT_TYPE).and_then(|value| value.split(';').next()).map(str::trim);
     let refuse = |detail| Err(ApiError::new(Code::UnsupportedMediaType, detail));
     if !media_type.is_some_and(|value| value.eq_ignore_ascii_case("application/json")) {
         return refuse("`Content-Type` must be application/json.");
     }
-    if headers.contains_key(CONTENT_ENCODING)
-        && !text(CONTENT_ENCODING).is_some_and(|value| value.eq_ignore_ascii_case("identity"))
-    {
-        return refuse("`Content-Encoding` is not supported.");
-    }
-    Ok(())
+    check_encoding(headers)
 }
 
-fn announced_length(headers: &HeaderMap) -> Option<u64> {
+/// Bytes are taken as they are. A list may be compressed, but then that is how it is staged.
+pub(crate) fn check_encoding(headers: &HeaderMap) -> Result<()> {
+    let encoding = headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or_default());
+    match encoding {
+        Some(value) if !value.eq_ignore_ascii_case("identity") => {
+            Err(ApiError::new(Code::UnsupportedMediaType, "`Content-Encoding` is not supported."))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+pub(crate) fn announced_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-fn too_large(max: usize) -> ApiError {
+pub(crate) fn too_large(max: usize) -> ApiError {
     ApiError::new(Code::BodyTooLarge, format!("The body is larger than {max} bytes."))
 }
 

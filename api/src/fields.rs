@@ -2,6 +2,7 @@
 //! memory than it has bytes, whatever is nested in it, and every complaint can name its field.
 
 use crate::problem::{ApiError, Code, Result};
+use crate::split::{Place, Rest};
 use conveyor_domain::failure::cut;
 use conveyor_domain::limits;
 use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -10,24 +11,55 @@ use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The fields of a request. Null counts as absent.
+/// The fields of a request, or of an object in it. Null counts as absent.
 #[derive(Debug)]
-pub(crate) struct Fields<'a>(BTreeMap<&'static str, &'a RawValue>);
+pub(crate) struct Fields<'a> {
+    fields: BTreeMap<&'static str, &'a RawValue>,
+    /// What callers have to put before a name to find it.
+    within: String,
+}
 
 impl<'a> Fields<'a> {
     /// Reads an object that has no other fields than `known`, and each of them once.
     pub fn parse(body: &'a [u8], known: &'static [&'static str]) -> Result<Fields<'a>> {
-        let mut deserializer = serde_json::Deserializer::from_slice(body);
-        let seen = deserializer.deserialize_map(ObjectVisitor(known)).map_err(|e| not_json(&e))?;
-        deserializer.end().map_err(|e| not_json(&e))?;
+        Fields::read(body, known, String::new()).map_err(|e| e.of_body(|place| place))
+    }
+
+    /// The same of a body whose tasks were taken out.
+    pub fn parse_rest(rest: &'a Rest, known: &'static [&'static str]) -> Result<Fields<'a>> {
+        Fields::read(&rest.bytes, known, String::new()).map_err(|e| e.of_body(|place| rest.in_body(place)))
+    }
+
+    /// A field that is an object itself.
+    pub fn nested(&self, name: &str, known: &'static [&'static str]) -> Result<Option<Fields<'a>>> {
+        let Some(raw) = self.raw(name) else { return Ok(None) };
+        let path = self.path(name);
+        let fields = Fields::read(raw.get().as_bytes(), known, format!("{path}."));
+        fields.map(Some).map_err(|e| e.of_field(&path))
+    }
+
+    fn read(
+        text: &'a [u8],
+        known: &'static [&'static str],
+        within: String,
+    ) -> std::result::Result<Fields<'a>, Unreadable> {
+        let mut deserializer = serde_json::Deserializer::from_slice(text);
+        let seen = deserializer.deserialize_map(ObjectVisitor(known)).map_err(Unreadable::NotAnObject)?;
+        deserializer.end().map_err(Unreadable::NotAnObject)?;
         let named = |name: &str, what| {
-            Err(ApiError::invalid(format!("`{}` {what}.", cut(name, limits::ECHO_MAX_CHARS))))
+            let name = cut(name, limits::ECHO_MAX_CHARS);
+            Err(Unreadable::Named(ApiError::invalid(format!("`{within}{name}` {what}."))))
         };
         match (seen.unknown, seen.repeated) {
             (Some(name), _) => named(&name, "is not a field of this request"),
             (None, Some(name)) => named(name, "is given twice"),
-            (None, None) => Ok(Fields(seen.fields)),
+            (None, None) => Ok(Fields { fields: seen.fields, within }),
         }
+    }
+
+    /// The name of a field as a caller finds it.
+    pub fn path(&self, name: &str) -> String {
+        format!("{}{name}", self.within)
     }
 
     pub fn has(&self, name: &str) -> bool {
@@ -38,7 +70,7 @@ impl<'a> Fields<'a> {
     pub fn get<T: DeserializeOwned>(&self, name: &str, expected: &str) -> Result<Option<T>> {
         let Some(raw) = self.raw(name) else { return Ok(None) };
         let parsed = serde_json::from_str(raw.get());
-        parsed.map(Some).map_err(|_| ApiError::invalid(format!("`{name}` must be {expected}.")))
+        parsed.map(Some).map_err(|_| ApiError::invalid(format!("`{}` must be {expected}.", self.path(name))))
     }
 
     /// The items of a list, at most `max` of them.
@@ -55,18 +87,40 @@ impl<'a> Fields<'a> {
     }
 
     fn raw(&self, name: &str) -> Option<&'a RawValue> {
-        self.0.get(name).copied().filter(|raw| raw.get() != "null")
+        self.fields.get(name).copied().filter(|raw| raw.get() != "null")
     }
 }
 
-fn not_json(error: &serde_json::Error) -> ApiError {
-    match error.classify() {
-        Category::Data => ApiError::invalid("The body must be a JSON object."),
-        Category::Syntax | Category::Eof | Category::Io => {
-            let at = format!("line {}, column {}", error.line(), error.column());
-            ApiError::new(Code::MalformedJson, format!("The body is not JSON: {at}."))
+/// Why a text is not the object that it should be.
+enum Unreadable {
+    NotAnObject(serde_json::Error),
+    /// A field is at fault, and named.
+    Named(ApiError),
+}
+
+impl Unreadable {
+    fn of_body(self, in_body: impl Fn(Place) -> Place) -> ApiError {
+        match self {
+            Unreadable::Named(error) => error,
+            Unreadable::NotAnObject(error) => match error.classify() {
+                Category::Data => ApiError::invalid("The body must be a JSON object."),
+                Category::Syntax | Category::Eof | Category::Io => {
+                    not_json(in_body(Place { line: error.line(), column: error.column() }))
+                }
+            },
         }
     }
+
+    fn of_field(self, path: &str) -> ApiError {
+        match self {
+            Unreadable::Named(error) => error,
+            Unreadable::NotAnObject(_) => ApiError::invalid(format!("`{path}` must be an object.")),
+        }
+    }
+}
+
+pub(crate) fn not_json(Place { line, column }: Place) -> ApiError {
+    ApiError::new(Code::MalformedJson, format!("The body is not JSON: line {line}, column {column}."))
 }
 
 struct Seen<'a> {

@@ -10,14 +10,21 @@ mod answer;
 mod auth;
 mod body;
 mod cursor;
+mod event_stream;
 mod fields;
+mod incoming;
+mod invalid_tasks;
 mod path;
 mod problem;
 mod query;
+mod rejected_rows;
 mod request_id;
 mod routes;
 mod signed_url;
+mod split;
+mod staged;
 mod state;
+mod submit;
 mod wire;
 
 use axum::Router;
@@ -37,6 +44,9 @@ pub type MetricsText = Arc<dyn Fn() -> String + Send + Sync>;
 pub struct ApiConfig {
     pub max_body_bytes: usize,
     pub run_tasks_max: u32,
+    /// A staged list, as it is uploaded, and expanded.
+    pub list_max_bytes: u64,
+    pub list_expanded_max_bytes: u64,
     pub param_policy: ParamPolicy,
     /// Where callers reach this API; result URLs start with it. Without it, they start with the request's own host.
     pub public_url: Option<String>,

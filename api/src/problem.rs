@@ -1,5 +1,6 @@
 //! Every error answer (SPEC 11), and the one place where errors of the layers below become HTTP.
 
+use crate::invalid_tasks::InvalidTasks;
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -7,7 +8,6 @@ use conveyor_domain::Problem;
 use conveyor_domain::lifecycle::Refusal;
 use conveyor_domain::list::ListFault;
 use conveyor_domain::task_input::Invalid;
-use serde_json::json;
 
 pub(crate) type Result<T> = std::result::Result<T, ApiError>;
 
@@ -204,19 +204,55 @@ impl ApiError {
     }
 
     /// Tasks are at fault: each by its index.
-    pub fn invalid_tasks(total: usize, invalid: &[(usize, Invalid)]) -> ApiError {
-        let mut error = ApiError::invalid(format!("`tasks`: {} of {total} are invalid.", invalid.len()));
-        let list = invalid.iter().map(|(index, invalid)| {
-            json!({"index": index, "reason": invalid.reason.as_str(), "value": invalid.value})
-        });
-        error.body.problem.extra.insert("invalid_tasks".to_owned(), list.collect());
-        error
+    pub fn invalid_tasks(total: usize, invalid: &InvalidTasks) -> ApiError {
+        let detail = format!("`tasks`: {} of {total} are invalid.", invalid.count);
+        ApiError::invalid(detail).naming(invalid)
+    }
+
+    /// Rows of a staged list are at fault, and the caller wants none of it then.
+    pub fn invalid_rows(total: u32, invalid: &InvalidTasks) -> ApiError {
+        let detail = format!("{} of {total} rows are invalid.", invalid.count);
+        ApiError::list(ListFault::InvalidRows, None, &detail).naming(invalid)
+    }
+
+    pub fn no_valid_rows(detail: &str, invalid: &InvalidTasks) -> ApiError {
+        ApiError::list(ListFault::NoValidRows, None, detail).naming(invalid)
+    }
+
+    /// A staged list cannot be taken.
+    pub fn list(fault: ListFault, line: Option<u64>, detail: &str) -> ApiError {
+        let at = line.map(|line| format!("Line {line}: ")).unwrap_or_default();
+        ApiError::new(Code::List(fault), format!("{at}{detail}"))
+    }
+
+    fn naming(mut self, invalid: &InvalidTasks) -> ApiError {
+        let list = serde_json::to_value(&invalid.named).unwrap_or_default();
+        self.body.problem.extra.insert("invalid_tasks".to_owned(), list);
+        self
+    }
+
+    /// One text for every upload that is not there, whoever it belonged to.
+    pub fn upload_not_found() -> ApiError {
+        ApiError::new(Code::FileInputNotFound, "There is no such file input, or it has expired.")
+    }
+
+    /// An error about an upload.
+    pub fn of_upload(error: conveyor_store::Error) -> ApiError {
+        match error {
+            conveyor_store::Error::NotFound => ApiError::upload_not_found(),
+            other => other.into(),
+        }
     }
 
     /// The problem of a failed task, as the answer to a request for its result.
     pub fn of_failed_task(problem: Problem) -> ApiError {
         let body = Box::new(Unrendered { problem, cause: None });
         ApiError { status: StatusCode::UNPROCESSABLE_ENTITY, body }
+    }
+
+    /// Whether what was asked for may have happened all the same.
+    pub fn is_ambiguous(&self) -> bool {
+        self.status == StatusCode::SERVICE_UNAVAILABLE
     }
 
     #[must_use]

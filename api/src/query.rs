@@ -50,6 +50,11 @@ impl Params {
         self.0.get(name).map(String::as_str)
     }
 
+    #[cfg(test)]
+    pub fn of(pairs: &[(&'static str, &str)]) -> Params {
+        Params(pairs.iter().map(|(name, value)| (*name, (*value).to_owned())).collect())
+    }
+
     /// How many rows a page has.
     pub fn limit(&self, default: u32, max: u32) -> Result<u32> {
         let Some(text) = self.get("limit") else { return Ok(default) };

@@ -1,14 +1,23 @@
-//! Result URLs: who holds one may read that one body for a while, without a key (SPEC 10).
+//! Signed URLs: who holds one may do that one thing for a while, without a key (SPEC 10). A result URL reads one body, an
+//! upload URL writes one list or one part of it.
 
 use crate::problem::{ApiError, Code, Result};
+use crate::query::Params;
 use crate::state::Shared;
 use axum::extract::FromRequestParts;
 use axum::http::header::HOST;
 use axum::http::request::Parts;
+use conveyor_domain::list::ListSpec;
 use conveyor_domain::seal::Secret;
-use conveyor_domain::{JobId, RunId, TaskId, Timestamp, limits};
+use conveyor_domain::{CallerId, JobId, RunId, TaskId, Timestamp, UploadId, limits};
 use std::convert::Infallible;
 use std::fmt;
+
+/// The parameters that make a URL a signed one.
+pub(crate) const SIGNATURE_PARAMS: &[&str] = &["expires", "signature"];
+
+/// What a list can be sent as.
+const SPECS: [ListSpec; 3] = [ListSpec::Csv { csv: None }, ListSpec::Jsonl, ListSpec::Lines];
 
 /// The address of one body.
 #[derive(Clone, Copy, Debug)]
@@ -26,30 +35,100 @@ impl fmt::Display for ContentPath {
 
 impl ContentPath {
     pub fn signed(&self, secret: &Secret, base: &BaseUrl, now: Timestamp) -> String {
-        let expires_s = now.after(limits::RESULT_URL_TTL).as_ms() / 1000;
-        let text = format!("{self}?expires={expires_s}");
-        let signature = secret.sign_url(&text);
-        format!("{}{text}&signature={signature}", base.0)
+        self.allowed().url(secret, base, now.after(limits::RESULT_URL_TTL))
     }
 
-    /// Checks what came back of a signed URL. Missing, edited and expired are one answer: it tells a forger nothing.
-    pub fn verify(
-        &self,
-        secret: &Secret,
-        expires: Option<&str>,
-        signature: Option<&str>,
-        now: Timestamp,
-    ) -> Result<()> {
-        let refuse = || ApiError::new(Code::SignatureInvalid, "The URL was edited or has expired.");
-        let (Some(expires), Some(signature)) = (expires, signature) else { return Err(refuse()) };
-        // Over the text as it came, before it means anything: `+7` and `7` are one number but not one URL.
-        secret.verify_url(&format!("{self}?expires={expires}"), signature).map_err(|_| refuse())?;
-        let expires_s: i64 = expires.parse().map_err(|_| refuse())?;
-        if now.as_ms() / 1000 < expires_s { Ok(()) } else { Err(refuse()) }
+    pub fn verify(&self, secret: &Secret, query: &Params, now: Timestamp) -> Result<()> {
+        self.allowed().verify(secret, query, now)
+    }
+
+    fn allowed(&self) -> Allowed {
+        Allowed { method: "GET", content_type: None, path: self.to_string() }
     }
 }
 
-/// What result URLs start with.
+/// Where the bytes of an upload go: all of them, or one part. Whose it is is part of the path, because no lookup goes
+/// without its caller (SPEC 13).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UploadPath {
+    pub caller: CallerId,
+    pub upload: UploadId,
+}
+
+impl UploadPath {
+    pub fn signed(&self, spec: &ListSpec, secret: &Secret, base: &BaseUrl, expires: Timestamp) -> String {
+        self.whole(spec.content_type()).url(secret, base, expires)
+    }
+
+    pub fn signed_part(&self, number: u32, secret: &Secret, base: &BaseUrl, expires: Timestamp) -> String {
+        self.part(number).url(secret, base, expires)
+    }
+
+    /// The content type that the bytes must have: the URL was signed for one only.
+    pub fn verify(&self, secret: &Secret, query: &Params, now: Timestamp) -> Result<&'static str> {
+        let mut content_types = SPECS.iter().map(ListSpec::content_type);
+        let signed_for =
+            |content_type: &&'static str| self.whole(content_type).verify(secret, query, now).is_ok();
+        content_types.find(signed_for).ok_or_else(refuse)
+    }
+
+    pub fn verify_part(&self, number: u32, secret: &Secret, query: &Params, now: Timestamp) -> Result<()> {
+        self.part(number).verify(secret, query, now)
+    }
+
+    fn whole(&self, content_type: &'static str) -> Allowed {
+        Allowed { method: "PUT", content_type: Some(content_type), path: self.to_string() }
+    }
+
+    fn part(&self, number: u32) -> Allowed {
+        Allowed { method: "PUT", content_type: None, path: format!("{self}/parts/{number}") }
+    }
+}
+
+impl fmt::Display for UploadPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "/v1/uploads/{}/{}", self.caller, self.upload)
+    }
+}
+
+/// The one thing that a URL allows.
+#[derive(Debug)]
+struct Allowed {
+    method: &'static str,
+    content_type: Option<&'static str>,
+    path: String,
+}
+
+impl Allowed {
+    /// To the second, as the URL has it.
+    fn url(&self, secret: &Secret, base: &BaseUrl, expires: Timestamp) -> String {
+        let expires_s = (expires.as_ms() / 1000).to_string();
+        let signature = secret.sign_url(&self.text(&expires_s));
+        format!("{}{}?expires={expires_s}&signature={signature}", base.0, self.path)
+    }
+
+    /// Checks what came back of a signed URL. Missing, edited and expired are one answer: it tells a forger nothing.
+    fn verify(&self, secret: &Secret, query: &Params, now: Timestamp) -> Result<()> {
+        let (Some(expires), Some(signature)) = (query.get("expires"), query.get("signature")) else {
+            return Err(refuse());
+        };
+        // Over the text as it came, before it means anything: `+7` and `7` are one number but not one URL.
+        secret.verify_url(&self.text(expires), signature).map_err(|_| refuse())?;
+        let expires_s: i64 = expires.parse().map_err(|_| refuse())?;
+        if now.as_ms() / 1000 < expires_s { Ok(()) } else { Err(refuse()) }
+    }
+
+    /// What is signed. None of the words before the path holds a space.
+    fn text(&self, expires: &str) -> String {
+        format!("{} {} {}?expires={expires}", self.method, self.content_type.unwrap_or("-"), self.path)
+    }
+}
+
+fn refuse() -> ApiError {
+    ApiError::new(Code::SignatureInvalid, "The URL was edited or has expired.")
+}
+
+/// What signed URLs start with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BaseUrl(String);
 
@@ -99,9 +178,14 @@ mod tests {
         url.split_once("?expires=").unwrap().1.split_once("&signature=").unwrap()
     }
 
+    fn params(pairs: &[(&'static str, &str)]) -> Params {
+        Params::of(pairs)
+    }
+
     fn verifies(path: ContentPath, expires: &str, signature: &str, now_s: i64) -> bool {
         let secret = Secret::new([1; 32]);
-        path.verify(&secret, Some(expires), Some(signature), Timestamp(now_s * 1000)).is_ok()
+        let query = params(&[("expires", expires), ("signature", signature)]);
+        path.verify(&secret, &query, Timestamp(now_s * 1000)).is_ok()
     }
 
     #[test]
@@ -123,8 +207,30 @@ mod tests {
     #[test]
     fn both_parts_are_needed() {
         let secret = Secret::new([1; 32]);
-        let missing = |expires, signature| path().verify(&secret, expires, signature, Timestamp(0)).is_err();
-        assert!(missing(None, None) && missing(Some("9"), None) && missing(None, Some("x")));
+        let missing = |pairs| path().verify(&secret, &params(pairs), Timestamp(0)).is_err();
+        assert!(missing(&[]) && missing(&[("expires", "9")]) && missing(&[("signature", "x")]));
+    }
+
+    #[test]
+    fn an_upload_url_is_for_one_type_and_one_part() {
+        let secret = Secret::new([1; 32]);
+        let base = BaseUrl::of_host(None);
+        let upload =
+            |n| UploadPath { caller: CallerId::from_bytes([n; 16]), upload: UploadId::from_bytes([2; 16]) };
+        let query = |url: &str| {
+            let (expires, signature) = parts_of(url);
+            params(&[("expires", expires), ("signature", signature)])
+        };
+        let whole = query(&upload(1).signed(&ListSpec::Jsonl, &secret, &base, Timestamp(9_000)));
+        let now = Timestamp(8_999);
+        assert_eq!(upload(1).verify(&secret, &whole, now).unwrap(), "application/x-ndjson");
+        assert!(upload(2).verify(&secret, &whole, now).is_err(), "another caller's");
+        assert!(upload(1).verify(&secret, &whole, Timestamp(9_000)).is_err(), "expired");
+        assert!(upload(1).verify_part(1, &secret, &whole, now).is_err());
+        let part = query(&upload(1).signed_part(7, &secret, &base, Timestamp(9_000)));
+        assert!(upload(1).verify_part(7, &secret, &part, now).is_ok());
+        assert!(upload(1).verify_part(8, &secret, &part, now).is_err());
+        assert!(upload(1).verify(&secret, &part, now).is_err());
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! What every handler is given.
 
 use crate::Api;
-use conveyor_domain::{Timestamp, limits};
+use conveyor_domain::{Timestamp, UploadId, WorkerId, limits};
 use conveyor_store::Store;
+use conveyor_store::port::BlobKey;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Semaphore;
 
 #[derive(Debug)]
@@ -12,13 +14,23 @@ pub(crate) struct ApiState {
     api: Api,
     /// Room for request bodies, in KiB: what callers send at once must not decide how much memory we use.
     pub bodies: Arc<Semaphore>,
+    /// This start of this process, and how many objects it has written: no key is used twice (SPEC 4).
+    pub incarnation: WorkerId,
+    objects: AtomicU64,
 }
 
 pub(crate) type Shared = Arc<ApiState>;
 
 impl ApiState {
     pub fn new(api: Api) -> ApiState {
-        ApiState { api, bodies: Arc::new(Semaphore::new(limits::BODIES_MAX_BYTES / limits::KIB)) }
+        let bodies = Arc::new(Semaphore::new(limits::BODIES_MAX_BYTES / limits::KIB));
+        let incarnation = WorkerId::new(api.clock.now(), &api.entropy);
+        ApiState { api, bodies, incarnation, objects: AtomicU64::new(0) }
+    }
+
+    /// The key of a new object of an upload.
+    pub fn upload_object(&self, upload: UploadId) -> BlobKey {
+        BlobKey::upload(upload, self.incarnation, self.objects.fetch_add(1, Ordering::Relaxed))
     }
 
     pub fn store(&self) -> &dyn Store {

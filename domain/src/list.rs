@@ -1,6 +1,6 @@
 //! Staged lists: how their bytes are to be read, where a reader stands in them, and why one cannot be taken.
 
-use crate::task_input::Reason;
+use crate::task_input::{Invalid, Reason};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -116,6 +116,19 @@ pub struct RejectedRow {
     pub reason: Reason,
     /// Cut short.
     pub value: String,
+}
+
+impl RejectedRow {
+    pub fn new(index: u32, line: u64, offset: u64, invalid: Invalid) -> RejectedRow {
+        RejectedRow { index, line, offset, reason: invalid.reason, value: invalid.value }
+    }
+
+    /// A report: the rows, one a line.
+    pub fn report(rows: &[RejectedRow]) -> Vec<u8> {
+        // A row is numbers and text: it always has a JSON form.
+        let line = |row| serde_json::to_vec(row).unwrap_or_default();
+        rows.iter().flat_map(|row| [line(row), b"\n".to_vec()]).flatten().collect()
+    }
 }
 
 /// Why a list cannot be taken, for good: reading it again would end the same way.

@@ -27,8 +27,7 @@ impl Gathered {
             }
             Err(invalid) => {
                 self.bytes += invalid.value.len();
-                let (reason, value) = (invalid.reason, invalid.value);
-                self.rejected.push(RejectedRow { index, line, offset, reason, value });
+                self.rejected.push(RejectedRow::new(index, line, offset, invalid));
             }
         }
     }
@@ -51,14 +50,4 @@ fn size_of_input(input: &TaskInput) -> usize {
     };
     let external_id = input.external_id.as_ref().map_or(0, String::len);
     input.url.len() + external_id + body + pairs(&input.params) + pairs(&input.metadata)
-}
-
-/// The report of rejected rows: one JSON object a line.
-pub fn report(rejected: &[RejectedRow]) -> Result<Vec<u8>, serde_json::Error> {
-    let mut text = Vec::new();
-    for row in rejected {
-        serde_json::to_writer(&mut text, row)?;
-        text.push(b'\n');
-    }
-    Ok(text)
 }

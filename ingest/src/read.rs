@@ -1,12 +1,12 @@
 //! Reading a list and committing it chunk by chunk: one is decoded and checked while the one before it is written.
 
 use crate::attempt::{End, Step, Trouble, Work};
-use crate::chunk::{self, Gathered};
+use crate::chunk::Gathered;
 use crate::source::{self, Reader};
 use crate::{IngestConfig, source::fault};
 use conveyor_domain::ingest::IngestEvent;
 use conveyor_domain::job::JobSpec;
-use conveyor_domain::list::ListFault;
+use conveyor_domain::list::{ListFault, RejectedRow};
 use conveyor_lists::ListError;
 use conveyor_store::port::{Appended, BlobKey, Chunk};
 use std::sync::Arc;
@@ -121,7 +121,7 @@ async fn commit(work: &mut Work<'_>, gathered: Gathered) -> Result<Appended, Tro
         IngestEvent::ChunkCommitted { chunk: number, rows: accepted, rejected: refused, next, report };
     let entry = work.state.entry(event)?;
     let (logged, event) = (entry.number(), entry.event().clone());
-    let chunk = Chunk { rows, id_seed: work.ingest.run.id_seed, entry };
+    let chunk = Chunk { rows, entry };
     let (store, now) = (&work.ingester.backend.store, work.ingester.clock.now());
     let appended = store.commit_chunk(work.key, chunk, now).await?;
     if appended == Appended::Done {
@@ -134,12 +134,8 @@ async fn commit(work: &mut Work<'_>, gathered: Gathered) -> Result<Appended, Tro
 }
 
 /// Under a name that nobody else writes: the event that names it decides whose report counts.
-pub async fn put_report(
-    work: &Work<'_>,
-    chunk: u32,
-    rejected: &[conveyor_domain::list::RejectedRow],
-) -> Result<String, Trouble> {
-    let text = chunk::report(rejected).map_err(|e| Trouble::Passing(e.to_string()))?;
+pub async fn put_report(work: &Work<'_>, chunk: u32, rejected: &[RejectedRow]) -> Result<String, Trouble> {
+    let text = RejectedRow::report(rejected);
     let key = BlobKey::rejected(work.key.job, work.key.run, work.ingester.id, chunk);
     work.ingester.backend.blobs.put(&key, text.into()).await?;
     Ok(key.to_string())

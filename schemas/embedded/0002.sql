@@ -3,6 +3,10 @@
 ALTER TABLE runs ADD COLUMN ingest TEXT; -- NULL: written on the request; pending, done
 CREATE INDEX runs_ingesting ON runs (run_key) WHERE ingest = 'pending';
 
+-- A message that stands for the refs of this many tasks with neighbouring indexes: one row for a whole chunk, until
+-- somebody receives them. NULL: an ordinary message. The body of a span is "<run that seeds the ids>:<first index>".
+ALTER TABLE messages ADD COLUMN span INTEGER;
+
 -- The timeline of a job. Entries with an ingest_number are the log of their run's ingest, and that number is what two
 -- ingesters compete for.
 CREATE TABLE events (

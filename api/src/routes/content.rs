@@ -6,7 +6,7 @@ use crate::auth::Caller;
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
-use crate::signed_url::ContentPath;
+use crate::signed_url::{ContentPath, SIGNATURE_PARAMS};
 use crate::state::{ApiState, Shared};
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -46,10 +46,10 @@ pub(super) async fn by_signature(
     Path((Id(job), Id(run), Id(task))): Path<(Id<JobId>, Id<RunId>, Id<TaskId>)>,
     query: Query,
 ) -> Result<Response> {
-    let query = query.only(&["expires", "signature"])?;
+    let query = query.only(SIGNATURE_PARAMS)?;
     let path = ContentPath { job, run, task };
     // Before any lookup: without a signature nobody learns what exists.
-    path.verify(&state.secret, query.get("expires"), query.get("signature"), state.now())?;
+    path.verify(&state.secret, &query, state.now())?;
     let run = state.store().run(job, run).await?.ok_or_else(ApiError::not_found)?.run;
     content(&state, &run, task).await
 }

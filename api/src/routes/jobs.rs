@@ -1,60 +1,19 @@
-use super::{job_of, send};
+use super::job_of;
 use crate::auth::Caller;
-use crate::body::{self, JsonBody};
 use crate::cursor::Cursors;
 use crate::path::{Id, Path};
-use crate::problem::{ApiError, Result};
+use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
 use crate::state::Shared;
-use crate::wire::job::{JobJson, JobsJson, SubmittedJson};
+use crate::wire::job::{JobJson, JobsJson};
 use crate::wire::run::RunJson;
-use crate::wire::submit::SubmitRequest;
 use axum::Json;
-use axum::extract::{Request, State};
-use axum::http::header::LOCATION;
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::lifecycle::{self, Command, Decision};
-use conveyor_domain::run::Counts;
-use conveyor_domain::seal::Purpose;
-use conveyor_domain::{JobId, JobStatus, RunId, RunStats, limits};
-use conveyor_store::port::{JobView, JobsQuery, RunView, Submission};
-
-pub(super) async fn submit(
-    caller: Caller,
-    State(state): State<Shared>,
-    query: Query,
-    request: Request,
-) -> Result<Response> {
-    query.none()?;
-    refuse_idempotency_key(request.headers())?;
-    let config = &state.config;
-    // The room is kept until the rows are written: they take as much again.
-    let JsonBody { bytes, room: _room } =
-        body::read_json(request, config.max_body_bytes, &state.bodies).await?;
-    let SubmitRequest { open, mut spec, tasks } =
-        SubmitRequest::parse(&bytes, config.param_policy, config.run_tasks_max).await?;
-    drop(bytes);
-
-    let now = state.now();
-    let (id, run) = (JobId::new(now, &state.entropy), RunId::new(now, &state.entropy));
-    if config.forward_keys {
-        let key = caller.key.as_bytes();
-        spec.credential = Some(state.secret.seal(Purpose::Credential, &id.to_string(), key, &state.entropy));
-    }
-    let accepted = tasks.len();
-    let count = u32::try_from(accepted).map_err(|e| ApiError::internal(e.to_string()))?;
-    let Decision { job, run } = lifecycle::submit(id, run, caller.id, spec, open, count, now);
-    let answer = RunView { run: run.clone(), stats: RunStats { total: count, counts: Counts::default() } };
-    let status = job.status;
-    let unsent =
-        state.store().submit(Submission { job, run, tasks: (0..).zip(tasks).collect(), list: None }).await?;
-    send(&state, answer.run.id, &unsent).await;
-
-    let body =
-        SubmittedJson { job_id: id, status, latest_run: RunJson::from(&answer), accepted_tasks: accepted };
-    Ok((StatusCode::CREATED, [(LOCATION, format!("/v1/jobs/{id}"))], Json(body)).into_response())
-}
+use conveyor_domain::lifecycle::Command;
+use conveyor_domain::{JobId, JobStatus, limits};
+use conveyor_store::port::{JobView, JobsQuery};
 
 /// Accepting the header without honouring it would be a lie: the caller relies on it when it repeats a request.
 pub(super) fn refuse_idempotency_key(headers: &HeaderMap) -> Result<()> {
@@ -125,6 +84,28 @@ pub(super) async fn stop(
     query.none()?;
     let view = apply(&state, &caller, job, Command::Stop).await?;
     Ok(Json(RunJson::from(&view.latest)).into_response())
+}
+
+/// Not implemented; but whether a run could be started now is already known.
+pub(super) async fn rerun(
+    caller: Caller,
+    State(state): State<Shared>,
+    Path(Id(job)): Path<Id<JobId>>,
+    query: Query,
+) -> Result<Response> {
+    query.only(&["status"])?;
+    let run = job_of(&state, &caller, job).await?.latest.run;
+    if run.is_ingesting() {
+        return Err(ApiError::new(
+            Code::RunNotTerminal,
+            "The list of the latest run is still being ingested.",
+        ));
+    }
+    if !run.status.is_terminal() {
+        let detail = format!("The latest run is {}.", run.status.as_str());
+        return Err(ApiError::new(Code::RunNotTerminal, detail));
+    }
+    Err(ApiError::not_implemented("`rerun`"))
 }
 
 /// Applies a command to a job of this caller. `apply` itself does not ask whose it is; a job never changes hands, so

@@ -1,11 +1,17 @@
 //! The routes of SPEC 10, one module per thing they are about.
 
+mod complete;
 mod content;
+mod events;
 mod health;
+mod ingest;
+mod inputs;
 mod jobs;
 mod results;
 mod runs;
+mod submit;
 mod tasks;
+mod uploads;
 
 use crate::answer;
 use crate::auth::Caller;
@@ -15,17 +21,15 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use conveyor_domain::message::{QueueName, TaskRef};
 use conveyor_domain::{JobId, RunId};
 use conveyor_store::port::{JobView, RunView};
 
 pub(crate) fn all(state: Shared) -> Router {
     let serving = middleware::from_fn_with_state(state.clone(), refuse_while_shutting_down);
-    let open = Router::new().route("/v1/content/{job}/{run}/{task}", get(content::by_signature));
-    let open = open.method_not_allowed_fallback(method_not_allowed);
     Router::new()
-        .merge(with_key().merge(open).layer(serving))
+        .merge(with_key().merge(with_signature()).layer(serving))
         .merge(operations())
         .fallback(|| async { ApiError::not_found() })
         // Last, so outermost: also around the fallbacks.
@@ -40,17 +44,34 @@ pub(crate) fn operations_alone(state: Shared) -> Router {
         .with_state(state)
 }
 
+/// What a signed URL opens.
+fn with_signature() -> Router<Shared> {
+    Router::new()
+        .route("/v1/content/{job}/{run}/{task}", get(content::by_signature))
+        .route("/v1/uploads/{caller}/{upload}", put(uploads::put_whole))
+        .route("/v1/uploads/{caller}/{upload}/parts/{number}", put(uploads::put_part))
+        .method_not_allowed_fallback(method_not_allowed)
+}
+
 /// Everything that needs a key. A route without [`Caller`] does not belong here.
 fn with_key() -> Router<Shared> {
     Router::new()
-        .route("/v1/jobs", post(jobs::submit).get(jobs::list))
+        .route("/v1/jobs", post(submit::submit).get(jobs::list))
+        .route("/v1/job_inputs", post(inputs::create).get(inputs::list))
+        .route("/v1/job_inputs/{upload}", get(inputs::show).delete(inputs::abort))
+        .route("/v1/job_inputs/{upload}/parts", post(inputs::sign_parts))
+        .route("/v1/job_inputs/{upload}/complete", post(complete::complete))
         .route("/v1/jobs/{job}", get(jobs::show).delete(jobs::delete))
         .route("/v1/jobs/{job}/tasks", post(tasks::add))
         .route("/v1/jobs/{job}/close", post(jobs::close))
         .route("/v1/jobs/{job}/stop", post(jobs::stop))
         .route("/v1/jobs/{job}/cancel", post(jobs::stop))
+        .route("/v1/jobs/{job}/rerun", post(jobs::rerun))
+        .route("/v1/jobs/{job}/events", get(events::list))
         .route("/v1/jobs/{job}/runs", get(runs::list))
         .route("/v1/jobs/{job}/runs/{run}", get(runs::show))
+        .route("/v1/jobs/{job}/runs/{run}/ingest", get(ingest::show))
+        .route("/v1/jobs/{job}/runs/{run}/ingest/rejected", get(ingest::rejected))
         .route("/v1/jobs/{job}/results", get(results::of_latest))
         .route("/v1/jobs/{job}/runs/{run}/results", get(results::of_run))
         .route("/v1/jobs/{job}/tasks/{task}/content", get(content::of_latest))

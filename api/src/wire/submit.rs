@@ -1,11 +1,12 @@
 //! A submit, checked whole before anything is stored (SPEC 6.1, 10).
 
-use super::tasks;
 use crate::fields::Fields;
-use crate::problem::{ApiError, Result};
-use conveyor_domain::TaskInput;
+use crate::problem::{ApiError, Code, Result};
+use crate::split::Rest;
+use conveyor_domain::UploadId;
 use conveyor_domain::job::JobSpec;
 use conveyor_domain::limits;
+use conveyor_domain::list::OnInvalidRows;
 use conveyor_domain::params::{self, Format, ParamPolicy, Params};
 use conveyor_domain::task_input::{Invalid, parse_external_id, parse_metadata};
 use serde_json::Value;
@@ -22,31 +23,61 @@ const FIELDS: &[&str] = &[
     "webhook",
     "schedule",
     "file_input_id",
+    "on_invalid_rows",
 ];
 /// Known to the batch client, not yet to us.
-const NOT_IMPLEMENTED: [&str; 3] = ["webhook", "schedule", "file_input_id"];
+const NOT_IMPLEMENTED: [&str; 2] = ["webhook", "schedule"];
 
+/// A submit but for its tasks, which do not pass through here.
 #[derive(Debug)]
 pub(crate) struct SubmitRequest {
     pub open: bool,
     pub spec: JobSpec,
-    pub tasks: Vec<TaskInput>,
+    pub list: Option<NamedList>,
+}
+
+/// A list that was staged before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NamedList {
+    pub upload: UploadId,
+    pub on_invalid_rows: OnInvalidRows,
 }
 
 impl SubmitRequest {
-    pub async fn parse(body: &[u8], policy: ParamPolicy, run_tasks_max: u32) -> Result<SubmitRequest> {
-        let fields = Fields::parse(body, FIELDS)?;
+    /// `tasks` is how many there are in the body.
+    pub fn parse(rest: &Rest, tasks: usize, policy: ParamPolicy) -> Result<SubmitRequest> {
+        let fields = Fields::parse_rest(rest, FIELDS)?;
         refuse_unimplemented(&fields)?;
         let open = parse_status(&fields)?;
         let spec = parse_spec(&fields, policy)?;
-        let max = limits::INLINE_TASKS_MAX.min(run_tasks_max as usize);
-        let listed = fields.list("tasks", max)?.unwrap_or_default();
-        if listed.is_empty() && !open {
+        fields.list("tasks", 0)?;
+        let list = parse_list(&fields, open)?;
+        if list.is_none() && tasks == 0 && !open {
             return Err(ApiError::invalid("`tasks` must have at least one task, unless the job is open."));
         }
-        let tasks = tasks::check(&listed, &spec.params, policy).await?;
-        Ok(SubmitRequest { open, spec, tasks })
+        Ok(SubmitRequest { open, spec, list })
     }
+}
+
+fn parse_list(fields: &Fields<'_>, open: bool) -> Result<Option<NamedList>> {
+    let on_invalid_rows = fields.get("on_invalid_rows", "\"skip\" or \"fail\"")?;
+    let Some(id) = fields.get::<String>("file_input_id", "a string")? else {
+        return match on_invalid_rows {
+            Some(OnInvalidRows::Skip | OnInvalidRows::Fail) => {
+                Err(ApiError::invalid("`on_invalid_rows` needs `file_input_id`."))
+            }
+            None => Ok(None),
+        };
+    };
+    if fields.has("tasks") {
+        return Err(ApiError::invalid("`tasks` and `file_input_id` exclude each other."));
+    }
+    if open {
+        let detail = "Only a closed job takes a `file_input_id`.";
+        return Err(ApiError::new(Code::FileInputUnsupported, detail));
+    }
+    let upload = id.parse().map_err(|_| ApiError::upload_not_found())?;
+    Ok(Some(NamedList { upload, on_invalid_rows: on_invalid_rows.unwrap_or_default() }))
 }
 
 fn refuse_unimplemented(fields: &Fields<'_>) -> Result<()> {

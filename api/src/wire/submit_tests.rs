@@ -1,42 +1,49 @@
 use super::*;
 use crate::problem::Unrendered;
+use crate::split::{Lines, Splitter};
 use axum::response::IntoResponse;
 use serde_json::json;
 
-async fn parse(body: Value) -> Result<SubmitRequest> {
-    SubmitRequest::parse(body.to_string().as_bytes(), ParamPolicy::ZenRows, limits::RUN_TASKS_MAX).await
+fn parse_as(body: &Value, policy: ParamPolicy) -> Result<SubmitRequest> {
+    let (mut splitter, mut lines) = (Splitter::new(limits::SUBMIT_REST_MAX_BYTES), Lines::default());
+    splitter.feed(body.to_string().as_bytes(), &mut lines).unwrap();
+    SubmitRequest::parse(&splitter.finish().unwrap(), lines.count, policy)
+}
+
+fn parse(body: Value) -> Result<SubmitRequest> {
+    parse_as(&body, ParamPolicy::ZenRows)
 }
 
 /// Status, code and detail of the refusal of a valid submit with one field replaced.
-async fn refused(field: &str, value: Value) -> (u16, String, String) {
+fn refused(field: &str, value: Value) -> (u16, String, String) {
     let mut body = json!({"tasks": [{"url": "https://a.example"}]});
     body[field] = value;
-    let response = parse(body).await.unwrap_err().into_response();
+    let response = parse(body).unwrap_err().into_response();
     let problem = response.extensions().get::<Unrendered>().unwrap().problem.clone();
     (response.status().as_u16(), problem.code, problem.detail.unwrap())
 }
 
-#[tokio::test]
-async fn what_is_left_out_has_a_default_and_null_is_left_out() {
-    let least = parse(json!({"tasks": [{"url": "https://a.example"}]})).await.unwrap();
+#[test]
+fn what_is_left_out_has_a_default_and_null_is_left_out() {
+    let least = parse(json!({"tasks": [{"url": "https://a.example"}]})).unwrap();
     assert!(!least.open);
     assert_eq!(least.spec, JobSpec::default());
     let names =
         ["type", "status", "zenrows_params", "external_id", "name", "metadata", "max_inflight", "webhook"];
     let mut nulls = json!({"tasks": [{"url": "https://a.example"}], "schedule": null, "file_input_id": null});
     names.iter().for_each(|name| nulls[*name] = Value::Null);
-    let nulls = parse(nulls).await.unwrap();
-    assert_eq!((nulls.open, nulls.spec, nulls.tasks), (least.open, least.spec, least.tasks));
+    let nulls = parse(nulls).unwrap();
+    assert_eq!((nulls.open, nulls.spec, nulls.list), (least.open, least.spec, least.list));
 }
 
-#[tokio::test]
-async fn the_spec_is_what_was_sent() {
+#[test]
+fn the_spec_is_what_was_sent() {
     let body = json!({
         "type": "regular", "status": "open", "zenrows_params": {"autoparse": true, "wait": 5},
         "external_id": "e-1", "name": "Name", "metadata": {"k": "v"}, "max_inflight": 7,
     });
-    let request = parse(body).await.unwrap();
-    assert!(request.open && request.tasks.is_empty());
+    let request = parse(body).unwrap();
+    assert!(request.open && request.list.is_none());
     assert_eq!(request.spec.format, Format::Json);
     assert_eq!(request.spec.params["wait"], "5");
     assert_eq!(request.spec.max_inflight, 7);
@@ -47,8 +54,8 @@ async fn the_spec_is_what_was_sent() {
     );
 }
 
-#[tokio::test]
-async fn each_field_is_checked_and_named() {
+#[test]
+fn each_field_is_checked_and_named() {
     let bad = [
         ("tpye", json!("regular")),
         ("type", json!("hourly")),
@@ -69,47 +76,52 @@ async fn each_field_is_checked_and_named() {
         ("max_inflight", json!(1.5)),
     ];
     for (field, value) in bad {
-        let (status, code, detail) = refused(field, value.clone()).await;
+        let (status, code, detail) = refused(field, value.clone());
         assert_eq!((status, code.as_str()), (400, "invalid_argument"), "{field}: {value}");
         assert!(detail.contains(&format!("`{field}`")), "{detail}");
     }
 }
 
-#[tokio::test]
-async fn job_params_have_their_reason_as_code() {
-    let (status, code, detail) = refused("zenrows_params", json!({"nope": 1})).await;
+#[test]
+fn job_params_have_their_reason_as_code() {
+    let (status, code, detail) = refused("zenrows_params", json!({"nope": 1}));
     assert_eq!((status, code.as_str()), (400, "unknown_param"));
     assert!(detail.contains("`nope`"), "{detail}");
-    assert_eq!(refused("zenrows_params", json!({"wait": "soon"})).await.1, "invalid_param_value");
-    assert_eq!(refused("zenrows_params", json!([])).await.1, "invalid_param_value");
+    assert_eq!(refused("zenrows_params", json!({"wait": "soon"})).1, "invalid_param_value");
+    assert_eq!(refused("zenrows_params", json!([])).1, "invalid_param_value");
     let contradiction = json!({"mode": "auto", "js_render": true});
-    assert_eq!(refused("zenrows_params", contradiction).await.1, "invalid_param_value");
-    let body = json!({"tasks": [{"url": "http://a"}], "zenrows_params": {"wait": 1}}).to_string();
-    let direct = SubmitRequest::parse(body.as_bytes(), ParamPolicy::DirectFetch, 10).await;
-    let response = direct.unwrap_err().into_response();
+    assert_eq!(refused("zenrows_params", contradiction).1, "invalid_param_value");
+    let body = json!({"tasks": [{"url": "http://a"}], "zenrows_params": {"wait": 1}});
+    let response = parse_as(&body, ParamPolicy::DirectFetch).unwrap_err().into_response();
     assert_eq!(response.extensions().get::<Unrendered>().unwrap().problem.code, "unsupported_param");
 }
 
-#[tokio::test]
-async fn what_is_not_implemented_is_not_accepted() {
-    for (field, value) in [
-        ("webhook", json!({"url": "https://a"})),
-        ("schedule", json!({})),
-        ("file_input_id", json!("f")),
-        ("type", json!("scheduled")),
-    ] {
-        let (status, code, detail) = refused(field, value).await;
+#[test]
+fn what_is_not_implemented_is_not_accepted() {
+    for (field, value) in
+        [("webhook", json!({"url": "https://a"})), ("schedule", json!({})), ("type", json!("scheduled"))]
+    {
+        let (status, code, detail) = refused(field, value);
         assert_eq!((status, code.as_str()), (501, "not_implemented"));
         assert!(detail.contains(&format!("`{field}`")), "{detail}");
     }
 }
 
-#[tokio::test]
-async fn the_smaller_limit_on_tasks_counts() {
-    let tasks = |n: usize| json!({"tasks": vec![json!({"url": "http://a"}); n]}).to_string();
-    let with = |n, max| async move { SubmitRequest::parse(tasks(n).as_bytes(), ParamPolicy::Any, max).await };
-    assert_eq!(with(3, 3).await.unwrap().tasks.len(), 3);
-    assert_eq!(with(4, 3).await.unwrap_err().into_response().status(), 413);
-    assert_eq!(with(limits::INLINE_TASKS_MAX, u32::MAX).await.unwrap().tasks.len(), limits::INLINE_TASKS_MAX);
-    assert_eq!(with(limits::INLINE_TASKS_MAX + 1, u32::MAX).await.unwrap_err().into_response().status(), 413);
+#[test]
+fn a_list_is_named_instead_of_tasks() {
+    let upload = UploadId::from_bytes([1; 16]);
+    let named = |on_invalid_rows| parse(json!({"file_input_id": upload, "on_invalid_rows": on_invalid_rows}));
+    let list = |rows: &str| named(json!(rows)).unwrap().list.unwrap();
+    assert_eq!(list("skip"), NamedList { upload, on_invalid_rows: OnInvalidRows::Skip });
+    assert_eq!(list("fail").on_invalid_rows, OnInvalidRows::Fail);
+    assert_eq!(named(Value::Null).unwrap().list.unwrap().on_invalid_rows, OnInvalidRows::Skip);
+    assert!(named(json!("stop")).is_err());
+
+    assert!(refused("file_input_id", json!(upload)).2.contains("exclude each other"));
+    let (status, _, detail) = refused("on_invalid_rows", json!("skip"));
+    assert_eq!((status, detail.as_str()), (400, "`on_invalid_rows` needs `file_input_id`."));
+    let open = parse(json!({"file_input_id": upload, "status": "open"})).unwrap_err().into_response();
+    assert_eq!(open.status(), 409);
+    let unknown = parse(json!({"file_input_id": "../x"})).unwrap_err().into_response();
+    assert_eq!(unknown.status(), 404);
 }

@@ -15,7 +15,7 @@ fn post(content_type: Option<&str>, body: Body) -> Request<Body> {
 #[tokio::test]
 async fn an_unknown_route_is_a_problem_too() {
     let world = World::new().await;
-    for path in ["/", "/v1", "/v2/jobs", "/v1/jobs/", "/v1/job_inputs", "/favicon.ico"] {
+    for path in ["/", "/v1", "/v2/jobs", "/v1/jobs/", "/v1/uploads", "/favicon.ico"] {
         world.get(path).await.refused(404, "not_found");
     }
     golden("not_found", &world.get("/nowhere").await.json());
@@ -65,10 +65,13 @@ async fn a_body_over_the_limit_is_not_read_to_its_end() {
 
 #[tokio::test]
 async fn too_many_tasks_are_told_from_too_many_bytes() {
-    let world = World::new().await;
-    let tasks = vec![json!({"url": "https://a.example"}); 10_000];
-    let answer = world.post("/v1/jobs", json!({"tasks": tasks})).await;
-    assert!(answer.refused(413, "too_many_tasks").contains("at most 9999"));
+    let mut config = config();
+    config.run_tasks_max = 3;
+    let world = World::with(config).await;
+    let tasks = |count| json!({"tasks": vec![json!({"url": "https://a.example"}); count]});
+    assert_eq!(world.post("/v1/jobs", tasks(3)).await.status, 201);
+    let answer = world.post("/v1/jobs", tasks(4)).await;
+    assert!(answer.refused(413, "too_many_tasks").contains("more than 3"));
 }
 
 #[tokio::test]

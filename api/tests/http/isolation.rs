@@ -20,6 +20,10 @@ fn routes(key: RunKey) -> Vec<(&'static str, String, Option<Value>)> {
         ("POST", format!("{base}/close"), None),
         ("POST", format!("{base}/stop"), None),
         ("POST", format!("{base}/cancel"), None),
+        ("POST", format!("{base}/rerun"), None),
+        ("GET", format!("{base}/events"), None),
+        ("GET", format!("{in_run}/ingest"), None),
+        ("GET", format!("{in_run}/ingest/rejected"), None),
         ("GET", format!("{base}/runs"), None),
         ("GET", in_run.clone(), None),
         ("GET", format!("{base}/results"), None),
@@ -83,6 +87,8 @@ async fn without_a_key_nothing_shows() {
     all.push(("POST", "/v1/jobs".into(), Some(json!({"nonsense": true}))));
     all.push(("GET", "/v1/jobs?nonsense=1".into(), None));
     all.push(("PATCH", "/v1/jobs".into(), None));
+    all.push(("POST", "/v1/job_inputs".into(), Some(json!({"nonsense": true}))));
+    all.push(("GET", "/v1/job_inputs".into(), None));
     all.push(("GET", "/v1/jobs/not-an-id".into(), None));
     for (method, path, body) in all {
         for key in [None, Some("an-unknown-key-00000"), Some("")] {

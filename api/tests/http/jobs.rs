@@ -153,6 +153,7 @@ async fn a_deleted_job_answers_until_it_is_gone() {
 async fn a_half_removed_job_breaks_no_list() {
     let world = World::new().await;
     let RunKey { job, run } = world.submit("closed", 1).await;
+    world.pass_ms(1);
     let kept = world.submit("closed", 1).await.job;
     world.apply(job, Command::Delete).await;
     while !world.backend.queue.remove(QueueName::Run(run), 100).await.unwrap() {}

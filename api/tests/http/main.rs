@@ -5,9 +5,15 @@
 
 mod content;
 mod errors;
+mod events;
+mod ingest;
+mod inline_lists;
 mod isolation;
 mod jobs;
+mod multipart;
 mod operations;
 mod results;
+mod staged_lists;
 mod tasks;
+mod uploads;
 mod world;

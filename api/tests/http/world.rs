@@ -43,13 +43,15 @@ pub struct World {
     clock: Arc<TestClock>,
     worker: WorkerId,
     objects: AtomicU64,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 pub fn config() -> ApiConfig {
     ApiConfig {
         max_body_bytes: limits::MAX_BODY_BYTES,
         run_tasks_max: limits::RUN_TASKS_MAX,
+        list_max_bytes: limits::LIST_MAX_BYTES,
+        list_expanded_max_bytes: limits::LIST_EXPANDED_MAX_BYTES,
         param_policy: ParamPolicy::ZenRows,
         public_url: None,
         forward_keys: true,
@@ -86,7 +88,7 @@ impl World {
         };
         let router = api.router();
         let worker = WorkerId::new(clock.now(), &entropy);
-        World { backend, router, shutting_down, entropy, clock, worker, objects: 0.into(), _dir: dir }
+        World { backend, router, shutting_down, entropy, clock, worker, objects: 0.into(), dir }
     }
 
     pub fn now(&self) -> Timestamp {
@@ -145,11 +147,47 @@ impl World {
     pub async fn submitted(&self, body: Value) -> RunKey {
         let answer = self.post("/v1/jobs", body).await;
         assert_eq!(answer.status, 201, "{:?}", answer.body);
-        let answer = answer.json();
-        let id = |v: &Value| v.as_str().unwrap().to_owned();
-        let job: JobId = id(&answer["job_id"]).parse().unwrap();
-        let run: RunId = id(&answer["latest_run"]["run_id"]).parse().unwrap();
-        RunKey { job, run }
+        answer.run_key()
+    }
+
+    /// Makes an upload slot.
+    pub async fn slot(&self, body: Value) -> Value {
+        let answer = self.post("/v1/job_inputs", body).await;
+        assert_eq!(answer.status, 201, "{:?}", answer.body);
+        answer.json()
+    }
+
+    /// Sends bytes as a target of ours says.
+    pub async fn put(&self, target: &Value, bytes: impl Into<Body>) -> Answer {
+        let content_type = target["headers"]["Content-Type"].as_str();
+        self.put_as(target, content_type, bytes).await
+    }
+
+    pub async fn put_as(&self, target: &Value, content_type: Option<&str>, bytes: impl Into<Body>) -> Answer {
+        let request = Request::builder().method("PUT").uri(path_of(target));
+        let request = match content_type {
+            Some(value) => request.header("content-type", value),
+            None => request,
+        };
+        self.send(request.body(bytes.into()).unwrap()).await
+    }
+
+    /// Uploads a list and returns its `file_input_id`.
+    pub async fn staged(&self, slot: Value, bytes: impl Into<Body>) -> String {
+        let slot = self.slot(slot).await;
+        let answer = self.put(&slot["upload"], bytes).await;
+        assert_eq!(answer.status, 200, "{:?}", answer.body);
+        slot["file_input_id"].as_str().unwrap().to_owned()
+    }
+
+    /// The objects that are stored under a prefix.
+    pub fn objects_under(&self, prefix: &str) -> usize {
+        std::fs::read_dir(self.dir.path().join("blobs").join(prefix)).map_or(0, Iterator::count)
+    }
+
+    /// What is stored, for tests that do what no process of ours does.
+    pub fn files(&self) -> std::path::PathBuf {
+        self.dir.path().join("blobs")
     }
 
     pub async fn claim(&self, key: RunKey, index: u32) -> ClaimedTask {
@@ -195,6 +233,11 @@ impl World {
     }
 }
 
+/// The path and query of a signed URL.
+pub fn path_of(target: &Value) -> String {
+    target["url"].as_str().unwrap().strip_prefix("http://api.test:8080").unwrap().to_owned()
+}
+
 /// What a gateway said about a task.
 pub fn problem() -> Problem {
     Problem::new(404, "http_404", "Not Found").with_detail("The target answered 404.")
@@ -210,6 +253,19 @@ pub struct Answer {
 impl Answer {
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap()
+    }
+
+    /// The run that a submit made.
+    pub fn run_key(&self) -> RunKey {
+        let answer = self.json();
+        let id = |v: &Value| v.as_str().unwrap().to_owned();
+        let job: JobId = id(&answer["job_id"]).parse().unwrap();
+        let run: RunId = id(&answer["latest_run"]["run_id"]).parse().unwrap();
+        RunKey { job, run }
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8(self.body.to_vec()).unwrap()
     }
 
     pub fn header(&self, name: &str) -> &str {
@@ -259,8 +315,12 @@ pub fn golden(name: &str, value: &Value) {
         ("instance", "[request]"),
         ("next_cursor", "[cursor]"),
         ("result_url", "[signed url]"),
+        ("file_input_id", "[upload]"),
     ] {
         settings.add_redaction(&format!(".**.{field}"), shown);
+    }
+    for target in [".upload.url", ".parts[].url"] {
+        settings.add_redaction(target, "[signed url]");
     }
     settings.set_snapshot_path("../snapshots");
     settings.set_prepend_module_to_snapshot(false);

@@ -29,7 +29,7 @@ async fn commit_first_ten(world: &World, key: RunKey) {
     let next = conveyor_domain::list::Position { offset, line: 10, index: 10 };
     let event = IngestEvent::ChunkCommitted { chunk: 0, rows: 10, rejected: 0, next, report: None };
     let entry = state.entry(event).unwrap();
-    let chunk = Chunk { rows, id_seed: key.run, entry };
+    let chunk = Chunk { rows, entry };
     world.backend.store.commit_chunk(key, chunk, world.now()).await.unwrap();
 }
 

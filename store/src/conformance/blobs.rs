@@ -67,6 +67,9 @@ pub async fn a_streamed_object_is_whole_and_pinned(harness: &dyn Harness) {
         let read: Vec<Bytes> = must(stream.try_collect().await);
         assert_eq!(read.concat(), whole[offset as usize..]);
     }
+    let all: Vec<Bytes> = must(must(after.read(&key("s/one")).await).try_collect().await);
+    assert_eq!(all.concat(), whole);
+    assert_eq!(after.read(&key("s/none")).await.err(), Some(Error::NotFound));
     let missing = after.read_pinned(&key("s/none"), &stored.etag, 0).await;
     assert_eq!(missing.err(), Some(Error::NotFound));
 }

@@ -32,17 +32,17 @@ fn opened() -> IngestEvent {
 }
 
 /// The next chunk of `count` rows, as somebody with this view of the log has it.
-fn chunk(key: RunKey, view: &IngestState, count: u32) -> Chunk {
+fn chunk(view: &IngestState, count: u32) -> Chunk {
     let first = view.next.index;
     let rows = (first..first + count).zip(World::inputs(first + count).into_iter().skip(first as usize));
     let next = Position { offset: u64::from(first + count), line: 0, index: first + count };
     let event =
         IngestEvent::ChunkCommitted { chunk: view.chunks, rows: count, rejected: 0, next, report: None };
-    Chunk { rows: rows.collect(), id_seed: key.run, entry: must(view.entry(event)) }
+    Chunk { rows: rows.collect(), entry: must(view.entry(event)) }
 }
 
 async fn commit(world: &World, key: RunKey, count: u32) -> Appended {
-    let chunk = chunk(key, &state(world, key).await, count);
+    let chunk = chunk(&state(world, key).await, count);
     must(world.backend.store.commit_chunk(key, chunk, world.now()).await)
 }
 
@@ -102,6 +102,22 @@ pub async fn a_job_needs_an_upload_that_is_there(harness: &dyn Harness) {
     assert_eq!(must(world.backend.store.job(world.caller, job).await), None);
 }
 
+pub async fn a_job_pins_only_what_is_staged_when_it_is_made(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let upload = world.upload().await;
+    let (first, second) = (world.staged("one", b"a\n").await, world.staged("two", b"b\n").await);
+    let store = &world.backend.store;
+    must(store.put_staged(upload.id, first.clone(), world.now()).await);
+    // Looked at, and replaced before the job was made: what it would pin is about to be deleted.
+    let acceptance = world.acceptance(&upload, &first);
+    must(store.put_staged(upload.id, second, world.now()).await);
+    let job = acceptance.job.id;
+    assert_eq!(store.accept(acceptance).await, Err(Error::Changed));
+    assert_eq!(must(store.job(world.caller, job).await), None);
+    let free = must(store.upload(world.caller, upload.id, world.now()).await).expect("the upload");
+    assert!(!free.claimed);
+}
+
 pub async fn a_chunk_is_rows_refs_total_and_event(harness: &dyn Harness) {
     let world = World::new(harness.backend());
     let key = accepted(&world).await;
@@ -124,15 +140,15 @@ pub async fn of_two_ingesters_one_wins_each_step(harness: &dyn Harness) {
     let view = state(&world, key).await;
     let store = &world.backend.store;
     let (a, b) = tokio::join!(
-        store.commit_chunk(key, chunk(key, &view, 7), world.now()),
-        store.commit_chunk(key, chunk(key, &view, 7), world.now()),
+        store.commit_chunk(key, chunk(&view, 7), world.now()),
+        store.commit_chunk(key, chunk(&view, 7), world.now()),
     );
     let mut outcomes = [must(a), must(b)];
     outcomes.sort_by_key(|appended| *appended == Appended::Lost);
     assert_eq!(outcomes, [Appended::Done, Appended::Lost]);
     // And once more, late, after others have gone on.
     assert_eq!(commit(&world, key, 3).await, Appended::Done);
-    assert_eq!(must(store.commit_chunk(key, chunk(key, &view, 7), world.now()).await), Appended::Lost);
+    assert_eq!(must(store.commit_chunk(key, chunk(&view, 7), world.now()).await), Appended::Lost);
     assert_eq!(indexes(&world, key).await, (0..10).collect::<Vec<_>>());
     assert_eq!(world.view(key).await.latest.stats.total, 10);
 }
@@ -205,7 +221,7 @@ pub async fn nothing_is_written_to_a_deleted_job(harness: &dyn Harness) {
     let view = state(&world, key).await;
     must(world.backend.store.apply(key.job, Command::Delete, world.now()).await);
     let store = &world.backend.store;
-    assert_eq!(must(store.commit_chunk(key, chunk(key, &view, 4), world.now()).await), Appended::Gone);
+    assert_eq!(must(store.commit_chunk(key, chunk(&view, 4), world.now()).await), Appended::Gone);
     assert!(indexes(&world, key).await.is_empty());
     assert!(must(store.ingest(key).await).is_none());
 }

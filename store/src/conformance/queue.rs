@@ -5,7 +5,7 @@ use super::{Harness, World};
 use crate::port::{Delivery, Depth};
 use conveyor_domain::RunId;
 use conveyor_domain::limits::CONTROL_MAX_RECEIVES;
-use conveyor_domain::message::QueueName;
+use conveyor_domain::message::{QueueName, TaskRef};
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -200,4 +200,42 @@ pub async fn a_removed_queue_is_empty_and_usable_again(harness: &dyn Harness) {
     assert!(receive(&world, queue, 9).await.is_empty());
     send(&world, queue, 1).await;
     assert_eq!(receive(&world, queue, 9).await.len(), 1);
+}
+
+/// However a backend keeps them: the refs of a run's tasks are messages like any others.
+pub async fn the_refs_of_tasks_are_messages_like_any_others(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let key = world.submit(true, 7).await;
+    // With a gap, as a rejected row leaves it.
+    let rows = [(8, 8), (9, 9), (11, 11)].map(|(index, n)| (index, World::inputs(n + 1).remove(n as usize)));
+    let unsent = must(world.backend.store.put_tasks(key, rows.to_vec(), world.now()).await);
+    world.send(key, unsent).await;
+    let queue = QueueName::Run(key.run);
+    let depth = |world: &World| {
+        let (queues, now) = (world.backend.queue.clone(), world.now());
+        async move { must(queues.depth(queue, now).await) }
+    };
+    assert_eq!(depth(&world).await, Depth { visible: 10, hidden: 0 });
+    let index = |d: &Delivery| must(d.body.parse::<TaskRef>()).task.index();
+    let indexes = |received: &[Delivery]| received.iter().map(index).collect::<Vec<_>>();
+    let first = receive(&world, queue, 3).await;
+    assert_eq!(indexes(&first), [0, 1, 2]);
+    assert!(first.iter().all(|d| d.receives == 1));
+    assert!(first.iter().all(|d| must(d.body.parse::<TaskRef>()).task.belongs_to(key.run)));
+    assert_eq!(depth(&world).await, Depth { visible: 7, hidden: 3 });
+    let second = receive(&world, queue, 6).await;
+    assert_eq!(indexes(&second), [3, 4, 5, 6, 8, 9]);
+    // One is done, one is given back, the others come back by themselves, also to another process.
+    must(world.backend.queue.ack(queue, vec![first[0].receipt.clone()]).await);
+    let back = vec![(second[4].receipt.clone(), Duration::ZERO)];
+    must(world.backend.queue.release(queue, back, world.now()).await);
+    let crashed = harness.crash().await;
+    let world = world.on(crashed.backend());
+    world.pass(30_000);
+    let mut again = receive(&world, queue, 100).await;
+    again.sort_by_key(index);
+    assert_eq!(indexes(&again), [1, 2, 3, 4, 5, 6, 8, 9, 11]);
+    assert!(again.iter().all(|d| d.receives == if index(d) == 11 { 1 } else { 2 }));
+    must(world.backend.queue.ack(queue, again.into_iter().map(|d| d.receipt).collect()).await);
+    assert!(must(world.backend.queue.is_empty(queue, world.now()).await));
 }

@@ -166,6 +166,10 @@ impl Blobs for Embedded {
         blocking(move || streams::concat(&files, &key, &parts)).await
     }
 
+    async fn read(&self, key: &BlobKey) -> Result<ByteStream> {
+        streams::read(self.files.path(key)).await
+    }
+
     async fn read_pinned(&self, key: &BlobKey, etag: &str, offset: u64) -> Result<ByteStream> {
         streams::read_pinned(self.files.path(key), etag.to_owned(), offset).await
     }

@@ -25,7 +25,7 @@ fn accept(connection: &Connection, acceptance: &Acceptance) -> Result<()> {
     }
     let now = job.created;
     jobs::insert(connection, job, run)?;
-    uploads::claim(connection, source.upload, job.id, now)?;
+    uploads::claim(connection, source, job.id, now)?;
     events::happened(connection, run, &timeline::submitted(job, run), now)?;
     events::logged(connection, run, 0, &IngestEvent::Accepted { source: source.clone() }, now)?;
     call(connection, run, now)
@@ -80,19 +80,17 @@ impl IngestStore for Embedded {
     }
 
     async fn commit_chunk(&self, key: RunKey, chunk: Chunk, now: Timestamp) -> Result<Appended> {
-        let Chunk { rows, id_seed, entry } = chunk;
+        let Chunk { rows, entry } = chunk;
         // The writer's time is everybody's: what can be prepared outside of it, is.
-        let rows = tasks::encode(id_seed, &rows)?;
+        let rows = tasks::encode(rows.iter().map(|(index, input)| (*index, input)))?;
         let outcome = self
             .write(move |connection| {
                 if let Some(refused) = refusal(connection, key, &entry)? {
                     return Ok(refused);
                 }
                 let Some(found) = find(connection, key)? else { return Ok(Appended::Gone) };
-                let run_key = found.run.key;
-                let appended = append(connection, found, &entry, now)?;
-                tasks::put_encoded(connection, run_key, key.run, &rows, now)?;
-                Ok(appended)
+                tasks::put(connection, &found.run, &rows, now)?;
+                append(connection, found, &entry, now)
             })
             .await;
         self.announce();

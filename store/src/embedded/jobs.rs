@@ -2,14 +2,16 @@
 
 use super::codec::{from_json, job_status, to_json};
 use super::runs::{self, StoredRun};
-use super::{Embedded, codec, events, ingest, probe, queue, tasks, uploads};
+use super::tasks::EncodedTask;
+use super::{Embedded, codec, events, ingest, probe, tasks, uploads};
 use crate::port::{
     ActiveRun, Added, Error, JobStore, JobView, JobsQuery, Result, RunKey, RunView, Submission,
 };
 use async_trait::async_trait;
+use conveyor_domain::ingest::IngestEvent;
 use conveyor_domain::job::JobSpec;
 use conveyor_domain::lifecycle::{Command, decide};
-use conveyor_domain::message::{QueueName, TaskRef};
+use conveyor_domain::message::TaskRef;
 use conveyor_domain::timeline;
 use conveyor_domain::{CallerId, Job, JobId, Run, RunId, TaskInput, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -102,19 +104,7 @@ pub fn insert(connection: &Connection, job: &Job, run: &Run) -> Result<StoredRun
     Ok(stored)
 }
 
-/// Rows and their refs.
-fn write_tasks<'a>(
-    connection: &Connection,
-    run: &StoredRun,
-    rows: impl Iterator<Item = (u32, &'a TaskInput)>,
-    shards: u32,
-    now: Timestamp,
-) -> Result<()> {
-    let fresh = tasks::put(connection, run, rows, shards, now)?;
-    queue::enqueue(connection, QueueName::Run(run.run.id), fresh.iter().map(TaskRef::to_string), now)
-}
-
-fn submit(connection: &Connection, s: &Submission) -> Result<()> {
+fn submit(connection: &Connection, s: &Submission, rows: &[EncodedTask]) -> Result<()> {
     if find(connection, s.job.id)?.is_some() {
         // Only a repeat has the same random id: the first one stands.
         return Ok(());
@@ -123,19 +113,21 @@ fn submit(connection: &Connection, s: &Submission) -> Result<()> {
     let stored = insert(connection, &s.job, &s.run)?;
     events::happened(connection, &s.run, &timeline::submitted(&s.job, &s.run), now)?;
     if let Some(list) = &s.list {
-        uploads::claim(connection, list.upload, s.job.id, now)?;
-        for (number, event) in (0..).zip(&list.log) {
+        uploads::claim(connection, &list.source, s.job.id, now)?;
+        let accepted = IngestEvent::Accepted { source: list.source.clone() };
+        for (number, event) in (0..).zip(std::iter::once(&accepted).chain(&list.log)) {
             events::logged(connection, &s.run, number, event, now)?;
         }
     }
-    let rows = s.tasks.iter().map(|(index, input)| (*index, input));
-    write_tasks(connection, &stored, rows, s.job.spec.task_shard_count, now)
+    tasks::put(connection, &stored, rows, now)
 }
 
 #[async_trait]
 impl JobStore for Embedded {
     async fn submit(&self, submission: Submission) -> Result<Vec<TaskRef>> {
-        self.write(move |connection| submit(connection, &submission)).await?;
+        // The writer's time is everybody's: what can be prepared outside of it, is.
+        let rows = tasks::encode(submission.tasks.iter().map(|(index, input)| (*index, input)))?;
+        self.write(move |connection| submit(connection, &submission, &rows)).await?;
         self.announce();
         Ok(Vec::new())
     }
@@ -153,8 +145,8 @@ impl JobStore for Embedded {
                 let count = u32::try_from(tasks.len()).map_err(|_| codec::corrupt("task count"))?;
                 let command = Command::AddTasks { count, last_batch, run_tasks_max };
                 let stored = apply(connection, job, &command, now)?;
-                let rows = (stored.run.run.next_index - count..).zip(&tasks);
-                write_tasks(connection, &stored.run, rows, stored.job.spec.task_shard_count, now)?;
+                let rows = tasks::encode((stored.run.run.next_index - count..).zip(&tasks))?;
+                tasks::put(connection, &stored.run, &rows, now)?;
                 stored.view(connection)
             })
             .await?;

@@ -17,6 +17,7 @@ mod queue;
 mod reader;
 mod retention;
 mod runs;
+mod spans;
 mod streams;
 mod tasks;
 mod uploads;

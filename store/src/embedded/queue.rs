@@ -1,11 +1,11 @@
 //! Queues in the same database (SPEC 7): a message's place in the tree is its receipt.
 
-use super::Embedded;
+use super::{Embedded, spans};
 use crate::port::{Delivery, Depth, Queue, Receipt, Result};
 use async_trait::async_trait;
 use conveyor_domain::Timestamp;
 use conveyor_domain::message::QueueName;
-use rusqlite::{Connection, OptionalExtension, ToSql, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -26,45 +26,71 @@ fn ensure(connection: &Connection, queue: QueueName) -> Result<i64> {
     Ok(connection.last_insert_rowid())
 }
 
+/// The numbers that new messages of a queue get.
+pub struct Numbers {
+    pub queue_key: i64,
+    next: i64,
+}
+
+impl Numbers {
+    /// Of a queue, which is made if need be; `None` if there is nothing to number.
+    pub fn of(connection: &Connection, queue: QueueName, nothing: bool) -> Result<Option<Numbers>> {
+        if nothing {
+            return Ok(None);
+        }
+        let queue_key = ensure(connection, queue)?;
+        Ok(Some(Numbers { queue_key, next: Numbers::read(connection, queue_key)? }))
+    }
+
+    fn read(connection: &Connection, queue_key: i64) -> Result<i64> {
+        let mut statement = connection.prepare_cached("SELECT next_seq FROM queues WHERE queue_key = ?1")?;
+        Ok(statement.query_row([queue_key], |row| row.get(0))?)
+    }
+
+    pub fn next(&mut self) -> i64 {
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// Writes down which were given out.
+    pub fn keep(&self, connection: &Connection) -> Result<()> {
+        connection
+            .prepare_cached("UPDATE queues SET next_seq = ?2 WHERE queue_key = ?1")?
+            .execute([self.queue_key, self.next])?;
+        Ok(())
+    }
+}
+
 /// Adds messages. The caller is inside a transaction, perhaps one that also writes the rows they are about.
 pub fn enqueue(
     connection: &Connection,
     queue: QueueName,
-    bodies: impl Iterator<Item = impl ToSql>,
+    bodies: impl Iterator<Item = String>,
     now: Timestamp,
 ) -> Result<()> {
     let mut bodies = bodies.peekable();
-    if bodies.peek().is_none() {
-        // Nothing to send must not bring back the queue of a run that has ended.
-        return Ok(());
-    }
-    let key = ensure(connection, queue)?;
-    let mut next: i64 = connection
-        .prepare_cached("SELECT next_seq FROM queues WHERE queue_key = ?1")?
-        .query_row([key], |row| row.get(0))?;
+    // Nothing to send must not bring back the queue of a run that has ended.
+    let Some(mut numbers) = Numbers::of(connection, queue, bodies.peek().is_none())? else { return Ok(()) };
     let mut insert = connection.prepare_cached(
         "INSERT INTO messages (queue_key, visible_ms, seq, receives, body) VALUES (?1, ?2, ?3, 0, ?4)",
     )?;
     for body in bodies {
-        insert.execute(params![key, now.0, next, body])?;
-        next += 1;
+        let number = numbers.next();
+        insert.execute(params![numbers.queue_key, now.0, number, body])?;
     }
-    connection
-        .prepare_cached("UPDATE queues SET next_seq = ?2 WHERE queue_key = ?1")?
-        .execute([key, next])?;
-    Ok(())
+    numbers.keep(connection)
 }
 
 /// Where a message stands, and how often it was received: a message can come back to a place that it had before.
 #[derive(Clone, Copy)]
-struct Place {
-    visible_ms: i64,
-    seq: i64,
-    receives: u32,
+pub struct Place {
+    pub visible_ms: i64,
+    pub seq: i64,
+    pub receives: u32,
 }
 
 impl Place {
-    fn receipt(self) -> Receipt {
+    pub fn receipt(self) -> Receipt {
         Receipt(format!("{}-{}-{}", self.visible_ms, self.seq, self.receives))
     }
 
@@ -107,31 +133,45 @@ fn receive(
     let Some(key) = find(connection, queue)? else { return Ok(Vec::new()) };
     let limit = i64::try_from(max.min(RECEIVE_MAX)).unwrap_or(0);
     let mut select = connection.prepare_cached(
-        "SELECT visible_ms, seq, receives, body FROM messages WHERE queue_key = ?1 AND visible_ms <= ?2
+        "SELECT visible_ms, seq, receives, body, span FROM messages WHERE queue_key = ?1 AND visible_ms <= ?2
          ORDER BY visible_ms, seq LIMIT ?3",
     )?;
     let rows = select.query_map(params![key, now.0, limit], |r| {
-        Ok((Place { visible_ms: r.get(0)?, seq: r.get(1)?, receives: r.get(2)? }, r.get::<_, String>(3)?))
+        let place = Place { visible_ms: r.get(0)?, seq: r.get(1)?, receives: r.get(2)? };
+        Ok((place, r.get::<_, String>(3)?, r.get::<_, Option<u32>>(4)?))
     })?;
     let found: Vec<_> = rows.collect::<rusqlite::Result<_>>()?;
     let mut mark = connection.prepare_cached(
         "UPDATE messages SET visible_ms = ?4, receives = receives + 1
          WHERE queue_key = ?1 AND visible_ms = ?2 AND seq = ?3",
     )?;
-    let mut deliveries = Vec::with_capacity(found.len());
-    for (place, body) in found {
-        match queue.dead_letters() {
-            Some((dead, max_receives)) if place.receives >= max_receives => {
+    let mut numbers = Numbers { queue_key: key, next: Numbers::read(connection, key)? };
+    let before = numbers.next;
+    let mut deliveries = Vec::with_capacity(max.min(RECEIVE_MAX));
+    for (place, body, span) in found {
+        let room = max.min(RECEIVE_MAX) - deliveries.len();
+        if room == 0 {
+            break;
+        }
+        match (queue.dead_letters(), span) {
+            (_, Some(span)) => {
+                let taken = spans::take(connection, &mut numbers, (place, &body, span), room, hidden_until)?;
+                deliveries.extend(taken);
+            }
+            (Some((dead, max_receives)), None) if place.receives >= max_receives => {
                 remove(connection, key, &place.receipt())?;
                 enqueue(connection, dead, std::iter::once(body), now)?;
             }
-            Some(_) | None => {
+            (Some(_) | None, None) => {
                 mark.execute(params![key, place.visible_ms, place.seq, hidden_until.0])?;
                 let receives = place.receives + 1;
                 let receipt = Place { visible_ms: hidden_until.0, receives, ..place }.receipt();
                 deliveries.push(Delivery { body, receipt, receives });
             }
         }
+    }
+    if numbers.next > before {
+        numbers.keep(connection)?;
     }
     Ok(deliveries)
 }
@@ -233,8 +273,9 @@ impl Queue for Embedded {
         self.read(move |connection| {
             let Some(key) = find(connection, queue)? else { return Ok(Depth::default()) };
             let mut count = connection.prepare_cached(
-                "SELECT (SELECT count(*) FROM messages WHERE queue_key = ?1 AND visible_ms <= ?2),
-                        (SELECT count(*) FROM messages WHERE queue_key = ?1 AND visible_ms > ?2)",
+                "SELECT coalesce(sum(iif(visible_ms <= ?2, coalesce(span, 1), 0)), 0),
+                        coalesce(sum(iif(visible_ms > ?2, coalesce(span, 1), 0)), 0)
+                 FROM messages WHERE queue_key = ?1",
             )?;
             Ok(count.query_row([key, now.0], |r| {
                 let whole = |column| Ok::<_, rusqlite::Error>(r.get::<_, i64>(column)?.cast_unsigned());

@@ -146,6 +146,20 @@ fn open_pinned(path: &Path, etag: &str, offset: u64) -> Result<(File, Metadata)>
 pub async fn read_pinned(path: PathBuf, etag: String, offset: u64) -> Result<ByteStream> {
     let opened = tokio::task::spawn_blocking(move || open_pinned(&path, &etag, offset));
     let (file, meta) = opened.await.map_err(|e| Error::Unavailable(e.to_string()))??;
+    Ok(pieces(file, meta))
+}
+
+pub async fn read(path: PathBuf) -> Result<ByteStream> {
+    let opened = tokio::task::spawn_blocking(move || {
+        let file = File::open(path)?;
+        let meta = file.metadata()?;
+        Ok((file, meta))
+    });
+    let (file, meta) = super::files::joined(opened.await)?;
+    Ok(pieces(file, meta))
+}
+
+fn pieces(file: File, meta: Metadata) -> ByteStream {
     let (send, receive) = mpsc::channel(PIECES_AHEAD);
     tokio::task::spawn_blocking(move || {
         // A reader that went away closes the channel; there is nobody to tell.
@@ -154,7 +168,7 @@ pub async fn read_pinned(path: PathBuf, etag: String, offset: u64) -> Result<Byt
     let stream = futures::stream::unfold(receive, |mut receive| async move {
         receive.recv().await.map(|piece| (piece, receive))
     });
-    Ok(stream.boxed())
+    stream.boxed()
 }
 
 fn read_all(mut file: File, opened: &Metadata, mut give: impl FnMut(Result<Bytes>) -> bool) -> Option<()> {

@@ -2,76 +2,43 @@
 
 use super::codec::{corrupt, from_json, index_of, task_key, task_status, task_status_code, to_json};
 use super::runs::{self, StoredRun};
-use super::{Embedded, queue};
+use super::{Embedded, spans};
 use crate::port::{
     Claim, ClaimedTask, Error, Result, RunKey, Settle, SettleGroup, Settled, StatusFilter, TaskStore,
     TasksQuery,
 };
 use async_trait::async_trait;
-use conveyor_domain::message::{QueueName, TaskRef};
+use conveyor_domain::message::TaskRef;
 use conveyor_domain::run::Counts;
 use conveyor_domain::task::{Attempt, ClaimDecision, Outcome, decide_claim};
 use conveyor_domain::{ClaimToken, Problem, RunId, RunStatus, Task, TaskId, TaskInput, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-/// One database is one partition.
-const TASK_SHARD_COUNT: u32 = 1;
-
 const PUT: &str = "INSERT OR IGNORE INTO tasks
     (task_key, status, attempts, claims, not_before_ms, created_ms, updated_ms, input)
     VALUES (?1, 0, 0, 0, 0, ?2, ?2, ?3)";
 
-/// Writes the rows that are missing. Returns the refs of exactly those.
-pub fn put<'a>(
-    connection: &Connection,
-    stored: &StoredRun,
-    rows: impl Iterator<Item = (u32, &'a TaskInput)>,
-    task_shard_count: u32,
-    now: Timestamp,
-) -> Result<Vec<TaskRef>> {
-    let mut statement = connection.prepare_cached(PUT)?;
-    let mut fresh = Vec::new();
-    for (index, input) in rows {
-        let inserted = statement.execute(params![task_key(stored.key, index), now.0, to_json(input)?])?;
-        if inserted == 1 {
-            fresh.push(TaskRef { task: TaskId::of(stored.run.id_seed, index), task_shard_count });
-        }
-    }
-    Ok(fresh)
-}
-
-/// A row and its ref, as they are stored.
+/// A row as it is stored.
 #[derive(Debug)]
 pub struct EncodedTask {
     index: u32,
     input: String,
-    message: String,
 }
 
-pub fn encode(id_seed: RunId, rows: &[(u32, TaskInput)]) -> Result<Vec<EncodedTask>> {
-    let encode = |(index, input): &(u32, TaskInput)| {
-        let task = TaskRef { task: TaskId::of(id_seed, *index), task_shard_count: TASK_SHARD_COUNT };
-        Ok(EncodedTask { index: *index, input: to_json(input)?, message: task.to_string() })
-    };
-    rows.iter().map(encode).collect()
+pub fn encode<'a>(rows: impl Iterator<Item = (u32, &'a TaskInput)>) -> Result<Vec<EncodedTask>> {
+    rows.map(|(index, input)| Ok(EncodedTask { index, input: to_json(input)? })).collect()
 }
 
-/// Writes the rows that are missing, and a message for each of those.
-pub fn put_encoded(
-    connection: &Connection,
-    run_key: i64,
-    run: RunId,
-    rows: &[EncodedTask],
-    now: Timestamp,
-) -> Result<()> {
+/// Writes the rows that are missing, and sends the refs of exactly those. The caller is inside a transaction.
+pub fn put(connection: &Connection, stored: &StoredRun, rows: &[EncodedTask], now: Timestamp) -> Result<()> {
     let mut statement = connection.prepare_cached(PUT)?;
     let mut fresh = Vec::with_capacity(rows.len());
     for row in rows {
-        if statement.execute(params![task_key(run_key, row.index), now.0, row.input])? == 1 {
-            fresh.push(&row.message);
+        if statement.execute(params![task_key(stored.key, row.index), now.0, row.input])? == 1 {
+            fresh.push(row.index);
         }
     }
-    queue::enqueue(connection, QueueName::Run(run), fresh.into_iter(), now)
+    spans::enqueue(connection, stored.run.id, stored.run.id_seed, fresh.into_iter(), now)
 }
 
 fn claim_one(
@@ -283,11 +250,10 @@ impl TaskStore for Embedded {
         rows: Vec<(u32, TaskInput)>,
         now: Timestamp,
     ) -> Result<Vec<TaskRef>> {
+        let rows = encode(rows.iter().map(|(index, input)| (*index, input)))?;
         self.write(move |connection| {
             let stored = runs::find(connection, key)?.ok_or(Error::NotFound)?;
-            let rows = rows.iter().map(|(index, input)| (*index, input));
-            let fresh = put(connection, &stored, rows, TASK_SHARD_COUNT, now)?;
-            queue::enqueue(connection, QueueName::Run(key.run), fresh.iter().map(TaskRef::to_string), now)
+            put(connection, &stored, &rows, now)
         })
         .await?;
         self.announce();

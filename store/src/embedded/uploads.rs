@@ -4,6 +4,7 @@ use super::Embedded;
 use super::codec::{from_json, to_json};
 use crate::port::{Error, Result, UploadStore, UploadsQuery};
 use async_trait::async_trait;
+use conveyor_domain::ingest::Source;
 use conveyor_domain::lifecycle::Refusal;
 use conveyor_domain::list::ListSpec;
 use conveyor_domain::upload::{Declared, Part, Staged, Upload};
@@ -66,9 +67,14 @@ fn find_unclaimed(connection: &Connection, upload: UploadId, now: Timestamp) -> 
     if found.claimed { Err(Refusal::UploadClaimed.into()) } else { Ok(found) }
 }
 
-/// Keeps the bytes for a job. The caller is inside the transaction that makes the job.
-pub fn claim(connection: &Connection, upload: UploadId, job: JobId, now: Timestamp) -> Result<()> {
-    find(connection, upload, now)?.ok_or(Error::NotFound)?;
+/// Keeps the bytes of a source for a job. The caller is inside the transaction that makes the job.
+pub fn claim(connection: &Connection, source: &Source, job: JobId, now: Timestamp) -> Result<()> {
+    let upload = source.upload;
+    let found = find(connection, upload, now)?.ok_or(Error::NotFound)?;
+    // Replaced since it was looked at: what the job would pin is about to be deleted.
+    if found.staged.as_ref() != Some(&source.staged) {
+        return Err(Error::Changed);
+    }
     connection
         .prepare_cached("INSERT OR IGNORE INTO upload_claims (upload_id, job_id) VALUES (?1, ?2)")?
         .execute(params![upload.to_bytes(), job.to_bytes()])?;

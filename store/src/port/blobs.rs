@@ -92,6 +92,9 @@ pub trait Blobs: Send + Sync {
     /// Makes one object of several, in order.
     async fn concat(&self, key: &BlobKey, parts: &[BlobKey]) -> Result<Stored>;
 
+    /// All bytes of an object, in pieces, for whoever does not know how many there are.
+    async fn read(&self, key: &BlobKey) -> Result<ByteStream>;
+
     /// The bytes from `offset` on of the object that `etag` pins, and of no other: `Changed`, here or in the stream, if it
     /// is not that one any more.
     async fn read_pinned(&self, key: &BlobKey, etag: &str, offset: u64) -> Result<ByteStream>;

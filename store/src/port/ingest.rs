@@ -2,7 +2,7 @@ use super::{Result, RunKey};
 use async_trait::async_trait;
 use conveyor_domain::ingest::{Entry, LoggedEvent, Source};
 use conveyor_domain::timeline::TimelineEntry;
-use conveyor_domain::{Job, JobId, Run, RunId, TaskInput, Timestamp};
+use conveyor_domain::{Job, JobId, Run, TaskInput, Timestamp};
 
 /// A job and its first run, whose list is staged.
 #[derive(Clone, Debug)]
@@ -24,8 +24,6 @@ pub struct Ingest {
 #[derive(Clone, Debug)]
 pub struct Chunk {
     pub rows: Vec<(u32, TaskInput)>,
-    /// The run that seeds the task ids.
-    pub id_seed: RunId,
     pub entry: Entry,
 }
 
@@ -46,7 +44,8 @@ pub enum Appended {
 #[async_trait]
 pub trait IngestStore: Send + Sync {
     /// Makes a job and its run durable and visible, claims the upload for it, logs `accepted` and sends the control
-    /// message. Repeating it changes nothing. `NotFound` if the upload is not there.
+    /// message. Repeating it changes nothing. `NotFound` if the upload is not there, `Changed` if other bytes are staged in
+    /// it by now.
     async fn accept(&self, acceptance: Acceptance) -> Result<()>;
 
     /// `None` if there is no such run, it never had a list, or its job was deleted.

@@ -1,11 +1,9 @@
 use super::Result;
 use async_trait::async_trait;
-use conveyor_domain::ingest::IngestEvent;
+use conveyor_domain::ingest::{IngestEvent, Source};
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::TaskRef;
-use conveyor_domain::{
-    CallerId, Job, JobId, JobStatus, Run, RunId, RunStats, TaskInput, Timestamp, UploadId,
-};
+use conveyor_domain::{CallerId, Job, JobId, JobStatus, Run, RunId, RunStats, TaskInput, Timestamp};
 
 /// A job and its first run, with its tasks at their indexes.
 #[derive(Clone, Debug)]
@@ -20,8 +18,8 @@ pub struct Submission {
 /// A staged list that was short enough to be read on the request.
 #[derive(Clone, Debug)]
 pub struct SubmittedList {
-    pub upload: UploadId,
-    /// The whole log of its ingest, from `accepted` to `latched`.
+    pub source: Source,
+    /// What its ingest logs after `accepted`, to `latched`.
     pub log: Vec<IngestEvent>,
 }
 
@@ -67,7 +65,8 @@ pub struct ActiveRun {
 #[async_trait]
 pub trait JobStore: Send + Sync {
     /// Makes a job, its run and its tasks durable and visible, all or nothing. Repeating it changes nothing.
-    /// Returns the refs that still have to be sent. `NotFound` if the upload of its list is not there.
+    /// Returns the refs that still have to be sent. `NotFound` if the upload of its list is not there,
+    /// `Changed` if other bytes are staged in it by now.
     async fn submit(&self, submission: Submission) -> Result<Vec<TaskRef>>;
 
     /// Adds tasks behind those that the job's run has.

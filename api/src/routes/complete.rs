@@ -1,0 +1,78 @@
+//! Joins the parts of an upload (SPEC 6.9).
+
+use super::inputs::{UploadInPath, refuse_whole, upload_of};
+use crate::auth::Caller;
+use crate::body;
+use crate::problem::{ApiError, Code, Result};
+use crate::query::Query;
+use crate::staged;
+use crate::state::{ApiState, Shared};
+use crate::wire::input::{InputJson, too_large};
+use crate::wire::parts::{check_complete, parse_named};
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use conveyor_domain::lifecycle::Refusal;
+use conveyor_domain::upload::{Part, Upload};
+use conveyor_store::Error;
+
+pub(super) async fn complete(
+    caller: Caller,
+    State(state): State<Shared>,
+    id: UploadInPath,
+    query: Query,
+    request: Request,
+) -> Result<Response> {
+    query.none()?;
+    let upload = upload_of(&state, caller.id, id.0).await?;
+    let body = body::read_json_if_any(request, state.config.max_body_bytes, &state.bodies).await?;
+    let named = match &body {
+        Some(body) => parse_named(&body.bytes)?,
+        None => None,
+    };
+    refuse_whole(&upload)?;
+    let parts = state.store().parts(upload.id).await?;
+    check_complete(&parts, named.as_deref())?;
+    if upload.staged.is_none() {
+        join(&state, &upload, &parts).await?;
+    }
+    let upload = upload_of(&state, caller.id, upload.id).await?;
+    if upload.staged.is_none() {
+        // Not joined by us, and by nobody else either: a part was replaced while we read it.
+        return Err(ApiError::new(Code::FileInputIncomplete, "A part was replaced meanwhile."));
+    }
+    Ok(Json(InputJson::new(&upload).with_parts(&parts)).into_response())
+}
+
+/// Makes the parts the staged list, unless somebody else does so at the same time.
+async fn join(state: &ApiState, upload: &Upload, parts: &[Part]) -> Result<()> {
+    let max = state.config.list_max_bytes;
+    if parts.iter().map(|part| part.staged.size).sum::<u64>() > max {
+        return Err(too_large(max));
+    }
+    let keys = parts.iter().map(|part| staged::key_of(&part.staged)).collect::<Result<Vec<_>>>()?;
+    let key = state.upload_object(upload.id);
+    let stored = match state.backend.blobs.concat(&key, &keys).await {
+        Ok(stored) => stored,
+        // Parts go once they are joined: whoever took them away has done so, or is about to replace one.
+        Err(Error::NotFound) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let joined = staged::staged(&key, stored);
+    if let Err(error) = staged::check_declared(&upload.declared, &joined) {
+        staged::discard(state, &joined).await;
+        return Err(error);
+    }
+    let kept = state.store().put_staged(upload.id, joined.clone(), state.now()).await;
+    match staged::settle(state, &joined, kept).await {
+        Ok(()) => {
+            for part in parts {
+                staged::discard(state, &part.staged).await;
+            }
+            Ok(())
+        }
+        // Another `complete` was first, and a job was made of what it joined.
+        Err(Error::Refused(Refusal::UploadClaimed)) => Ok(()),
+        Err(other) => Err(ApiError::of_upload(other)),
+    }
+}

@@ -1,0 +1,169 @@
+//! Upload slots (SPEC 6.9): made, looked at, completed, aborted. Their bytes come in by [`super::uploads`].
+
+use crate::auth::Caller;
+use crate::body::{self, JsonBody};
+use crate::cursor::Cursors;
+use crate::path::{Id, Path};
+use crate::problem::{ApiError, Code, Result};
+use crate::query::Query;
+use crate::signed_url::{BaseUrl, UploadPath};
+use crate::staged;
+use crate::state::{ApiState, Shared};
+use crate::wire::Time;
+use crate::wire::input::{InputJson, InputRequest, InputsJson, PartTargetsJson, UploadTarget};
+use crate::wire::parts::parse_numbers;
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::http::header::LOCATION;
+use axum::response::{IntoResponse, Response};
+use conveyor_domain::upload::Upload;
+use conveyor_domain::{CallerId, Timestamp, UploadId, limits};
+use conveyor_store::port::UploadsQuery;
+
+pub(super) async fn create(
+    caller: Caller,
+    State(state): State<Shared>,
+    base: BaseUrl,
+    query: Query,
+    request: Request,
+) -> Result<Response> {
+    query.none()?;
+    let JsonBody { bytes, room: _room } =
+        body::read_json(request, state.config.max_body_bytes, &state.bodies).await?;
+    let InputRequest { spec, declared, multipart } =
+        InputRequest::parse(&bytes, state.config.list_max_bytes)?;
+    let now = state.now();
+    let upload = Upload {
+        id: UploadId::new(now, &state.entropy),
+        caller: caller.id,
+        spec,
+        multipart,
+        declared,
+        staged: None,
+        claimed: false,
+        created: now,
+        expires: now.after(limits::UPLOAD_TTL),
+    };
+    state.store().create_upload(upload.clone(), limits::UPLOADS_MAX).await?;
+    let location = format!("/v1/job_inputs/{}", upload.id);
+    let json = with_target(&state, &base, &upload);
+    Ok((StatusCode::CREATED, [(LOCATION, location)], Json(json)).into_response())
+}
+
+pub(super) async fn list(caller: Caller, State(state): State<Shared>, query: Query) -> Result<Response> {
+    let query = query.only(&["limit", "cursor"])?;
+    let limit = query.limit(limits::PAGE_DEFAULT, limits::PAGE_MAX)?;
+    let cursors = Cursors::new(&state, caller.id, "job_inputs");
+    let before = cursors.open(query.get("cursor"))?;
+    let wanted = UploadsQuery { caller: caller.id, before, limit: limit + 1 };
+    let mut uploads = state.store().uploads(wanted, state.now()).await?;
+    let next_cursor = cursors.page(&mut uploads, limit, |upload| upload.id);
+    let job_inputs = uploads.iter().map(InputJson::new).collect();
+    Ok(Json(InputsJson { job_inputs, next_cursor }).into_response())
+}
+
+pub(super) async fn show(
+    caller: Caller,
+    State(state): State<Shared>,
+    id: UploadInPath,
+    base: BaseUrl,
+    query: Query,
+) -> Result<Response> {
+    query.none()?;
+    let upload = upload_of(&state, caller.id, id.0).await?;
+    let parts = state.store().parts(upload.id).await?;
+    Ok(Json(with_target(&state, &base, &upload).with_parts(&parts)).into_response())
+}
+
+pub(super) async fn abort(
+    caller: Caller,
+    State(state): State<Shared>,
+    id: UploadInPath,
+    query: Query,
+) -> Result<Response> {
+    query.none()?;
+    staged::abort(&state, caller.id, id.0).await.map_err(ApiError::of_upload)?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Signs URLs for parts.
+pub(super) async fn sign_parts(
+    caller: Caller,
+    State(state): State<Shared>,
+    id: UploadInPath,
+    base: BaseUrl,
+    query: Query,
+    request: Request,
+) -> Result<Response> {
+    query.none()?;
+    let upload = upload_of(&state, caller.id, id.0).await?;
+    let JsonBody { bytes, room: _room } =
+        body::read_json(request, state.config.max_body_bytes, &state.bodies).await?;
+    let numbers = parse_numbers(&bytes)?;
+    refuse_whole(&upload)?;
+    refuse_closed(&upload)?;
+    let (path, expires) = (path_of(&upload), url_expiry(&state, &upload));
+    let target = |number| {
+        UploadTarget::part(number, path.signed_part(number, &state.secret, &base, expires), Time(expires))
+    };
+    Ok(Json(PartTargetsJson { parts: numbers.into_iter().map(target).collect() }).into_response())
+}
+
+/// The id of an upload in a path. One that cannot be parsed is answered like one that is not there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UploadInPath(pub UploadId);
+
+impl axum::extract::FromRequestParts<Shared> for UploadInPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut axum::http::request::Parts, state: &Shared) -> Result<Self> {
+        let path = Path::<Id<UploadId>>::from_request_parts(parts, state).await;
+        path.map(|Path(Id(id))| UploadInPath(id)).map_err(|_| ApiError::upload_not_found())
+    }
+}
+
+/// An upload of this caller.
+pub(super) async fn upload_of(state: &ApiState, caller: CallerId, upload: UploadId) -> Result<Upload> {
+    let found = state.store().upload(caller, upload, state.now()).await?;
+    found.ok_or_else(ApiError::upload_not_found)
+}
+
+/// For a route about parts.
+pub(super) fn refuse_whole(upload: &Upload) -> Result<()> {
+    match upload.multipart {
+        true => Ok(()),
+        false => Err(ApiError::new(Code::Conflict, "The file input was not made with `multipart` true.")),
+    }
+}
+
+/// For a route that brings bytes.
+pub(super) fn refuse_closed(upload: &Upload) -> Result<()> {
+    use conveyor_domain::lifecycle::Refusal;
+    match (upload.claimed, upload.multipart && upload.staged.is_some()) {
+        (true, _) => Err(Refusal::UploadClaimed.into()),
+        (false, true) => Err(Refusal::UploadComplete.into()),
+        (false, false) => Ok(()),
+    }
+}
+
+fn path_of(upload: &Upload) -> UploadPath {
+    UploadPath { caller: upload.caller, upload: upload.id }
+}
+
+/// When a URL that is signed now expires, to the second: never later than the slot.
+fn url_expiry(state: &ApiState, upload: &Upload) -> Timestamp {
+    let expires = state.now().after(limits::UPLOAD_URL_TTL).min(upload.expires);
+    Timestamp(expires.as_ms() / 1000 * 1000)
+}
+
+/// The slot, with a fresh URL as long as its bytes can be sent: an upload that was interrupted goes on with it.
+fn with_target(state: &ApiState, base: &BaseUrl, upload: &Upload) -> InputJson {
+    let mut json = InputJson::new(upload);
+    if !upload.multipart && !upload.claimed {
+        let expires = url_expiry(state, upload);
+        let url = path_of(upload).signed(&upload.spec, &state.secret, base, expires);
+        json.upload = Some(UploadTarget::whole(url, &upload.spec, Time(expires)));
+    }
+    json
+}

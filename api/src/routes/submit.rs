@@ -1,0 +1,256 @@
+//! A submit: written on the request if it is short (201), otherwise accepted and ingested later (202) (SPEC 6.1, 6.10).
+
+use super::inputs::upload_of;
+use super::jobs::refuse_idempotency_key;
+use super::send;
+use crate::auth::Caller;
+use crate::body::room_within;
+use crate::invalid_tasks::InvalidTasks;
+use crate::problem::{ApiError, Code, Result};
+use crate::query::Query;
+use crate::split::{Lines, Rest};
+use crate::staged;
+use crate::state::{ApiState, Shared};
+use crate::submit::{self, ShortList, StagedTasks, Submitted, Tasks};
+use crate::wire::job::SubmittedJson;
+use crate::wire::run::RunJson;
+use crate::wire::submit::{NamedList, SubmitRequest};
+use crate::wire::tasks::{self, CHECKED_AT_ONCE};
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::http::header::{LOCATION, RETRY_AFTER};
+use axum::response::{IntoResponse, Response};
+use conveyor_domain::ingest::Source;
+use conveyor_domain::job::JobSpec;
+use conveyor_domain::lifecycle::{self, Decision};
+use conveyor_domain::list::{OnInvalidRows, RejectedRow};
+use conveyor_domain::params::Params;
+use conveyor_domain::run::Counts;
+use conveyor_domain::seal::Purpose;
+use conveyor_domain::upload::Upload;
+use conveyor_domain::{Job, JobId, Run, RunId, RunStats, TaskInput, limits};
+use conveyor_lists::Record;
+use conveyor_store::Error;
+use conveyor_store::port::{Acceptance, BlobKey, RunView, Submission, SubmittedList};
+
+pub(super) async fn submit(
+    caller: Caller,
+    State(state): State<Shared>,
+    query: Query,
+    request: Request,
+) -> Result<Response> {
+    query.none()?;
+    refuse_idempotency_key(request.headers())?;
+    // The room is kept until the rows are written: they take as much again.
+    let Submitted { rest, tasks, room: _room } = submit::receive(&state, caller.id, request).await?;
+    match tasks {
+        Tasks::Inline(lines) => short(&state, &caller, &rest, lines).await,
+        Tasks::Staged(tasks) => {
+            let answer = long(&state, &caller, &rest, &tasks).await;
+            if answer.is_err() {
+                StagedTasks::abandon(&state, caller.id, tasks.upload).await;
+            }
+            answer
+        }
+    }
+}
+
+async fn short(state: &ApiState, caller: &Caller, rest: &Rest, lines: Lines) -> Result<Response> {
+    let policy = state.config.param_policy;
+    let request = SubmitRequest::parse(rest, lines.count, policy)?;
+    if let Some(list) = request.list {
+        return from_upload(state, caller, request.spec, list).await;
+    }
+    let tasks = tasks::check(lines.iter(), &request.spec.params, policy).await?;
+    drop(lines);
+    let count = u32::try_from(tasks.len()).map_err(|e| ApiError::internal(e.to_string()))?;
+    let ids = Ids::new(state);
+    let spec = ids.seal_key(state, caller, request.spec);
+    let Decision { job, run } =
+        lifecycle::submit(ids.job, ids.run, caller.id, spec, request.open, count, state.now());
+    write(state, job, run, (0..).zip(tasks).collect(), None).await
+}
+
+/// Tasks of a body that had too many: all are checked, then accepted.
+async fn long(state: &ApiState, caller: &Caller, rest: &Rest, tasks: &StagedTasks) -> Result<Response> {
+    let count = tasks.count as usize;
+    let request = SubmitRequest::parse(rest, count, state.config.param_policy)?;
+    check_staged(state, tasks, &request.spec.params).await?;
+    let source = Source {
+        upload: tasks.upload,
+        staged: tasks.staged.clone(),
+        spec: StagedTasks::SPEC,
+        on_invalid_rows: OnInvalidRows::default(),
+    };
+    accept(state, caller, request.spec, request.open, source, count).await
+}
+
+async fn check_staged(state: &ApiState, tasks: &StagedTasks, job: &Params) -> Result<()> {
+    // What was measured as it arrived needs no measuring now.
+    let (_, mut reader) = staged::open(state, &tasks.staged, &StagedTasks::SPEC, u64::MAX)
+        .await
+        .map_err(staged::list_failed)?;
+    let mut invalid = InvalidTasks::default();
+    while let Some(Record { index, row, .. }) = reader.next().await.map_err(staged::list_failed)? {
+        if (index as usize).is_multiple_of(CHECKED_AT_ONCE) {
+            tokio::task::yield_now().await;
+        }
+        if let Err(why) = row.and_then(|row| row.check(job, state.config.param_policy)) {
+            invalid.add(index as usize, None, why);
+        }
+    }
+    match invalid.is_empty() {
+        true => Ok(()),
+        false => Err(ApiError::invalid_tasks(tasks.count as usize, &invalid)),
+    }
+}
+
+async fn from_upload(state: &ApiState, caller: &Caller, spec: JobSpec, list: NamedList) -> Result<Response> {
+    let upload = upload_of(state, caller.id, list.upload).await?;
+    let source = source_of(upload, list.on_invalid_rows)?;
+    if source.staged.size <= limits::SYNC_LIST_MAX_BYTES {
+        let _room = room_within(limits::SYNC_LIST_EXPANDED_MAX_BYTES, &state.bodies).await?;
+        if let Some(short) = submit::read_short(state, &source, &spec.params).await? {
+            return write_list(state, caller, spec, source, short).await;
+        }
+    }
+    accept(state, caller, spec, false, source, 0).await
+}
+
+/// Pins what is staged now.
+fn source_of(upload: Upload, on_invalid_rows: OnInvalidRows) -> Result<Source> {
+    let Upload { id, spec, multipart, staged, .. } = upload;
+    let refuse = || match multipart {
+        true => ApiError::new(Code::FileInputIncomplete, "The parts of the file input are not joined."),
+        false => ApiError::new(Code::FileInputNotUploaded, "Nothing was uploaded to the file input."),
+    };
+    Ok(Source { upload: id, staged: staged.ok_or_else(refuse)?, spec, on_invalid_rows })
+}
+
+/// A staged list that was read on the request: its tasks are written, and the log of its ingest with them.
+async fn write_list(
+    state: &ApiState,
+    caller: &Caller,
+    spec: JobSpec,
+    source: Source,
+    list: ShortList,
+) -> Result<Response> {
+    list.check(source.on_invalid_rows, state.config.run_tasks_max)?;
+    let ids = Ids::new(state);
+    let spec = ids.seal_key(state, caller, spec);
+    let count = u32::try_from(list.rows.len()).map_err(|e| ApiError::internal(e.to_string()))?;
+    let Decision { job, mut run } =
+        lifecycle::submit(ids.job, ids.run, caller.id, spec, false, count, state.now());
+    // Rejected rows keep their places.
+    run.next_index = list.end.index;
+    let report_key = BlobKey::rejected(ids.job, ids.run, state.incarnation, 0);
+    let reported = !list.rejected.is_empty();
+    let log = list.log(&source, reported.then(|| report_key.to_string()));
+    let log = log.map_err(|e| ApiError::internal(e.to_string()))?;
+    if reported {
+        state.backend.blobs.put(&report_key, RejectedRow::report(&list.rejected).into()).await?;
+    }
+    let written = write(state, job, run, list.rows, Some(SubmittedList { source, log })).await;
+    if let Err(error) = &written
+        && reported
+        && !error.is_ambiguous()
+        && let Err(error) = state.backend.blobs.delete(&report_key).await
+    {
+        tracing::warn!(%error, "a report of rejected rows stays behind");
+    }
+    written
+}
+
+/// The ids of a new job and its run.
+struct Ids {
+    job: JobId,
+    run: RunId,
+}
+
+impl Ids {
+    fn new(state: &ApiState) -> Ids {
+        let now = state.now();
+        Ids { job: JobId::new(now, &state.entropy), run: RunId::new(now, &state.entropy) }
+    }
+
+    /// The key is sealed for this job, if it is to be forwarded.
+    fn seal_key(&self, state: &ApiState, caller: &Caller, mut spec: JobSpec) -> JobSpec {
+        if state.config.forward_keys {
+            let (context, key) = (self.job.to_string(), caller.key.as_bytes());
+            spec.credential = Some(state.secret.seal(Purpose::Credential, &context, key, &state.entropy));
+        }
+        spec
+    }
+}
+
+async fn write(
+    state: &ApiState,
+    job: Job,
+    run: Run,
+    tasks: Vec<(u32, TaskInput)>,
+    list: Option<SubmittedList>,
+) -> Result<Response> {
+    let accepted = tasks.len();
+    let answer = Answer::new(&job, &run, accepted);
+    let from_list = list.is_some();
+    let unsent = match state.store().submit(Submission { job, run, tasks, list }).await {
+        Err(Error::NotFound) if from_list => return Err(ApiError::upload_not_found()),
+        unsent => unsent?,
+    };
+    send(state, answer.view.run.id, &unsent).await;
+    Ok(answer.created())
+}
+
+async fn accept(
+    state: &ApiState,
+    caller: &Caller,
+    spec: JobSpec,
+    open: bool,
+    source: Source,
+    accepted: usize,
+) -> Result<Response> {
+    let ids = Ids::new(state);
+    let spec = ids.seal_key(state, caller, spec);
+    let Decision { job, run } = lifecycle::accept(ids.job, ids.run, caller.id, spec, open, state.now());
+    let answer = Answer::new(&job, &run, accepted);
+    state.store().accept(Acceptance { job, run, source }).await.map_err(ApiError::of_upload)?;
+    Ok(answer.accepted())
+}
+
+/// What a submit is answered with, once it is durable.
+struct Answer {
+    job: JobId,
+    status: conveyor_domain::JobStatus,
+    view: RunView,
+    accepted: usize,
+}
+
+impl Answer {
+    fn new(job: &Job, run: &Run, accepted: usize) -> Answer {
+        let stats = RunStats { total: run.total, counts: Counts::default() };
+        Answer { job: job.id, status: job.status, view: RunView { run: run.clone(), stats }, accepted }
+    }
+
+    fn created(&self) -> Response {
+        (StatusCode::CREATED, [(LOCATION, self.location())], Json(self.json())).into_response()
+    }
+
+    fn accepted(&self) -> Response {
+        let headers = [(LOCATION, self.location()), (RETRY_AFTER, "1".to_owned())];
+        (StatusCode::ACCEPTED, headers, Json(self.json())).into_response()
+    }
+
+    fn location(&self) -> String {
+        format!("/v1/jobs/{}", self.job)
+    }
+
+    fn json(&self) -> SubmittedJson<'_> {
+        SubmittedJson {
+            job_id: self.job,
+            status: self.status,
+            latest_run: RunJson::from(&self.view),
+            accepted_tasks: self.accepted,
+        }
+    }
+}

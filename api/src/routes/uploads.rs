@@ -1,0 +1,105 @@
+//! The bytes of an upload (SPEC 6.9). No key: the URL is signed. Never in memory: they go to the store as they arrive.
+
+use super::inputs::{refuse_closed, upload_of};
+use crate::body::{announced_length, check_encoding};
+use crate::incoming::Incoming;
+use crate::path::{Id, Path};
+use crate::problem::{ApiError, Code, Result};
+use crate::query::Query;
+use crate::signed_url::{SIGNATURE_PARAMS, UploadPath};
+use crate::staged;
+use crate::state::{ApiState, Shared};
+use crate::wire::input::too_large;
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_TYPE, ETAG};
+use axum::response::{IntoResponse, Response};
+use conveyor_domain::upload::{Part, Staged, Upload};
+use conveyor_domain::{CallerId, UploadId};
+use serde_json::json;
+
+pub(super) async fn put_whole(
+    State(state): State<Shared>,
+    Path((Id(caller), Id(upload))): Path<(Id<CallerId>, Id<UploadId>)>,
+    query: Query,
+    request: Request,
+) -> Result<Response> {
+    let path = UploadPath { caller, upload };
+    // Before any lookup: without a signature nobody learns what exists.
+    let signed_for = path.verify(&state.secret, &query.only(SIGNATURE_PARAMS)?, state.now())?;
+    check_content_type(request.headers(), signed_for)?;
+    let upload = open_slot(&state, caller, upload).await?;
+    let announced = announced_length(request.headers());
+    if let (Some(declared), Some(announced)) = (upload.declared.size, announced)
+        && declared != announced
+    {
+        return Err(staged::size_mismatch(Some(declared), announced));
+    }
+    let staged = receive(&state, &upload, request, state.config.list_max_bytes).await?;
+    if let Err(error) = staged::check_declared(&upload.declared, &staged) {
+        staged::discard(&state, &staged).await;
+        return Err(error);
+    }
+    let kept = state.store().put_staged(upload.id, staged.clone(), state.now()).await;
+    staged::settle(&state, &staged, kept).await.map_err(ApiError::of_upload)?;
+    let body = json!({"file_input_id": upload.id, "size_bytes": staged.size, "sha256": staged.etag});
+    Ok(([(ETAG, quoted(&staged))], Json(body)).into_response())
+}
+
+pub(super) async fn put_part(
+    State(state): State<Shared>,
+    Path((Id(caller), Id(upload), Id(number))): Path<(Id<CallerId>, Id<UploadId>, Id<u32>)>,
+    query: Query,
+    request: Request,
+) -> Result<Response> {
+    let path = UploadPath { caller, upload };
+    path.verify_part(number, &state.secret, &query.only(SIGNATURE_PARAMS)?, state.now())?;
+    let upload = open_slot(&state, caller, upload).await?;
+    // All parts together are one list: what the others take is not there for this one.
+    let others = state.store().parts(upload.id).await?;
+    let others: u64 = others.iter().filter(|part| part.number != number).map(|part| part.staged.size).sum();
+    let room = state.config.list_max_bytes.saturating_sub(others);
+    let staged = receive(&state, &upload, request, room).await?;
+    let part = Part { number, staged: staged.clone() };
+    let kept = state.store().put_part(upload.id, part, state.now()).await;
+    staged::settle(&state, &staged, kept).await.map_err(ApiError::of_upload)?;
+    let body = json!({
+        "file_input_id": upload.id, "number": number, "size_bytes": staged.size, "etag": staged.etag,
+    });
+    Ok(([(ETAG, quoted(&staged))], Json(body)).into_response())
+}
+
+/// An upload whose bytes can still be sent: whoever cannot send them learns it before they are on their way.
+async fn open_slot(state: &ApiState, caller: CallerId, upload: UploadId) -> Result<Upload> {
+    let upload = upload_of(state, caller, upload).await?;
+    refuse_closed(&upload)?;
+    Ok(upload)
+}
+
+fn check_content_type(headers: &HeaderMap, signed_for: &'static str) -> Result<()> {
+    match headers.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes() == signed_for.as_bytes()) {
+        true => Ok(()),
+        false => {
+            let detail = format!("The URL is signed for `Content-Type: {signed_for}`.");
+            Err(ApiError::new(Code::SignatureInvalid, detail))
+        }
+    }
+}
+
+/// Takes in a body of at most `max` bytes.
+async fn receive(state: &ApiState, upload: &Upload, request: Request, max: u64) -> Result<Staged> {
+    check_encoding(request.headers())?;
+    let list_max = state.config.list_max_bytes;
+    let announced = announced_length(request.headers());
+    // An honest client is told before it sends; what a dishonest one sends is counted.
+    if announced.is_some_and(|length| length > max) {
+        return Err(too_large(list_max));
+    }
+    let body = Incoming::new(request.into_body(), announced);
+    staged::write(state, upload.id, body.up_to(max, move || too_large(list_max))).await
+}
+
+fn quoted(staged: &Staged) -> String {
+    format!("\"{}\"", staged.etag)
+}

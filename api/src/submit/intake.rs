@@ -1,0 +1,204 @@
+//! Takes in the body of a submit. Few tasks stay in memory; as soon as there are too many for that, they are staged as
+//! they arrive, a line each, like a list that was uploaded.
+
+use crate::body::{self, room_for};
+use crate::fields::not_json;
+use crate::incoming::{Incoming, slow};
+use crate::problem::{ApiError, Code, Result};
+use crate::split::{Lines, Rest, SplitError, Splitter};
+use crate::staged;
+use crate::state::ApiState;
+use crate::wire::input;
+use axum::extract::Request;
+use bytes::Bytes;
+use conveyor_domain::list::ListSpec;
+use conveyor_domain::upload::{Declared, Staged, Upload};
+use conveyor_domain::{CallerId, UploadId, limits};
+use futures::stream;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+/// A body, with its tasks apart.
+#[derive(Debug)]
+pub(crate) struct Submitted {
+    pub rest: Rest,
+    pub tasks: Tasks,
+    /// Its share of the room for bodies.
+    pub room: OwnedSemaphorePermit,
+}
+
+#[derive(Debug)]
+pub(crate) enum Tasks {
+    Inline(Lines),
+    Staged(StagedTasks),
+}
+
+/// Tasks that are staged, and not checked yet.
+#[derive(Debug)]
+pub(crate) struct StagedTasks {
+    pub upload: UploadId,
+    pub staged: Staged,
+    pub count: u32,
+}
+
+impl StagedTasks {
+    pub const SPEC: ListSpec = ListSpec::Jsonl;
+
+    /// They came to nothing. Refused, and rightly so, if a job was made of them after all.
+    pub async fn abandon(state: &ApiState, caller: CallerId, upload: UploadId) {
+        if let Err(error) = staged::abort(state, caller, upload).await {
+            tracing::warn!(%upload, %error, "staged tasks were not removed; a sweep will");
+        }
+    }
+}
+
+pub(crate) async fn receive(state: &ApiState, caller: CallerId, request: Request) -> Result<Submitted> {
+    body::check_media_type(request.headers())?;
+    let max = state.config.max_body_bytes;
+    let announced = body::announced_length(request.headers());
+    // Only a list that is staged may be longer than a body.
+    if announced.is_some_and(|length| length > state.config.list_max_bytes.max(max as u64)) {
+        return Err(body::too_large(max));
+    }
+    let body = Incoming::new(request.into_body(), announced);
+    // What is held in memory takes room from others, and has no longer than any body; what is staged does not.
+    let held = tokio::time::timeout(limits::BODY_TIMEOUT, hold(state, body, announced, max));
+    match held.await.map_err(|_| slow())?? {
+        Held::All { rest, lines, room } => Ok(Submitted { rest, tasks: Tasks::Inline(lines), room }),
+        Held::Begun { sorting, room } => {
+            let (rest, tasks) = stage(state, caller, sorting).await?;
+            Ok(Submitted { rest, tasks: Tasks::Staged(tasks), room })
+        }
+    }
+}
+
+enum Held {
+    All {
+        rest: Rest,
+        lines: Lines,
+        room: OwnedSemaphorePermit,
+    },
+    /// There are more tasks than are written on a request.
+    Begun {
+        sorting: Sorting,
+        room: OwnedSemaphorePermit,
+    },
+}
+
+async fn hold(state: &ApiState, body: Incoming, announced: Option<u64>, max: usize) -> Result<Held> {
+    let most =
+        announced.and_then(|length| usize::try_from(length).ok()).map_or(max, |length| length.min(max));
+    let room = room_for(most, &state.bodies).await?;
+    let splitter = Splitter::new(limits::SUBMIT_REST_MAX_BYTES.min(max));
+    let tasks_max = state.config.run_tasks_max;
+    let mut sorting = Sorting { body, splitter, lines: Lines::default(), tasks_max };
+    while sorting.more().await? {
+        if sorting.body.received() > max as u64 {
+            return Err(body::too_large(max));
+        }
+        if sorting.lines.count > limits::INLINE_TASKS_MAX {
+            let room = shrunk(room, sorting.lines.bytes.len());
+            return Ok(Held::Begun { sorting, room });
+        }
+    }
+    let Sorting { splitter, lines, .. } = sorting;
+    let rest = splitter.finish().map_err(refuse)?;
+    let room = shrunk(room, rest.bytes.len() + lines.bytes.len());
+    Ok(Held::All { rest, lines, room })
+}
+
+/// Gives back what turned out not to be needed: a body without a length has room for the longest one.
+fn shrunk(mut room: OwnedSemaphorePermit, bytes: usize) -> OwnedSemaphorePermit {
+    let needed = bytes.div_ceil(limits::KIB).min(room.num_permits());
+    room.split(needed).unwrap_or(room)
+}
+
+/// A body that is being taken apart.
+#[derive(Debug)]
+struct Sorting {
+    body: Incoming,
+    splitter: Splitter,
+    lines: Lines,
+    tasks_max: u32,
+}
+
+impl Sorting {
+    /// Takes in a piece of the body; false at its end.
+    async fn more(&mut self) -> Result<bool> {
+        let Some(piece) = self.body.next().await? else { return Ok(false) };
+        self.splitter.feed(&piece, &mut self.lines).map_err(refuse)?;
+        if self.lines.count > self.tasks_max as usize {
+            let detail =
+                format!("`tasks` has more than {} items, which is what a run takes.", self.tasks_max);
+            return Err(ApiError::new(Code::TooManyTasks, detail));
+        }
+        Ok(true)
+    }
+}
+
+fn refuse(error: SplitError) -> ApiError {
+    match error {
+        SplitError::NotJson(place) => not_json(place),
+        SplitError::RestTooLarge => body::too_large(limits::SUBMIT_REST_MAX_BYTES),
+    }
+}
+
+/// Stages the tasks under an upload of their own, so that whatever breaks off is found and removed with it.
+async fn stage(state: &ApiState, caller: CallerId, sorting: Sorting) -> Result<(Rest, StagedTasks)> {
+    let now = state.now();
+    let upload = Upload {
+        id: UploadId::new(now, &state.entropy),
+        caller,
+        spec: StagedTasks::SPEC,
+        multipart: false,
+        declared: Declared::default(),
+        staged: None,
+        claimed: false,
+        created: now,
+        expires: now.after(limits::UPLOAD_TTL),
+    };
+    let id = upload.id;
+    // Not one that the caller made: it does not count against what a caller may make.
+    state.store().create_upload(upload, u32::MAX).await?;
+    let staged = write(state, id, sorting).await;
+    if staged.is_err() {
+        StagedTasks::abandon(state, caller, id).await;
+    }
+    staged
+}
+
+async fn write(state: &ApiState, upload: UploadId, sorting: Sorting) -> Result<(Rest, StagedTasks)> {
+    let (done, sorted) = oneshot::channel();
+    let writing = Writing { sorting, done, max: state.config.list_max_bytes };
+    let staged = staged::write(state, upload, stream::try_unfold(writing, Writing::next)).await?;
+    let (rest, count) =
+        sorted.await.map_err(|_| ApiError::internal("tasks were staged, but not all seen"))?;
+    let count = u32::try_from(count).map_err(|e| ApiError::internal(e.to_string()))?;
+    state.store().put_staged(upload, staged.clone(), state.now()).await?;
+    Ok((rest, StagedTasks { upload, staged, count }))
+}
+
+/// The lines of a body, on their way to the store.
+struct Writing {
+    sorting: Sorting,
+    /// Gets what is left at the end, and the number of tasks.
+    done: oneshot::Sender<(Rest, usize)>,
+    max: u64,
+}
+
+impl Writing {
+    async fn next(mut self) -> Result<Option<(Bytes, Writing)>> {
+        while self.sorting.lines.bytes.is_empty() {
+            if !self.sorting.more().await? {
+                let Sorting { splitter, lines, .. } = self.sorting;
+                // Nobody is there to hear it only if nobody waits for the answer.
+                let _ = self.done.send((splitter.finish().map_err(refuse)?, lines.count));
+                return Ok(None);
+            }
+            if self.sorting.body.received() > self.max {
+                return Err(input::too_large(self.max));
+            }
+        }
+        let bytes = self.sorting.lines.bytes.split().freeze();
+        Ok(Some((bytes, self)))
+    }
+}

@@ -1,0 +1,107 @@
+//! The timeline of a job, as callers see it: no keys of objects, no more of a list than its own caller knows.
+
+use super::Time;
+use super::input::format_of;
+use conveyor_domain::RunId;
+use conveyor_domain::ingest::{IngestEvent, Source};
+use conveyor_domain::list::Layout;
+use conveyor_domain::timeline::{JobEvent, LifecycleEvent, TimelineEntry};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+#[derive(Debug, Serialize)]
+pub(crate) struct EventJson {
+    pub id: u64,
+    #[serde(rename = "type")]
+    pub kind: String,
+    at: Time,
+    run_id: RunId,
+    data: Value,
+}
+
+impl From<&TimelineEntry> for EventJson {
+    fn from(entry: &TimelineEntry) -> EventJson {
+        let (kind, data) = match &entry.event {
+            JobEvent::Lifecycle(event) => (event.kind().to_owned(), of_lifecycle(event)),
+            JobEvent::Ingest(event) => (format!("ingest.{}", event.name()), of_ingest(event)),
+        };
+        EventJson { id: entry.number, kind, at: Time(entry.at), run_id: entry.run, data }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct EventsJson {
+    pub events: Vec<EventJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+fn of_lifecycle(event: &LifecycleEvent) -> Value {
+    match event {
+        LifecycleEvent::Submitted { tasks, open } => json!({"tasks": tasks, "open": open}),
+        LifecycleEvent::TasksAdded { tasks } => json!({"tasks": tasks}),
+        LifecycleEvent::RunCompleted { total } => json!({"total": total}),
+        LifecycleEvent::RunFailed { failure: Some(failure) } => {
+            json!({"failure_reason": failure.reason, "failure_detail": failure.detail})
+        }
+        LifecycleEvent::RunFailed { failure: None }
+        | LifecycleEvent::RunResumed
+        | LifecycleEvent::RunPending
+        | LifecycleEvent::Closed
+        | LifecycleEvent::RunStopped
+        | LifecycleEvent::RunDeleted
+        | LifecycleEvent::Deleted => json!({}),
+    }
+}
+
+fn of_ingest(event: &IngestEvent) -> Value {
+    match event {
+        IngestEvent::Accepted { source } => of_source(source),
+        IngestEvent::SourcePinned { compression, layout } => {
+            let mut data = of_layout(layout);
+            data["compression"] = compression.as_str().into();
+            data
+        }
+        IngestEvent::Validated { rows } => json!({"rows": rows}),
+        IngestEvent::ChunkCommitted { chunk, rows, rejected, next, report: _ } => {
+            json!({"chunk": chunk, "rows": rows, "rejected": rejected, "next": next})
+        }
+        IngestEvent::TotalSet { total } | IngestEvent::Cut { total } => json!({"total": total}),
+        IngestEvent::Failed { fault, detail, line, report: _, rejected } => {
+            let mut data = json!({"code": fault, "detail": detail, "rejected": rejected});
+            if let Some(line) = line {
+                data["line"] = (*line).into();
+            }
+            data
+        }
+        IngestEvent::AttemptFailed { error, dead_lettered } => {
+            json!({"error": error, "dead_lettered": dead_lettered})
+        }
+        IngestEvent::Latched | IngestEvent::Resent => json!({}),
+    }
+}
+
+fn of_source(source: &Source) -> Value {
+    json!({
+        "file_input_id": source.upload,
+        "format": format_of(&source.spec),
+        "size_bytes": source.staged.size,
+        "sha256": source.staged.etag,
+        "on_invalid_rows": source.on_invalid_rows,
+    })
+}
+
+fn of_layout(layout: &Layout) -> Value {
+    match layout {
+        Layout::Csv { delimiter, quote, url, external_id } => {
+            let mut columns = json!({"url": url});
+            if let Some(column) = external_id {
+                columns["external_id"] = (*column).into();
+            }
+            let (delimiter, quote) = (char::from(*delimiter), char::from(*quote));
+            json!({"format": "csv", "delimiter": delimiter, "quote": quote, "columns": columns})
+        }
+        Layout::Jsonl => json!({"format": "jsonl"}),
+        Layout::Lines => json!({"format": "lines"}),
+    }
+}

@@ -1,0 +1,131 @@
+//! How far a staged list is on its way to tasks: what its log amounts to.
+
+use super::Time;
+use super::input::format_of;
+use conveyor_domain::ingest::{IngestEvent, IngestState, LoggedEvent, Phase};
+use conveyor_domain::list::{Compression, ListFault, OnInvalidRows};
+use conveyor_domain::{RunId, Timestamp, UploadId};
+use serde::Serialize;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    /// Nobody has opened the list yet.
+    Waiting,
+    Reading,
+    Done,
+    /// The run ended first.
+    Cut,
+    Failed,
+    /// Nobody tries any more until an operator says so.
+    Stalled,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct IngestJson<'a> {
+    run_id: RunId,
+    state: State,
+    file_input_id: UploadId,
+    format: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compression: Option<Compression>,
+    /// As it was uploaded.
+    size_bytes: u64,
+    sha256: &'a str,
+    on_invalid_rows: OnInvalidRows,
+    rows_read: u32,
+    rows_accepted: u32,
+    rows_rejected: u32,
+    chunks: u32,
+    /// Of the expanded list.
+    bytes_read: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rows_per_second: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started_at: Option<Time>,
+    updated_at: Time,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finished_at: Option<Time>,
+    /// Since the last progress, and what the last of them said.
+    attempts_failed: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<FaultJson<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct FaultJson<'a> {
+    code: ListFault,
+    detail: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u64>,
+}
+
+impl<'a> IngestJson<'a> {
+    pub fn new(run: RunId, folded: &'a IngestState, log: &'a [LoggedEvent]) -> IngestJson<'a> {
+        let at = |is: fn(&IngestEvent) -> bool| {
+            log.iter().rev().find(|logged| is(&logged.event)).map(|logged| logged.at)
+        };
+        let started = at(|event| matches!(event, IngestEvent::SourcePinned { .. }));
+        let last_chunk = at(|event| matches!(event, IngestEvent::ChunkCommitted { .. }));
+        let updated = log.last().map_or(Timestamp::default(), |logged| logged.at);
+        let source = &folded.source;
+        IngestJson {
+            run_id: run,
+            state: state_of(folded),
+            file_input_id: source.upload,
+            format: format_of(&source.spec),
+            compression: folded.opened.as_ref().map(|(compression, _)| *compression),
+            size_bytes: source.staged.size,
+            sha256: &source.staged.etag,
+            on_invalid_rows: source.on_invalid_rows,
+            rows_read: folded.next.index,
+            rows_accepted: folded.accepted,
+            rows_rejected: folded.rejected,
+            chunks: folded.chunks,
+            bytes_read: folded.next.offset,
+            rows_per_second: rate(folded.next.index, started, last_chunk),
+            started_at: started.map(Time),
+            updated_at: Time(updated),
+            finished_at: folded.phase.is_over().then_some(Time(updated)),
+            attempts_failed: folded.failures,
+            last_error: folded.last_error.as_deref().filter(|_| folded.failures > 0),
+            error: log.iter().find_map(|logged| fault_of(&logged.event)),
+        }
+    }
+}
+
+fn state_of(folded: &IngestState) -> State {
+    match folded.phase {
+        Phase::Latched => State::Done,
+        Phase::Cut => State::Cut,
+        Phase::Failed => State::Failed,
+        Phase::Reading | Phase::TotalSet if folded.dead_lettered => State::Stalled,
+        Phase::Reading if folded.opened.is_none() => State::Waiting,
+        Phase::Reading | Phase::TotalSet => State::Reading,
+    }
+}
+
+fn fault_of(event: &IngestEvent) -> Option<FaultJson<'_>> {
+    match event {
+        IngestEvent::Failed { fault, detail, line, .. } => {
+            Some(FaultJson { code: *fault, detail, line: *line })
+        }
+        IngestEvent::Accepted { .. }
+        | IngestEvent::SourcePinned { .. }
+        | IngestEvent::Validated { .. }
+        | IngestEvent::ChunkCommitted { .. }
+        | IngestEvent::TotalSet { .. }
+        | IngestEvent::Latched
+        | IngestEvent::Cut { .. }
+        | IngestEvent::AttemptFailed { .. }
+        | IngestEvent::Resent => None,
+    }
+}
+
+/// Rows a second from the beginning to the last chunk, to a tenth; nothing before time has passed.
+fn rate(rows: u32, started: Option<Timestamp>, last: Option<Timestamp>) -> Option<f64> {
+    let took = started?.until(last?).as_secs_f64();
+    (took > 0.0).then(|| (f64::from(rows) / took * 10.0).round() / 10.0)
+}

@@ -1,0 +1,97 @@
+//! What callers say about the parts of an upload.
+
+use crate::fields::Fields;
+use crate::problem::{ApiError, Code, Result};
+use conveyor_domain::limits;
+use conveyor_domain::upload::Part;
+use serde::Deserialize;
+
+/// The numbers of the parts that a caller wants to send.
+pub(crate) fn parse_numbers(body: &[u8]) -> Result<Vec<u32>> {
+    let (max, numbers_max) = (limits::UPLOAD_PARTS_MAX, limits::PART_URLS_MAX);
+    let expected = format!("a list of 1 to {numbers_max} numbers from 1 to {max}");
+    let numbers: Option<Vec<u32>> = Fields::parse(body, &["numbers"])?.get("numbers", &expected)?;
+    let legal = |numbers: &Vec<u32>| {
+        (1..=numbers_max).contains(&numbers.len()) && numbers.iter().all(|n| (1..=max).contains(n))
+    };
+    let refuse = || ApiError::invalid(format!("`numbers` must be {expected}."));
+    numbers.filter(legal).ok_or_else(refuse)
+}
+
+/// A part as the caller believes that it is there.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NamedPart {
+    number: u32,
+    /// With or without the quotes that the header had.
+    etag: String,
+}
+
+/// The parts that a caller wants to be joined; `None` for whatever is there.
+pub(crate) fn parse_named(body: &[u8]) -> Result<Option<Vec<NamedPart>>> {
+    Fields::parse(body, &["parts"])?.get("parts", "a list of objects with `number` and `etag`")
+}
+
+/// Refuses to join what is not there from 1 on, or not what the caller named.
+pub(crate) fn check_complete(parts: &[Part], named: Option<&[NamedPart]>) -> Result<()> {
+    let refuse = |detail: String| Err(ApiError::new(Code::FileInputIncomplete, detail));
+    if parts.is_empty() {
+        return refuse("No part was uploaded.".to_owned());
+    }
+    if let Some((missing, _)) = (1..).zip(parts).find(|(expected, part)| part.number != *expected) {
+        return refuse(format!("Part {missing} is missing."));
+    }
+    let Some(named) = named else { return Ok(()) };
+    if named.len() != parts.len() {
+        return refuse(format!("{} parts are there, and {} were named.", parts.len(), named.len()));
+    }
+    let is_named = |part: &&Part| {
+        named.iter().any(|n| n.number == part.number && n.etag.trim_matches('"') == part.staged.etag)
+    };
+    match parts.iter().find(|part| !is_named(part)) {
+        Some(part) => refuse(format!("Part {} is not among those that were named.", part.number)),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conveyor_domain::upload::Staged;
+
+    fn part(number: u32) -> Part {
+        Part { number, staged: Staged { object: "o".into(), size: 1, etag: format!("e{number}") } }
+    }
+
+    fn named(number: u32, etag: &str) -> NamedPart {
+        NamedPart { number, etag: etag.to_owned() }
+    }
+
+    #[test]
+    fn only_what_is_all_there_is_joined() {
+        let parts = [part(1), part(2)];
+        assert!(check_complete(&parts, None).is_ok());
+        assert!(check_complete(&[], None).is_err());
+        assert!(check_complete(&[part(2)], None).is_err());
+        assert!(check_complete(&[part(1), part(3)], None).is_err());
+        assert!(check_complete(&parts, Some(&[named(2, "\"e2\""), named(1, "e1")])).is_ok());
+        assert!(check_complete(&parts, Some(&[named(1, "e1")])).is_err());
+        assert!(check_complete(&parts, Some(&[named(1, "e1"), named(2, "e1")])).is_err());
+        assert!(
+            check_complete(&parts, Some(&[named(1, "e1"), named(1, "e1")])).is_err(),
+            "one of them twice"
+        );
+    }
+
+    #[test]
+    fn numbers_have_a_range() {
+        assert_eq!(parse_numbers(br#"{"numbers":[1,1000]}"#).unwrap(), [1, 1000]);
+        for bad in
+            ["{}", r#"{"numbers":[]}"#, r#"{"numbers":[0]}"#, r#"{"numbers":[1001]}"#, r#"{"numbers":1}"#]
+        {
+            assert!(parse_numbers(bad.as_bytes()).is_err(), "{bad}");
+        }
+        let many: Vec<u32> = (1..=101).collect();
+        assert!(parse_numbers(serde_json::json!({"numbers": many}).to_string().as_bytes()).is_err());
+    }
+}

@@ -1,0 +1,61 @@
+//! Rows of a list that are no tasks, as CSV. A report has them as JSON, one a line.
+
+use conveyor_domain::list::RejectedRow;
+use std::borrow::Cow;
+use std::fmt::Write;
+
+pub(crate) const CSV_HEADER: &str = "index,line,offset,reason,value\r\n";
+
+pub(crate) fn write_csv(row: &RejectedRow, out: &mut String) {
+    let RejectedRow { index, line, offset, reason, value } = row;
+    // Writing to a string does not fail.
+    let _ = write!(out, "{index},{line},{offset},{},{}\r\n", reason.as_str(), cell(value));
+}
+
+/// Text as a cell that a spreadsheet shows and does not run: what it would take for a formula gets an apostrophe.
+fn cell(text: &str) -> String {
+    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let text = if formula { Cow::Owned(format!("'{text}")) } else { Cow::Borrowed(text) };
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conveyor_domain::task_input::{Invalid, Reason};
+
+    #[test]
+    fn a_cell_is_never_a_formula() {
+        for (text, shown) in [
+            ("", ""),
+            ("plain", "plain"),
+            ("=1+1", "'=1+1"),
+            ("+1", "'+1"),
+            ("-1", "'-1"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            ("\tx", "'\tx"),
+            ("\rx", "\"'\rx\""),
+            ("=HYPERLINK(\"http://a\",\"b\")", "\"'=HYPERLINK(\"\"http://a\"\",\"\"b\"\")\""),
+            ("a,b", "\"a,b\""),
+            ("say \"x\"", "\"say \"\"x\"\"\""),
+            ("a\nb", "\"a\nb\""),
+            ("a=b", "a=b"),
+        ] {
+            assert_eq!(cell(text), shown, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_report_has_a_row_a_line() {
+        let row = |index| RejectedRow::new(index, 3, 40, Invalid::new(Reason::MalformedUrl, "a\nb"));
+        let text = String::from_utf8(RejectedRow::report(&[row(1), row(2)])).unwrap();
+        let read: Vec<RejectedRow> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(read, [row(1), row(2)]);
+        let mut csv = CSV_HEADER.to_owned();
+        write_csv(&row(1), &mut csv);
+        assert_eq!(csv, "index,line,offset,reason,value\r\n1,3,40,malformed_url,\"a\nb\"\r\n");
+    }
+}
