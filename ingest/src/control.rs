@@ -62,7 +62,8 @@ enum Fate {
     Replace(IngestRef),
 }
 
-async fn handle(ingester: &Ingester, delivery: Delivery, stop: &CancellationToken) {
+/// Works on one control message, and gives it its end.
+pub async fn handle(ingester: &Ingester, delivery: Delivery, stop: &CancellationToken) {
     let Ok(message) = delivery.body.parse::<IngestRef>() else {
         tracing::error!(
             body = delivery.body,

@@ -12,7 +12,7 @@ mod source;
 mod validate;
 
 pub use attempt::End;
-pub use control::run;
+pub use control::{handle, run};
 
 use conveyor_domain::params::ParamPolicy;
 use conveyor_domain::{Clock, Entropy, WorkerId, limits};

@@ -70,35 +70,54 @@ async fn what_always_fails_becomes_a_dead_letter_and_says_why() {
     assert_eq!(world.tasks(key).await.len(), 35);
 }
 
+/// Ingesters that die with the message in hand, each after a step or two more.
 #[tokio::test]
-async fn a_message_that_was_interrupted_often_is_sent_anew_while_there_is_progress() {
+async fn a_message_that_is_interrupted_is_sent_anew_as_long_as_there_is_progress() {
     let world = World::new();
     let key = world.accept_lines(&lines(2_000)).await;
-    // As after crashes: received again and again, each time with a chunk more in the log.
-    let mut interrupted = 0;
-    while !world.state(key).await.phase.is_over() {
-        interrupted += 1;
-        let stop = CancellationToken::new();
-        let ingester = Arc::new(world.ingester(small_chunks()));
+    let (queue, ingester) = (&world.backend.queue, world.ingester(small_chunks()));
+    let receive = || async {
+        let received = queue.receive(QueueName::Control, 9, limits::VISIBILITY, world.now()).await.unwrap();
+        assert_eq!(received.len(), 1, "one message, never none and never two");
+        received.into_iter().next().unwrap()
+    };
+    for _ in 0..3 * limits::CONTROL_MAX_RECEIVES {
+        assert_eq!(receive().await.receives, 1);
         let before = world.state(key).await.progress;
-        let running = tokio::spawn(conveyor_ingest::run(ingester, stop.clone()));
-        let moved = tokio::time::timeout(DEADLINE, async {
-            while world.state(key).await.progress == before && !world.state(key).await.phase.is_over() {
-                tokio::task::yield_now().await;
-            }
-        });
-        moved.await.expect("no progress");
-        // Nobody gives the message back.
-        running.abort();
-        let _ = running.await;
+        let stop = CancellationToken::new();
+        let ingest = ingester.ingest(key, &stop);
+        tokio::pin!(ingest);
+        while world.state(key).await.progress == before {
+            // Polled until there is progress, then dropped.
+            let _ = tokio::time::timeout(Duration::from_micros(500), &mut ingest).await;
+        }
         world.clock.pass(61_000);
+        let back = receive().await;
+        assert_eq!(back.receives, 2);
+        // There was progress since it was sent: it gets all its tries back.
+        conveyor_ingest::handle(&ingester, back, &CancellationToken::new()).await;
     }
-    assert!(interrupted > 2 * limits::CONTROL_MAX_RECEIVES, "only {interrupted} times");
+    assert!(!world.state(key).await.phase.is_over(), "there was nothing left to interrupt");
     run_until(&world, || async { depth(&world, QueueName::Control).await == Depth::default() }).await;
     assert_eq!(depth(&world, QueueName::ControlDead).await, Depth::default());
     assert_eq!(world.tasks(key).await.len(), 2_000);
     let failed = |event: &IngestEvent| matches!(event, IngestEvent::AttemptFailed { .. });
     assert!(!world.log(key).await.iter().any(failed));
+}
+
+/// The same without progress: it runs out of tries.
+#[tokio::test]
+async fn a_message_that_gets_nobody_anywhere_is_not_sent_anew() {
+    let world = World::new();
+    world.accept_lines(&lines(400)).await;
+    for _ in 0..limits::CONTROL_MAX_RECEIVES {
+        let (queue, now) = (&world.backend.queue, world.now());
+        assert_eq!(queue.receive(QueueName::Control, 1, limits::VISIBILITY, now).await.unwrap().len(), 1);
+        world.clock.pass(61_000);
+    }
+    let (queue, now) = (&world.backend.queue, world.now());
+    assert!(queue.receive(QueueName::Control, 1, limits::VISIBILITY, now).await.unwrap().is_empty());
+    assert_eq!(depth(&world, QueueName::ControlDead).await.visible, 1);
 }
 
 #[tokio::test]
