@@ -80,7 +80,8 @@ impl<'a> IngestJson<'a> {
             size_bytes: source.staged.size,
             sha256: &source.staged.etag,
             on_invalid_rows: source.on_invalid_rows,
-            rows_read: folded.next.index,
+            // A list that was only checked has no chunk, but its bad rows were read.
+            rows_read: folded.next.index.max(folded.accepted + folded.rejected),
             rows_accepted: folded.accepted,
             rows_rejected: folded.rejected,
             chunks: folded.chunks,
