@@ -315,6 +315,10 @@ impl Blobs for Flaky {
         self.weather.pass("concat", self.inner.blobs.concat(key, parts)).await
     }
 
+    async fn read(&self, key: &BlobKey) -> Result<ByteStream> {
+        self.weather.pass("read", self.inner.blobs.read(key)).await
+    }
+
     async fn read_pinned(&self, key: &BlobKey, etag: &str, offset: u64) -> Result<ByteStream> {
         self.weather.pass("read_pinned", self.inner.blobs.read_pinned(key, etag, offset)).await
     }
