@@ -151,7 +151,7 @@ async fn write_list(
     if reported {
         state.backend.blobs.put(&report_key, RejectedRow::report(&list.rejected).into()).await?;
     }
-    let written = write(state, job, run, list.rows, Some(SubmittedList { source, log })).await;
+    let written = write(state, job, run, list.rows, Some(Box::new(SubmittedList { source, log }))).await;
     if let Err(error) = &written
         && reported
         && !error.is_ambiguous()
@@ -189,7 +189,7 @@ async fn write(
     job: Job,
     run: Run,
     tasks: Vec<(u32, TaskInput)>,
-    list: Option<SubmittedList>,
+    list: Option<Box<SubmittedList>>,
 ) -> Result<Response> {
     let accepted = tasks.len();
     let answer = Answer::new(&job, &run, accepted);

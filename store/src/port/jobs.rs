@@ -12,7 +12,7 @@ pub struct Submission {
     pub run: Run,
     pub tasks: Vec<(u32, TaskInput)>,
     /// The list that the tasks were read from, if it was staged.
-    pub list: Option<SubmittedList>,
+    pub list: Option<Box<SubmittedList>>,
 }
 
 /// A staged list that was short enough to be read on the request.
