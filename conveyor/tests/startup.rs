@@ -57,18 +57,23 @@ async fn used(dir: &Path) -> String {
 async fn a_newer_data_directory() {
     let dir = TempDir::new().unwrap();
     let job = used(dir.path()).await;
-    set_layout(dir.path(), 2);
+    let written = layout(dir.path());
+    set_layout(dir.path(), 99);
     let text = refused(server_command(dir.path(), &[])).await;
-    assert!(text.contains("has layout 2, newer than"), "{text}");
+    assert!(text.contains("has layout 99, newer than"), "{text}");
     // Nothing was changed: with the right version it is all there.
-    set_layout(dir.path(), 1);
+    set_layout(dir.path(), written);
     let server = Process::server(dir.path(), &["--gateway-url", "demo:"]);
     assert_eq!(Client::new(&server).job(&job).await["latest_run"]["stats"]["successful"], 5);
 }
 
+/// `user_version`: the 4-byte big-endian integer at offset 60 of the database header.
+fn layout(dir: &Path) -> u8 {
+    std::fs::read(dir.join("conveyor.db")).unwrap()[63]
+}
+
 fn set_layout(dir: &Path, version: u8) {
     use std::os::unix::fs::FileExt;
-    // `user_version` is the 4-byte big-endian integer at offset 60 of the database header.
     let file = std::fs::OpenOptions::new().write(true).open(dir.join("conveyor.db")).unwrap();
     file.write_all_at(&[0, 0, 0, version], 60).unwrap();
 }
