@@ -4,6 +4,7 @@
 
 mod crashes;
 mod ends;
+mod heartbeat;
 mod lists;
 mod messages;
 mod world;
