@@ -139,22 +139,31 @@ async fn work_on(ingester: &Ingester, message: IngestRef, receives: u32, stop: &
         Err(trouble) => {
             let last = receives >= limits::CONTROL_MAX_RECEIVES;
             tracing::warn!(run = %key.run, receives, last, error = %trouble, "an ingest could not go on");
-            note_failure(ingester, key, &trouble, last).await;
-            // The next receive finds that it was the last one, and makes it a dead letter.
-            Fate::GiveBack(if last { Duration::ZERO } else { delay(receives) })
+            match note_failure(ingester, message, &trouble, last).await {
+                // The last try got further, so it is not one of many without progress.
+                Some(progress) if last && progress > message.progress => {
+                    Fate::Replace(IngestRef { progress, ..message })
+                }
+                // The next receive finds that it was the last one, and makes it a dead letter.
+                Some(_) | None => Fate::GiveBack(if last { Duration::ZERO } else { delay(receives) }),
+            }
         }
     }
 }
 
-/// Best effort: what keeps an ingest from going on may well keep this from being written.
-async fn note_failure(ingester: &Ingester, key: RunKey, trouble: &Trouble, dead_lettered: bool) {
-    if let Ok(Some(mut work)) = ingester.load(key).await
-        && !work.state.phase.is_over()
-    {
+/// Best effort: what keeps an ingest from going on may well keep this from being written. How far the ingest is, if that
+/// can be told.
+async fn note_failure(ingester: &Ingester, message: IngestRef, trouble: &Trouble, last: bool) -> Option<u32> {
+    let key = RunKey { job: message.job, run: message.run };
+    let mut work = ingester.load(key).await.ok()??;
+    let progress = work.state.progress;
+    if !work.state.phase.is_over() {
+        let dead_lettered = last && progress <= message.progress;
         let error =
             conveyor_domain::failure::cut(&trouble.to_string(), limits::FAILURE_DETAIL_MAX_CHARS).to_owned();
         let _ = work.append(IngestEvent::AttemptFailed { error, dead_lettered }).await;
     }
+    Some(progress)
 }
 
 fn delay(receives: u32) -> Duration {

@@ -1,23 +1,24 @@
 //! Whose turn it is, what strikes between the turns, and when the auditors look.
 
 use crate::actors::caller::Caller;
+use crate::actors::ingester::Ingester;
 use crate::actors::worker::Worker;
 use crate::actors::{echo, sweeper};
 use crate::audit::grants::Belief;
-use crate::audit::{self, Care, completion};
+use crate::audit::{self, Care, completion, ingest, uploads};
 use crate::disk::Disk;
 use crate::model::Presence;
-use crate::queues;
 use crate::settings::Settings;
 use crate::tally::Summary;
 use crate::violation::{Check, Failure, Violation};
 use crate::world::World;
+use crate::{objects, operator, queues};
 use std::path::Path;
 use std::time::Duration;
 
 const CALLERS: usize = 2;
 /// Steps that a drain may take, beyond those for each unfinished task.
-const DRAIN_STEPS: u64 = 400;
+const DRAIN_STEPS: u64 = 800;
 const DRAIN_STEPS_A_TASK: u64 = 40;
 
 /// Plays one seed to its end: steps with faults, then a drain without, then a last audit.
@@ -36,6 +37,7 @@ pub fn play(seed: u64, settings: Settings) -> Result<Summary, Box<Failure>> {
 enum Turn {
     Caller,
     Worker,
+    Ingester,
     Sweeper,
     Echo,
 }
@@ -48,6 +50,7 @@ pub struct Simulation {
     pub world: World,
     callers: Vec<Caller>,
     workers: Vec<Worker>,
+    ingesters: Vec<Ingester>,
     incarnations: u64,
     disk: Disk,
 }
@@ -64,6 +67,7 @@ impl Simulation {
             world,
             callers: Vec::new(),
             workers: Vec::new(),
+            ingesters: Vec::new(),
             incarnations: 0,
             disk,
         };
@@ -81,7 +85,7 @@ impl Simulation {
 
     pub fn summary(&self) -> Summary {
         let world = &self.world;
-        Summary::new(&world.tally, world.step, world.weather.lost_answers(), world.trace.hash())
+        Summary::new(&world.tally, world.step, &world.weather, world.trace.hash())
     }
 
     /// Every step, the drain and the last audit.
@@ -122,6 +126,13 @@ impl Simulation {
         self.callers = callers.map(|(number, id)| Caller::new(number, *id)).collect();
         let count = self.world.dice.between(2, 4);
         self.workers = (0..count).map(|_| self.new_worker()).collect();
+        let count = self.world.dice.between(1, 3);
+        self.ingesters = (0..count).map(|_| self.new_ingester()).collect();
+    }
+
+    fn new_ingester(&mut self) -> Ingester {
+        self.incarnations += 1;
+        Ingester::new(format!("ingester {}", self.incarnations), &self.world)
     }
 
     fn new_worker(&mut self) -> Worker {
@@ -144,13 +155,26 @@ impl Simulation {
         if self.world.dice.chance(self.settings.faults.lost_message) {
             queues::lose(&mut self.world).await?;
         }
-        let turns = [(18, Turn::Caller), (72, Turn::Worker), (5, Turn::Sweeper), (5, Turn::Echo)];
+        if self.world.dice.chance(self.settings.faults.tampering) {
+            objects::tamper(&mut self.world).await?;
+        }
+        if self.world.dice.chance(self.settings.faults.outage) {
+            self.world.weather.begin_outage(self.world.dice.between(3, 12));
+        }
+        let turns = [
+            (22, Turn::Caller),
+            (66, Turn::Worker),
+            (if self.world.model.any_ingesting() { 40 } else { 2 }, Turn::Ingester),
+            (5, Turn::Sweeper),
+            (5, Turn::Echo),
+        ];
         match self.world.dice.weighted(&turns).unwrap_or(Turn::Worker) {
             Turn::Caller => {
                 let at = self.world.dice.below(self.callers.len());
                 self.callers[at].step(&mut self.world).await?;
             }
             Turn::Worker => self.worker_step().await?,
+            Turn::Ingester => self.ingester_step().await?,
             Turn::Sweeper => sweeper::step(&mut self.world).await?,
             Turn::Echo => echo::step(&mut self.world).await?,
         }
@@ -200,10 +224,42 @@ impl Simulation {
         self.workers[at].step(&mut self.world).await
     }
 
+    async fn ingester_step(&mut self) -> Check {
+        let at = self.world.dice.below(self.ingesters.len());
+        if self.world.dice.chance(self.settings.faults.worker_death) {
+            let name = self.ingesters[at].name().to_owned();
+            if self.world.dice.chance(0.3) {
+                self.ingesters[at].retire();
+                self.world.note(format!("  {name} is asked to end"));
+            } else {
+                // With all it had under way, wherever that stood.
+                self.ingesters[at] = self.new_ingester();
+                self.world.tally.ingester_deaths += 1;
+                self.world.note(format!("  fault: {name} dies"));
+            }
+        }
+        if self.world.dice.chance(self.settings.faults.worker_stall) {
+            let pause = self.world.dice.ms(20_000, 120_000);
+            self.ingesters[at].stall(self.world.now().after(pause));
+            let name = self.ingesters[at].name();
+            self.world.note(format!("  fault: {name} stands still for {} s", pause.as_secs()));
+        }
+        self.ingest(at).await
+    }
+
+    async fn ingest(&mut self, at: usize) -> Check {
+        self.ingesters[at].step(&mut self.world).await?;
+        if self.ingesters[at].has_retired() {
+            self.ingesters[at] = self.new_ingester();
+        }
+        Ok(())
+    }
+
     /// Everybody in the process forgets everything; the next one finds what is on the disk.
     fn crash(&mut self) -> Check {
         self.world.note("  the process is started again");
         self.world.tally.crashes += 1;
+        self.ingesters.clear();
         let next = self.disk.killed_and_started_again(self.world.now())?;
         self.world.use_disk(&next);
         self.disk = next;
@@ -230,10 +286,14 @@ impl Simulation {
                 // What dead workers hid and hold comes back now.
                 self.pass(self.world.dice.ms(5_000, 30_000));
                 sweeper::step(&mut self.world).await?;
+                operator::step(&mut self.world).await?;
                 self.look(Care::InTurn).await?;
                 if self.world.model.jobs.iter().all(|job| job.rests()) {
                     break;
                 }
+            } else if self.world.model.any_ingesting() && self.world.step.is_multiple_of(2) {
+                let at = self.world.dice.below(self.ingesters.len());
+                self.ingest(at).await?;
             } else {
                 let at = usize::try_from(self.world.step).unwrap_or(0) % self.workers.len();
                 self.workers[at].step(&mut self.world).await?;
@@ -241,15 +301,31 @@ impl Simulation {
         }
         self.look(Care::Whole).await?;
         completion::at_the_end(&self.world)?;
-        self.every_body().await
+        self.every_object().await?;
+        self.clear_away().await
     }
 
-    /// At the end no row may wait for its turn: every body is read.
-    async fn every_body(&mut self) -> Check {
+    /// When every job is deleted and every slot has expired, nothing is left of any list.
+    async fn clear_away(&mut self) -> Check {
+        self.world.note("everything is deleted");
+        operator::delete_all(&mut self.world).await?;
+        let expire = self.world.model.uploads.iter().map(|slot| slot.upload.expires).max();
+        self.pass(expire.map_or(Duration::ZERO, |last| self.world.now().until(last)));
+        // Jobs go with the first sweep, and with them their claims; then the slots.
+        for _ in 0..2 {
+            sweeper::step(&mut self.world).await?;
+        }
+        self.look(Care::Whole).await?;
+        uploads::nothing_left(&self.world, self.disk.path()).await
+    }
+
+    /// At the end nothing may wait for its turn: every body and every report is read.
+    async fn every_object(&mut self) -> Check {
         for job in self.world.model.jobs.iter().filter(|job| job.presence == Presence::There) {
             for row in job.terminal.values() {
                 audit::rows::body(&self.world, job, row).await?;
             }
+            ingest::every_report(&self.world, job).await?;
         }
         Ok(())
     }

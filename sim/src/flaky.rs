@@ -1,6 +1,7 @@
 //! A backend behind the [`Weather`]: every operation of every port passes through it. In calm weather it is the backend.
 
 use crate::faults::Weather;
+use crate::gate::Gate;
 use async_trait::async_trait;
 use bytes::Bytes;
 use conveyor_domain::grant::Holding;
@@ -29,18 +30,41 @@ use tokio::sync::watch;
 struct Flaky {
     inner: Backend,
     weather: Arc<Weather>,
+    gate: Option<Arc<Gate>>,
+}
+
+impl Flaky {
+    async fn pass<T>(
+        &self,
+        operation: &'static str,
+        call: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        if let Some(gate) = &self.gate {
+            gate.pass().await;
+        }
+        self.weather.pass(operation, call).await
+    }
 }
 
 /// The backend as its users have it in this weather.
 pub fn flaky(inner: Backend, weather: Arc<Weather>) -> Backend {
-    let outside = Arc::new(Flaky { inner, weather });
+    outside(Flaky { inner, weather, gate: None })
+}
+
+/// The same, for code that does not wait for its turn by itself.
+pub fn gated(inner: Backend, weather: Arc<Weather>, gate: Arc<Gate>) -> Backend {
+    outside(Flaky { inner, weather, gate: Some(gate) })
+}
+
+fn outside(flaky: Flaky) -> Backend {
+    let outside = Arc::new(flaky);
     Backend { store: outside.clone(), queue: outside.clone(), blobs: outside.clone(), coordinator: outside }
 }
 
 #[async_trait]
 impl JobStore for Flaky {
     async fn submit(&self, submission: Submission) -> Result<Vec<TaskRef>> {
-        self.weather.pass("submit", self.inner.store.submit(submission)).await
+        self.pass("submit", self.inner.store.submit(submission)).await
     }
 
     async fn add_tasks(
@@ -52,35 +76,35 @@ impl JobStore for Flaky {
         now: Timestamp,
     ) -> Result<Added> {
         let call = self.inner.store.add_tasks(job, tasks, last_batch, run_tasks_max, now);
-        self.weather.pass("add_tasks", call).await
+        self.pass("add_tasks", call).await
     }
 
     async fn apply(&self, job: JobId, command: Command, now: Timestamp) -> Result<JobView> {
-        self.weather.pass("apply", self.inner.store.apply(job, command, now)).await
+        self.pass("apply", self.inner.store.apply(job, command, now)).await
     }
 
     async fn job(&self, caller: CallerId, job: JobId) -> Result<Option<JobView>> {
-        self.weather.pass("job", self.inner.store.job(caller, job)).await
+        self.pass("job", self.inner.store.job(caller, job)).await
     }
 
     async fn jobs(&self, query: JobsQuery) -> Result<Vec<JobView>> {
-        self.weather.pass("jobs", self.inner.store.jobs(query)).await
+        self.pass("jobs", self.inner.store.jobs(query)).await
     }
 
     async fn run(&self, job: JobId, run: RunId) -> Result<Option<RunView>> {
-        self.weather.pass("run", self.inner.store.run(job, run)).await
+        self.pass("run", self.inner.store.run(job, run)).await
     }
 
     async fn runs(&self, job: JobId, before: Option<u32>, limit: u32) -> Result<Vec<RunView>> {
-        self.weather.pass("runs", self.inner.store.runs(job, before, limit)).await
+        self.pass("runs", self.inner.store.runs(job, before, limit)).await
     }
 
     async fn active_runs(&self) -> Result<Vec<ActiveRun>> {
-        self.weather.pass("active_runs", self.inner.store.active_runs()).await
+        self.pass("active_runs", self.inner.store.active_runs()).await
     }
 
     async fn ready(&self) -> Result<()> {
-        self.weather.pass("ready", self.inner.store.ready()).await
+        self.pass("ready", self.inner.store.ready()).await
     }
 }
 
@@ -92,7 +116,7 @@ impl TaskStore for Flaky {
         rows: Vec<(u32, TaskInput)>,
         now: Timestamp,
     ) -> Result<Vec<TaskRef>> {
-        self.weather.pass("put_tasks", self.inner.store.put_tasks(key, rows, now)).await
+        self.pass("put_tasks", self.inner.store.put_tasks(key, rows, now)).await
     }
 
     async fn claim(
@@ -102,141 +126,143 @@ impl TaskStore for Flaky {
         claims_max: u32,
         now: Timestamp,
     ) -> Result<Vec<Claim>> {
-        self.weather.pass("claim", self.inner.store.claim(key, claims, claims_max, now)).await
+        self.pass("claim", self.inner.store.claim(key, claims, claims_max, now)).await
     }
 
     async fn settle(&self, group: SettleGroup, now: Timestamp) -> Result<Vec<Settled>> {
-        self.weather.pass("settle", self.inner.store.settle(group, now)).await
+        self.pass("settle", self.inner.store.settle(group, now)).await
     }
 
     async fn task(&self, key: RunKey, task: TaskId) -> Result<Option<Task>> {
-        self.weather.pass("task", self.inner.store.task(key, task)).await
+        self.pass("task", self.inner.store.task(key, task)).await
     }
 
     async fn tasks(&self, query: TasksQuery) -> Result<Vec<Task>> {
-        self.weather.pass("tasks", self.inner.store.tasks(query)).await
+        self.pass("tasks", self.inner.store.tasks(query)).await
     }
 
     async fn attempts(&self, key: RunKey, task: TaskId) -> Result<Option<Vec<Attempt>>> {
-        self.weather.pass("attempts", self.inner.store.attempts(key, task)).await
+        self.pass("attempts", self.inner.store.attempts(key, task)).await
     }
 }
 
 #[async_trait]
 impl UploadStore for Flaky {
     async fn create_upload(&self, upload: Upload, max: u32) -> Result<()> {
-        self.weather.pass("create_upload", self.inner.store.create_upload(upload, max)).await
+        self.pass("create_upload", self.inner.store.create_upload(upload, max)).await
     }
 
     async fn upload(&self, caller: CallerId, upload: UploadId, now: Timestamp) -> Result<Option<Upload>> {
-        self.weather.pass("upload", self.inner.store.upload(caller, upload, now)).await
+        self.pass("upload", self.inner.store.upload(caller, upload, now)).await
     }
 
     async fn uploads(&self, query: UploadsQuery, now: Timestamp) -> Result<Vec<Upload>> {
-        self.weather.pass("uploads", self.inner.store.uploads(query, now)).await
+        self.pass("uploads", self.inner.store.uploads(query, now)).await
     }
 
     async fn put_staged(&self, upload: UploadId, staged: Staged, now: Timestamp) -> Result<Option<Staged>> {
-        self.weather.pass("put_staged", self.inner.store.put_staged(upload, staged, now)).await
+        self.pass("put_staged", self.inner.store.put_staged(upload, staged, now)).await
     }
 
     async fn put_part(&self, upload: UploadId, part: Part, now: Timestamp) -> Result<Option<Staged>> {
-        self.weather.pass("put_part", self.inner.store.put_part(upload, part, now)).await
+        self.pass("put_part", self.inner.store.put_part(upload, part, now)).await
     }
 
     async fn parts(&self, upload: UploadId) -> Result<Vec<Part>> {
-        self.weather.pass("parts", self.inner.store.parts(upload)).await
+        self.pass("parts", self.inner.store.parts(upload)).await
     }
 
     async fn abort_upload(&self, caller: CallerId, upload: UploadId, now: Timestamp) -> Result<()> {
-        self.weather.pass("abort_upload", self.inner.store.abort_upload(caller, upload, now)).await
+        self.pass("abort_upload", self.inner.store.abort_upload(caller, upload, now)).await
     }
 
     async fn doom_expired_uploads(&self, now: Timestamp, limit: u32) -> Result<u32> {
-        self.weather.pass("doom_expired_uploads", self.inner.store.doom_expired_uploads(now, limit)).await
+        self.pass("doom_expired_uploads", self.inner.store.doom_expired_uploads(now, limit)).await
     }
 
     async fn doomed_uploads(&self, limit: u32) -> Result<Vec<UploadId>> {
-        self.weather.pass("doomed_uploads", self.inner.store.doomed_uploads(limit)).await
+        self.pass("doomed_uploads", self.inner.store.doomed_uploads(limit)).await
     }
 
     async fn forget_upload(&self, upload: UploadId) -> Result<()> {
-        self.weather.pass("forget_upload", self.inner.store.forget_upload(upload)).await
+        self.pass("forget_upload", self.inner.store.forget_upload(upload)).await
     }
 }
 
 #[async_trait]
 impl IngestStore for Flaky {
     async fn accept(&self, acceptance: Acceptance) -> Result<()> {
-        self.weather.pass("accept", self.inner.store.accept(acceptance)).await
+        self.pass("accept", self.inner.store.accept(acceptance)).await
     }
 
     async fn ingest(&self, key: RunKey) -> Result<Option<Ingest>> {
-        self.weather.pass("ingest", self.inner.store.ingest(key)).await
+        self.pass("ingest", self.inner.store.ingest(key)).await
     }
 
     async fn commit_chunk(&self, key: RunKey, chunk: Chunk, now: Timestamp) -> Result<Appended> {
-        self.weather.pass("commit_chunk", self.inner.store.commit_chunk(key, chunk, now)).await
+        let appended = self.pass("commit_chunk", self.inner.store.commit_chunk(key, chunk, now)).await?;
+        Ok(self.weather.saw(appended))
     }
 
     async fn append(&self, key: RunKey, entry: Entry, now: Timestamp) -> Result<Appended> {
-        self.weather.pass("append", self.inner.store.append(key, entry, now)).await
+        let appended = self.pass("append", self.inner.store.append(key, entry, now)).await?;
+        Ok(self.weather.saw(appended))
     }
 
     async fn ingesting_runs(&self, limit: u32) -> Result<Vec<(RunKey, Timestamp)>> {
-        self.weather.pass("ingesting_runs", self.inner.store.ingesting_runs(limit)).await
+        self.pass("ingesting_runs", self.inner.store.ingesting_runs(limit)).await
     }
 }
 
 #[async_trait]
 impl EventStore for Flaky {
     async fn events(&self, job: JobId, after: u64, limit: u32) -> Result<Vec<TimelineEntry>> {
-        self.weather.pass("events", self.inner.store.events(job, after, limit)).await
+        self.pass("events", self.inner.store.events(job, after, limit)).await
     }
 }
 
 #[async_trait]
 impl KeyStore for Flaky {
     async fn put_key(&self, key: KeyHash, caller: CallerId, now: Timestamp) -> Result<CallerId> {
-        self.weather.pass("put_key", self.inner.store.put_key(key, caller, now)).await
+        self.pass("put_key", self.inner.store.put_key(key, caller, now)).await
     }
 
     async fn revoke_all_but(&self, accepted: Vec<KeyHash>, now: Timestamp) -> Result<()> {
-        self.weather.pass("revoke_all_but", self.inner.store.revoke_all_but(accepted, now)).await
+        self.pass("revoke_all_but", self.inner.store.revoke_all_but(accepted, now)).await
     }
 
     async fn caller_of(&self, key: KeyHash) -> Result<Option<CallerId>> {
-        self.weather.pass("caller_of", self.inner.store.caller_of(key)).await
+        self.pass("caller_of", self.inner.store.caller_of(key)).await
     }
 }
 
 #[async_trait]
 impl Retention for Flaky {
     async fn deleted_jobs(&self, limit: u32) -> Result<Vec<JobId>> {
-        self.weather.pass("deleted_jobs", self.inner.store.deleted_jobs(limit)).await
+        self.pass("deleted_jobs", self.inner.store.deleted_jobs(limit)).await
     }
 
     async fn remove_rows(&self, job: JobId, limit: u32) -> Result<u32> {
-        self.weather.pass("remove_rows", self.inner.store.remove_rows(job, limit)).await
+        self.pass("remove_rows", self.inner.store.remove_rows(job, limit)).await
     }
 
     async fn forget_job(&self, job: JobId) -> Result<bool> {
-        self.weather.pass("forget_job", self.inner.store.forget_job(job)).await
+        self.pass("forget_job", self.inner.store.forget_job(job)).await
     }
 
     async fn ended_runs_with_queue(&self, limit: u32) -> Result<Vec<RunId>> {
-        self.weather.pass("ended_runs_with_queue", self.inner.store.ended_runs_with_queue(limit)).await
+        self.pass("ended_runs_with_queue", self.inner.store.ended_runs_with_queue(limit)).await
     }
 
     async fn queue_removed(&self, run: RunId) -> Result<()> {
-        self.weather.pass("queue_removed", self.inner.store.queue_removed(run)).await
+        self.pass("queue_removed", self.inner.store.queue_removed(run)).await
     }
 }
 
 #[async_trait]
 impl Queue for Flaky {
     async fn send(&self, queue: QueueName, bodies: Vec<String>, now: Timestamp) -> Result<()> {
-        self.weather.pass("send", self.inner.queue.send(queue, bodies, now)).await
+        self.pass("send", self.inner.queue.send(queue, bodies, now)).await
     }
 
     async fn receive(
@@ -246,11 +272,11 @@ impl Queue for Flaky {
         visibility: Duration,
         now: Timestamp,
     ) -> Result<Vec<Delivery>> {
-        self.weather.pass("receive", self.inner.queue.receive(queue, max, visibility, now)).await
+        self.pass("receive", self.inner.queue.receive(queue, max, visibility, now)).await
     }
 
     async fn ack(&self, queue: QueueName, receipts: Vec<Receipt>) -> Result<()> {
-        self.weather.pass("ack", self.inner.queue.ack(queue, receipts)).await
+        self.pass("ack", self.inner.queue.ack(queue, receipts)).await
     }
 
     async fn release(
@@ -259,7 +285,7 @@ impl Queue for Flaky {
         receipts: Vec<(Receipt, Duration)>,
         now: Timestamp,
     ) -> Result<()> {
-        self.weather.pass("release", self.inner.queue.release(queue, receipts, now)).await
+        self.pass("release", self.inner.queue.release(queue, receipts, now)).await
     }
 
     async fn extend(
@@ -269,23 +295,23 @@ impl Queue for Flaky {
         visibility: Duration,
         now: Timestamp,
     ) -> Result<Vec<Option<Receipt>>> {
-        self.weather.pass("extend", self.inner.queue.extend(queue, receipts, visibility, now)).await
+        self.pass("extend", self.inner.queue.extend(queue, receipts, visibility, now)).await
     }
 
     async fn may_have(&self, queues: Vec<QueueName>, now: Timestamp) -> Result<Vec<bool>> {
-        self.weather.pass("may_have", self.inner.queue.may_have(queues, now)).await
+        self.pass("may_have", self.inner.queue.may_have(queues, now)).await
     }
 
     async fn is_empty(&self, queue: QueueName, now: Timestamp) -> Result<bool> {
-        self.weather.pass("is_empty", self.inner.queue.is_empty(queue, now)).await
+        self.pass("is_empty", self.inner.queue.is_empty(queue, now)).await
     }
 
     async fn depth(&self, queue: QueueName, now: Timestamp) -> Result<Depth> {
-        self.weather.pass("depth", self.inner.queue.depth(queue, now)).await
+        self.pass("depth", self.inner.queue.depth(queue, now)).await
     }
 
     async fn remove(&self, queue: QueueName, limit: u32) -> Result<bool> {
-        self.weather.pass("remove", self.inner.queue.remove(queue, limit)).await
+        self.pass("remove", self.inner.queue.remove(queue, limit)).await
     }
 
     fn receive_max(&self) -> usize {
@@ -300,35 +326,38 @@ impl Queue for Flaky {
 #[async_trait]
 impl Blobs for Flaky {
     async fn put(&self, key: &BlobKey, body: Bytes) -> Result<()> {
-        self.weather.pass("put", self.inner.blobs.put(key, body)).await
+        self.pass("put", self.inner.blobs.put(key, body)).await
     }
 
     async fn get(&self, key: &BlobKey, offset: u64, length: u64) -> Result<Bytes> {
-        self.weather.pass("get", self.inner.blobs.get(key, offset, length)).await
+        self.pass("get", self.inner.blobs.get(key, offset, length)).await
     }
 
     async fn put_stream(&self, key: &BlobKey, body: ByteStream) -> Result<Stored> {
-        self.weather.pass("put_stream", self.inner.blobs.put_stream(key, body)).await
+        self.pass("put_stream", self.inner.blobs.put_stream(key, body)).await
     }
 
     async fn concat(&self, key: &BlobKey, parts: &[BlobKey]) -> Result<Stored> {
-        self.weather.pass("concat", self.inner.blobs.concat(key, parts)).await
+        self.pass("concat", self.inner.blobs.concat(key, parts)).await
     }
 
     async fn read(&self, key: &BlobKey) -> Result<ByteStream> {
-        self.weather.pass("read", self.inner.blobs.read(key)).await
+        self.pass("read", self.inner.blobs.read(key)).await
     }
 
     async fn read_pinned(&self, key: &BlobKey, etag: &str, offset: u64) -> Result<ByteStream> {
-        self.weather.pass("read_pinned", self.inner.blobs.read_pinned(key, etag, offset)).await
+        let stream = self.pass("read_pinned", self.inner.blobs.read_pinned(key, etag, offset)).await;
+        let stream = stream.map(|stream| self.weather.on_the_way(stream));
+        self.weather.was_read();
+        stream
     }
 
     async fn delete(&self, key: &BlobKey) -> Result<()> {
-        self.weather.pass("delete", self.inner.blobs.delete(key)).await
+        self.pass("delete", self.inner.blobs.delete(key)).await
     }
 
     async fn delete_under(&self, prefix: &BlobKey) -> Result<()> {
-        self.weather.pass("delete_under", self.inner.blobs.delete_under(prefix)).await
+        self.pass("delete_under", self.inner.blobs.delete_under(prefix)).await
     }
 }
 
@@ -343,14 +372,14 @@ impl Coordinator for Flaky {
         ttl: Duration,
         now: Timestamp,
     ) -> Result<Holding> {
-        self.weather.pass("grant", self.inner.coordinator.grant(job, worker, want, cap, ttl, now)).await
+        self.pass("grant", self.inner.coordinator.grant(job, worker, want, cap, ttl, now)).await
     }
 
     async fn release(&self, job: JobId, worker: WorkerId) -> Result<()> {
-        self.weather.pass("release_grant", self.inner.coordinator.release(job, worker)).await
+        self.pass("release_grant", self.inner.coordinator.release(job, worker)).await
     }
 
     async fn holders(&self, job: JobId, now: Timestamp) -> Result<Vec<(WorkerId, Holding)>> {
-        self.weather.pass("holders", self.inner.coordinator.holders(job, now)).await
+        self.pass("holders", self.inner.coordinator.holders(job, now)).await
     }
 }

@@ -1,10 +1,17 @@
 //! What the actors know: what they asked for, what was acknowledged, and what was seen last. The auditors hold every read
 //! against it; the store under test never sees it.
 
+use crate::lists::List;
+use crate::uploads::UploadModel;
+use conveyor_domain::ingest::{LoggedEvent, Source};
+use conveyor_domain::list::ListFault;
 use conveyor_domain::task::Outcome;
-use conveyor_domain::{CallerId, ClaimToken, JobId, JobStatus, Run, RunStatus, Task, TaskInput};
-use conveyor_store::port::{JobView, RunKey, Settle, Submission};
-use std::collections::BTreeMap;
+use conveyor_domain::timeline::TimelineEntry;
+use conveyor_domain::{
+    CallerId, ClaimToken, Job, JobId, JobStatus, Run, RunStatus, Task, TaskInput, UploadId,
+};
+use conveyor_store::port::{Acceptance, JobView, RunKey, Settle, Submission};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +39,29 @@ pub struct Addition {
     pub last_batch: bool,
 }
 
+/// The staged list that a job was made of.
+#[derive(Clone, Debug)]
+pub struct ListModel {
+    pub list: List,
+    pub source: Source,
+    /// Somebody wrote other bytes under the key of the staged ones.
+    pub tampered: bool,
+    /// The log of its ingest, as it was read last.
+    pub log: Vec<LoggedEvent>,
+}
+
+impl ListModel {
+    /// Why it cannot be taken, if it cannot.
+    pub fn fault(&self) -> Option<ListFault> {
+        self.list.fault(self.source.on_invalid_rows)
+    }
+
+    /// Whether its ingest may end with this.
+    pub fn may_fail_with(&self, fault: ListFault) -> bool {
+        self.fault() == Some(fault) || (self.tampered && fault == ListFault::SourceChanged)
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct JobModel {
     /// Short, for people.
@@ -43,8 +73,10 @@ pub struct JobModel {
     /// Whether a submit of it was answered.
     pub acknowledged: bool,
     pub presence: Presence,
-    /// The tasks that are known to be accepted, by index.
-    pub tasks: Vec<TaskInput>,
+    /// The tasks that are known to be accepted, by index. Records of a list that are no tasks leave gaps.
+    pub tasks: BTreeMap<u32, TaskInput>,
+    pub next_index: u32,
+    pub list: Option<ListModel>,
     pub unanswered: Option<Addition>,
     /// What was asked for, and so may be true.
     pub asked: Facts,
@@ -58,6 +90,8 @@ pub struct JobModel {
     pub settled: BTreeMap<u32, Settle>,
     /// Terminal rows as they were first seen, by index.
     pub terminal: BTreeMap<u32, Task>,
+    /// Its timeline, as it was read last.
+    pub timeline: Vec<TimelineEntry>,
 }
 
 impl fmt::Display for JobModel {
@@ -67,17 +101,19 @@ impl fmt::Display for JobModel {
 }
 
 impl JobModel {
-    fn new(number: usize, submission: &Submission) -> JobModel {
-        let closed = Facts { latched: submission.run.latched, ..Facts::default() };
+    fn new(number: usize, job: &Job, run: &Run, list: Option<ListModel>) -> JobModel {
+        let closed = Facts { latched: job.status == JobStatus::Closed, ..Facts::default() };
         JobModel {
             number,
-            key: RunKey { job: submission.job.id, run: submission.run.id },
-            caller: submission.job.caller,
-            cap: submission.job.spec.max_inflight,
-            submitted_open: submission.job.spec.submitted_open,
+            key: RunKey { job: job.id, run: run.id },
+            caller: job.caller,
+            cap: job.spec.max_inflight,
+            submitted_open: job.spec.submitted_open,
             acknowledged: false,
             presence: Presence::Unknown,
-            tasks: submission.tasks.iter().map(|(_, input)| input.clone()).collect(),
+            tasks: BTreeMap::new(),
+            next_index: 0,
+            list,
             unanswered: None,
             asked: closed,
             known: closed,
@@ -85,11 +121,39 @@ impl JobModel {
             ended: None,
             settled: BTreeMap::new(),
             terminal: BTreeMap::new(),
+            timeline: Vec::new(),
         }
     }
 
     pub fn total(&self) -> u32 {
         u32::try_from(self.tasks.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Tasks that are now known to be accepted, behind the others.
+    pub fn take(&mut self, tasks: Vec<TaskInput>) {
+        for task in tasks {
+            self.tasks.insert(self.next_index, task);
+            self.next_index += 1;
+        }
+    }
+
+    /// Records of its list that are now known to be read, up to this one.
+    pub fn read_to(&mut self, index: u32) {
+        if let Some(list) = &self.list {
+            let read = list.list.tasks(self.next_index, index).map(|(index, task)| (index, task.clone()));
+            self.tasks.extend(read);
+            self.next_index = index;
+        }
+    }
+
+    pub fn ends_with(&self, tasks: &[TaskInput]) -> bool {
+        self.tasks.len() >= tasks.len()
+            && self.tasks.values().rev().zip(tasks.iter().rev()).all(|(a, b)| a == b)
+    }
+
+    /// Whether its list was still being read when it was last seen, or nobody has looked yet.
+    pub fn is_ingesting(&self) -> bool {
+        self.list.is_some() && self.last.as_ref().is_none_or(|view| view.latest.run.is_ingesting())
     }
 
     /// Whether it may still take tasks, as far as is known.
@@ -113,7 +177,7 @@ impl JobModel {
         let run = &view.latest.run;
         match self.presence {
             Presence::Unknown | Presence::Gone => true,
-            Presence::There if view.job.status == JobStatus::Deleted => false,
+            Presence::There if view.job.status == JobStatus::Deleted || run.is_ingesting() => false,
             Presence::There => run.status.is_terminal() || (run.status == RunStatus::Pending && !run.latched),
         }
     }
@@ -121,7 +185,9 @@ impl JobModel {
     pub fn unfinished(&self) -> u64 {
         match &self.last {
             Some(view) if !self.rests() => {
-                u64::from(view.latest.stats.total.saturating_sub(view.latest.stats.counts.completed()))
+                let records = self.list.as_ref().map_or(0, |list| list.list.len());
+                let total = view.latest.stats.total.max(records);
+                u64::from(total.saturating_sub(view.latest.stats.counts.completed()))
             }
             Some(_) | None => 0,
         }
@@ -137,14 +203,54 @@ impl JobModel {
 pub struct Model {
     pub jobs: Vec<JobModel>,
     by_id: BTreeMap<JobId, usize>,
+    pub uploads: Vec<UploadModel>,
+    /// Lists that were drawn so far.
+    pub lists: u64,
+    /// Objects whose bytes are not those that were staged.
+    pub tampered: BTreeSet<String>,
 }
 
 impl Model {
     /// Before the first attempt to submit it.
     pub fn begin_submit(&mut self, submission: &Submission) {
         let number = self.jobs.len();
-        self.jobs.push(JobModel::new(number, submission));
+        let mut job = JobModel::new(number, &submission.job, &submission.run, None);
+        job.take(submission.tasks.iter().map(|(_, input)| input.clone()).collect());
+        self.jobs.push(job);
         self.by_id.insert(submission.job.id, number);
+    }
+
+    /// Before the first attempt to have it accepted.
+    pub fn begin_accept(&mut self, acceptance: &Acceptance, list: List) {
+        let number = self.jobs.len();
+        let source = acceptance.source.clone();
+        self.upload(source.upload).claims.push(acceptance.job.id);
+        let tampered = self.tampered.contains(&source.staged.object);
+        let list = ListModel { list, source, tampered, log: Vec::new() };
+        self.jobs.push(JobModel::new(number, &acceptance.job, &acceptance.run, Some(list)));
+        self.by_id.insert(acceptance.job.id, number);
+    }
+
+    /// A slot that some caller made. No other exists.
+    pub fn upload(&mut self, id: UploadId) -> &mut UploadModel {
+        let found = self.uploads.iter_mut().find(|upload| upload.id() == id);
+        found.expect("every upload is entered here before it is made")
+    }
+
+    /// Whether a job that is there was made of the slot.
+    pub fn is_claimed(&self, upload: &UploadModel) -> bool {
+        let there = |job: &JobId| self.find(*job).is_some_and(|job| job.presence == Presence::There);
+        upload.claims.iter().any(there)
+    }
+
+    /// Whether a job may have been made of the slot that is not known to be gone.
+    pub fn may_be_claimed(&self, upload: UploadId) -> bool {
+        let claims = self.uploads.iter().filter(|slot| slot.id() == upload).flat_map(|slot| &slot.claims);
+        claims.into_iter().any(|job| self.find(*job).is_some_and(|job| job.presence != Presence::Gone))
+    }
+
+    pub fn any_ingesting(&self) -> bool {
+        self.jobs.iter().any(|job| job.presence == Presence::There && job.is_ingesting())
     }
 
     /// A job that some actor submitted. No other exists.

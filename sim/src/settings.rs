@@ -9,9 +9,9 @@ pub struct Faults {
     pub lost_answer: f64,
     /// Of each store operation: the process is killed before or after it.
     pub crash: f64,
-    /// Of each step of a worker: it is gone with all it knew, and another incarnation takes its place.
+    /// Of each step of a worker or an ingester: it is gone with all it knew, and another incarnation takes its place.
     pub worker_death: f64,
-    /// Of each step of a worker: it stands still for longer than its messages stay hidden, while the others go on.
+    /// Of each step of a worker or an ingester: it stands still for longer than its messages stay hidden, while the others go on.
     pub worker_stall: f64,
     /// Of each step: time passes beyond every timeout there is.
     pub time_jump: f64,
@@ -19,6 +19,12 @@ pub struct Faults {
     pub duplicate: f64,
     /// Of each step: a queue loses a message.
     pub lost_message: f64,
+    /// Of each step: other bytes are written over a list that is being read.
+    pub tampering: f64,
+    /// Of each step: staged bytes can hardly be read for a while.
+    pub outage: f64,
+    /// Of each accept: other bytes are staged after the slot was looked at.
+    pub racing_put: f64,
 }
 
 impl Faults {
@@ -31,6 +37,9 @@ impl Faults {
         time_jump: 0.0,
         duplicate: 0.0,
         lost_message: 0.0,
+        tampering: 0.0,
+        outage: 0.0,
+        racing_put: 0.0,
     };
 
     #[must_use]
@@ -44,6 +53,9 @@ impl Faults {
             time_jump: self.time_jump * rate,
             duplicate: self.duplicate * rate,
             lost_message: self.lost_message * rate,
+            tampering: self.tampering * rate,
+            outage: self.outage * rate,
+            racing_put: self.racing_put * rate,
         }
     }
 }
@@ -59,6 +71,9 @@ impl Default for Faults {
             time_jump: 0.008,
             duplicate: 0.01,
             lost_message: 0.01,
+            tampering: 0.001,
+            outage: 0.003,
+            racing_put: 0.05,
         }
     }
 }

@@ -1,11 +1,24 @@
 //! What a simulation went through.
 
+use crate::faults::Weather;
 use serde::Serialize;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub crashes: u64,
     pub worker_deaths: u64,
+    pub ingester_deaths: u64,
+    /// Jobs that were made of a staged list.
+    pub lists: u64,
+    /// Lists that were written over behind everybody's back.
+    pub tampered: u64,
+    /// Lists that were left to an operator.
+    pub given_up: u64,
+    /// How lists ended, and in how many chunks.
+    pub lists_read: u64,
+    pub lists_failed: u64,
+    pub lists_cut: u64,
+    pub chunks: u64,
     /// Messages that came again, by themselves or because a queue delivered them twice.
     pub duplicates: u64,
     pub lost_messages: u64,
@@ -22,6 +35,16 @@ pub struct Summary {
     pub jobs: u64,
     pub crashes: u64,
     pub worker_deaths: u64,
+    pub ingester_deaths: u64,
+    pub lists: u64,
+    pub tampered: u64,
+    pub given_up: u64,
+    /// Steps of an ingest that another took first.
+    pub lost_steps: u64,
+    pub lists_read: u64,
+    pub lists_failed: u64,
+    pub lists_cut: u64,
+    pub chunks: u64,
     /// Operations of which the caller was not told whether they happened.
     pub lost_answers: u64,
     pub duplicates: u64,
@@ -35,13 +58,22 @@ pub struct Summary {
 }
 
 impl Summary {
-    pub fn new(tally: &Tally, steps: u64, lost_answers: u64, trace_hash: u64) -> Summary {
+    pub fn new(tally: &Tally, steps: u64, weather: &Weather, trace_hash: u64) -> Summary {
         Summary {
             steps,
             jobs: tally.jobs,
             crashes: tally.crashes,
             worker_deaths: tally.worker_deaths,
-            lost_answers,
+            ingester_deaths: tally.ingester_deaths,
+            lists: tally.lists,
+            tampered: tally.tampered,
+            given_up: tally.given_up,
+            lost_steps: weather.lost_steps(),
+            lists_read: tally.lists_read,
+            lists_failed: tally.lists_failed,
+            lists_cut: tally.lists_cut,
+            chunks: tally.chunks,
+            lost_answers: weather.lost_answers(),
             duplicates: tally.duplicates,
             lost_messages: tally.lost_messages,
             replays: tally.replays,
@@ -58,6 +90,15 @@ impl Summary {
             jobs: self.jobs + other.jobs,
             crashes: self.crashes + other.crashes,
             worker_deaths: self.worker_deaths + other.worker_deaths,
+            ingester_deaths: self.ingester_deaths + other.ingester_deaths,
+            lists: self.lists + other.lists,
+            tampered: self.tampered + other.tampered,
+            given_up: self.given_up + other.given_up,
+            lost_steps: self.lost_steps + other.lost_steps,
+            lists_read: self.lists_read + other.lists_read,
+            lists_failed: self.lists_failed + other.lists_failed,
+            lists_cut: self.lists_cut + other.lists_cut,
+            chunks: self.chunks + other.chunks,
             lost_answers: self.lost_answers + other.lost_answers,
             duplicates: self.duplicates + other.duplicates,
             lost_messages: self.lost_messages + other.lost_messages,

@@ -16,6 +16,8 @@ pub enum Rule {
     Queues,
     /// SPEC 3.5
     Replay,
+    /// SPEC 3.6
+    Source,
     /// SPEC 3.7
     Limits,
     /// SPEC 3.9
@@ -24,6 +26,12 @@ pub enum Rule {
     Lifecycle,
     /// SPEC 6.6
     Deletion,
+    /// SPEC 6.9
+    Uploads,
+    /// SPEC 6.11
+    Ingest,
+    /// SPEC 6.12
+    Timeline,
     /// Reads are whole, ordered and agree with each other.
     Reads,
     /// The store gave an error that nothing in the simulation explains.
@@ -38,10 +46,14 @@ impl fmt::Display for Rule {
             Rule::Completion => "SPEC 3.3 (completion)",
             Rule::Queues => "SPEC 3.4 (rows are truth, queues are hints)",
             Rule::Replay => "SPEC 3.5 (replay changes nothing)",
+            Rule::Source => "SPEC 3.6 (the accepted bytes are the ingested bytes)",
             Rule::Limits => "SPEC 3.7 (limits are exact)",
             Rule::Isolation => "SPEC 3.9 (isolation)",
             Rule::Lifecycle => "SPEC 2 (state machines)",
             Rule::Deletion => "SPEC 6.6 (delete)",
+            Rule::Uploads => "SPEC 6.9 (uploads)",
+            Rule::Ingest => "SPEC 6.11 (ingest)",
+            Rule::Timeline => "SPEC 6.12 (events)",
             Rule::Reads => "reads are whole and in order",
             Rule::Store => "the store answers",
         })

@@ -21,14 +21,19 @@ fn play_all(seeds: Range<u64>, settings: Settings) -> Summary {
 fn many_seeds_hold_every_invariant() {
     let summary = play_all(0..24, Settings::new(400));
     // A simulation in which nothing goes wrong proves nothing.
-    let Summary { crashes, worker_deaths, lost_answers, duplicates, replays, tasks_settled, .. } = summary;
     for (what, count, least) in [
-        ("crashes", crashes, 10),
-        ("worker deaths", worker_deaths, 10),
-        ("lost answers", lost_answers, 100),
-        ("duplicates", duplicates, 200),
-        ("replays", replays, 200),
-        ("settled tasks", tasks_settled, 1_000),
+        ("crashes", summary.crashes, 10),
+        ("worker deaths", summary.worker_deaths, 10),
+        ("ingester deaths", summary.ingester_deaths, 10),
+        ("lost answers", summary.lost_answers, 100),
+        ("duplicates", summary.duplicates, 200),
+        ("replays", summary.replays, 200),
+        ("settled tasks", summary.tasks_settled, 1_000),
+        ("chunks", summary.chunks, 100),
+        ("lists read", summary.lists_read, 30),
+        ("lists failed", summary.lists_failed, 10),
+        ("lists cut", summary.lists_cut, 2),
+        ("steps that another took first", summary.lost_steps, 10),
     ] {
         assert!(count >= least, "only {count} {what}: {summary:?}");
     }
@@ -43,5 +48,5 @@ fn foul_weather_costs_time_and_no_data() {
 fn without_faults_nothing_is_delivered_in_vain() {
     let summary = play_all(2_000..2_002, Settings::new(300).with_fault_rate(0.0));
     assert_eq!((summary.crashes, summary.worker_deaths, summary.lost_answers), (0, 0, 0));
-    assert!(summary.tasks_settled > 50, "{summary:?}");
+    assert!(summary.tasks_settled > 50 && summary.lists_read > 0, "{summary:?}");
 }

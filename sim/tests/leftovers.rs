@@ -4,16 +4,19 @@ use conveyor_sim::{Settings, Simulation};
 use rusqlite::Connection;
 
 /// Rows that belong to nothing. Grants are not among them: those of a worker that died lapse, and go with the next start.
-const ORPHANS: [(&str, &str); 6] = [
+const ORPHANS: [(&str, &str); 9] = [
     ("task rows", "SELECT count(*) FROM tasks WHERE task_key >> 32 NOT IN (SELECT run_key FROM runs)"),
     ("attempts", "SELECT count(*) FROM attempts WHERE task_key NOT IN (SELECT task_key FROM tasks)"),
     ("counters", "SELECT count(*) FROM counters WHERE run_key NOT IN (SELECT run_key FROM runs)"),
     ("messages", "SELECT count(*) FROM messages WHERE queue_key NOT IN (SELECT queue_key FROM queues)"),
     ("runs", "SELECT count(*) FROM runs WHERE job_id NOT IN (SELECT job_id FROM jobs)"),
+    ("events", "SELECT count(*) FROM events WHERE job_id NOT IN (SELECT job_id FROM jobs)"),
+    ("claims", "SELECT count(*) FROM upload_claims WHERE job_id NOT IN (SELECT job_id FROM jobs)"),
+    ("parts", "SELECT count(*) FROM upload_parts WHERE upload_id NOT IN (SELECT upload_id FROM uploads)"),
     // A live run has one queue once it has had a task, and one that ended has none after a sweep.
     (
         "queues",
-        "SELECT abs((SELECT count(*) FROM queues)
+        "SELECT abs((SELECT count(*) FROM queues WHERE name LIKE 'run-%')
                   - (SELECT count(*) FROM runs WHERE queue_removed = 0 AND total > 0))",
     ),
 ];

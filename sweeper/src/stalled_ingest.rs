@@ -41,12 +41,19 @@ async fn call_again(sweep: &Sweep<'_>, key: RunKey, seen: Timestamp) -> Result<u
     if state.phase.is_over() || moved {
         return Ok(0);
     }
-    // An ended run has only to be cut, which no list can keep from happening.
-    let given_up = state.dead_lettered || state.resends >= limits::INGEST_RESENDS_MAX;
-    if given_up && !run.status.is_terminal() {
-        return Ok(0);
-    }
     let now = sweep.clock.now();
+    // An ended run has only to be cut, which no list can keep from happening.
+    if !run.status.is_terminal() {
+        if state.dead_lettered {
+            return Ok(0);
+        }
+        if state.resends >= limits::INGEST_RESENDS_MAX {
+            let error = format!("no ingester got anywhere with it after {} calls", 1 + state.resends);
+            let given_up = IngestEvent::AttemptFailed { error, dead_lettered: true };
+            let entry = state.entry(given_up).map_err(corrupt)?;
+            return Ok(u64::from(store.append(key, entry, now).await? == Appended::Done));
+        }
+    }
     let entry = state.entry(IngestEvent::Resent).map_err(corrupt)?;
     // The event first: it is what bounds the tries, and of several sweepers only one gets to send.
     if store.append(key, entry, now).await? != Appended::Done {

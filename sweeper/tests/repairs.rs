@@ -164,6 +164,11 @@ async fn a_lost_call_for_an_ingester_is_repeated_but_not_for_ever() {
     damaged.world.pass(11_000);
     damaged.sweep().await;
     assert_eq!(calls(&damaged).await, 0, "a list that never gets anywhere is not tried for ever");
+    let given_up = state(&damaged, key).await;
+    assert!(given_up.dead_lettered && given_up.last_error.is_some(), "and says so");
+    damaged.world.pass(200_000);
+    damaged.sweep().await;
+    assert_eq!(state(&damaged, key).await, given_up, "once");
 }
 
 #[tokio::test]

@@ -1,54 +1,12 @@
 //! A list that takes long keeps its message.
 
+use crate::blobs::{Read, scripted};
 use crate::world::{World, lines, small_chunks};
-use async_trait::async_trait;
-use bytes::Bytes;
 use conveyor_domain::limits;
 use conveyor_domain::message::QueueName;
 use conveyor_ingest::Ingester;
-use conveyor_store::port::{BlobKey, Blobs, ByteStream, Stored};
-use conveyor_store::{Backend, Result};
-use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-
-/// Objects that can be had, but not yet.
-struct Slow(Arc<dyn Blobs>);
-
-#[async_trait]
-impl Blobs for Slow {
-    async fn read_pinned(&self, _key: &BlobKey, _etag: &str, _offset: u64) -> Result<ByteStream> {
-        std::future::pending().await
-    }
-
-    async fn put(&self, key: &BlobKey, body: Bytes) -> Result<()> {
-        self.0.put(key, body).await
-    }
-
-    async fn get(&self, key: &BlobKey, offset: u64, length: u64) -> Result<Bytes> {
-        self.0.get(key, offset, length).await
-    }
-
-    async fn put_stream(&self, key: &BlobKey, body: ByteStream) -> Result<Stored> {
-        self.0.put_stream(key, body).await
-    }
-
-    async fn concat(&self, key: &BlobKey, parts: &[BlobKey]) -> Result<Stored> {
-        self.0.concat(key, parts).await
-    }
-
-    async fn read(&self, key: &BlobKey) -> Result<ByteStream> {
-        self.0.read(key).await
-    }
-
-    async fn delete(&self, key: &BlobKey) -> Result<()> {
-        self.0.delete(key).await
-    }
-
-    async fn delete_under(&self, prefix: &BlobKey) -> Result<()> {
-        self.0.delete_under(prefix).await
-    }
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_message_stays_hidden_for_as_long_as_its_list_is_read() {
@@ -57,7 +15,7 @@ async fn a_message_stays_hidden_for_as_long_as_its_list_is_read() {
     let queue = &world.backend.queue;
     let receive = || queue.receive(QueueName::Control, 1, limits::VISIBILITY, world.now());
     let delivery = receive().await.unwrap().remove(0);
-    let backend = Backend { blobs: Arc::new(Slow(world.backend.blobs.clone())), ..world.backend.clone() };
+    let backend = scripted(&world.backend, [Read::Hangs]);
     let ingester = Ingester::new(backend, world.clock.clone(), &world.entropy, small_chunks());
     let working = tokio::spawn(async move {
         conveyor_ingest::handle(&ingester, delivery, &CancellationToken::new()).await;

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test, an unwrap that fails is the report")]
 
+mod blobs;
 mod crashes;
 mod ends;
 mod heartbeat;

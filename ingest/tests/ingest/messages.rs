@@ -1,10 +1,12 @@
 //! Control messages: when they are acknowledged, come back, are sent anew, or become dead letters.
 
+use crate::blobs::{Read, scripted};
 use crate::world::{World, lines, small_chunks};
 use conveyor_domain::ingest::IngestEvent;
 use conveyor_domain::limits;
 use conveyor_domain::message::QueueName;
 use conveyor_domain::run::IngestStatus;
+use conveyor_ingest::Ingester;
 use conveyor_store::port::Depth;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +23,12 @@ async fn run_until<F: Future<Output = bool>>(world: &World, condition: impl Fn()
     let stop = CancellationToken::new();
     let ingester = Arc::new(world.ingester(small_chunks()));
     let running = tokio::spawn(conveyor_ingest::run(ingester, stop.clone()));
+    wait_until(world, condition).await;
+    stop.cancel();
+    running.await.unwrap();
+}
+
+async fn wait_until<F: Future<Output = bool>>(world: &World, condition: impl Fn() -> F) {
     let reached = tokio::time::timeout(DEADLINE, async {
         while !condition().await {
             // Retries wait on the clock of the world.
@@ -29,8 +37,6 @@ async fn run_until<F: Future<Output = bool>>(world: &World, condition: impl Fn()
         }
     });
     reached.await.expect("the condition was not reached in time");
-    stop.cancel();
-    running.await.unwrap();
 }
 
 #[tokio::test]
@@ -118,6 +124,27 @@ async fn a_message_that_gets_nobody_anywhere_is_not_sent_anew() {
     let (queue, now) = (&world.backend.queue, world.now());
     assert!(queue.receive(QueueName::Control, 1, limits::VISIBILITY, now).await.unwrap().is_empty());
     assert_eq!(depth(&world, QueueName::ControlDead).await.visible, 1);
+}
+
+/// Four tries that get nowhere, and a fifth that does, before it fails like the others.
+#[tokio::test]
+async fn the_last_try_is_not_the_last_if_it_gets_further() {
+    let world = World::new();
+    let key = world.accept_lines(&lines(400)).await;
+    let outages = [Read::Fails, Read::Fails, Read::Fails, Read::Fails, Read::BreaksAfter(3_000), Read::Fails];
+    let backend = scripted(&world.backend, outages);
+    let ingester = Arc::new(Ingester::new(backend, world.clock.clone(), &world.entropy, small_chunks()));
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(conveyor_ingest::run(ingester, stop.clone()));
+    wait_until(&world, || async { world.view(key).await.latest.run.ingest == Some(IngestStatus::Done) })
+        .await;
+    stop.cancel();
+    running.await.unwrap();
+    assert_eq!(world.tasks(key).await.len(), 400);
+    assert_eq!(depth(&world, QueueName::ControlDead).await, Depth::default());
+    let given_up =
+        |event: &IngestEvent| matches!(event, IngestEvent::AttemptFailed { dead_lettered: true, .. });
+    assert!(!world.log(key).await.iter().any(given_up));
 }
 
 #[tokio::test]

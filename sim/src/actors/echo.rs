@@ -5,21 +5,28 @@ use crate::audit::read;
 use crate::model::{JobModel, Presence};
 use crate::violation::{Check, Rule, require};
 use crate::world::World;
+use conveyor_domain::ingest::{IngestEvent, IngestState};
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::QueueName;
+use conveyor_domain::timeline::TimelineEntry;
 use conveyor_domain::{JobId, Task, TaskInput};
 use conveyor_store::port::{
-    Depth, JobView, Receipt, RunKey, SettleGroup, Settled, StatusFilter, Submission, TasksQuery,
+    Acceptance, Appended, Chunk, Depth, Ingest, JobView, Receipt, RunKey, SettleGroup, Settled, StatusFilter,
+    Submission, TasksQuery,
 };
 use std::collections::VecDeque;
 
 /// How far back an echo can come from.
 const REMEMBERED_MAX: usize = 60;
 const ROWS_MAX: u32 = 1_000;
+const EVENTS_MAX: u32 = 1_000;
 
 #[derive(Clone, Debug)]
 pub enum Operation {
     Submit(Submission),
+    Accept(Acceptance),
+    /// An event of the log of an ingest, appended again by somebody who had the log as it was before it.
+    Log(RunKey),
     Command(JobId, Command),
     Settle(SettleGroup),
     Ack(RunKey, Vec<Receipt>),
@@ -31,15 +38,18 @@ impl Operation {
     fn job(&self) -> JobId {
         match self {
             Operation::Submit(submission) => submission.job.id,
+            Operation::Accept(acceptance) => acceptance.job.id,
             Operation::Command(job, _) => *job,
             Operation::Settle(group) => group.key.job,
-            Operation::Ack(key, _) | Operation::Rows(key) => key.job,
+            Operation::Ack(key, _) | Operation::Rows(key) | Operation::Log(key) => key.job,
         }
     }
 
     fn name(&self) -> &'static str {
         match self {
             Operation::Submit(_) => "submit",
+            Operation::Accept(_) => "accept",
+            Operation::Log(_) => "append",
             Operation::Command(..) => "command",
             Operation::Settle(_) => "settle",
             Operation::Ack(..) => "ack",
@@ -75,7 +85,11 @@ pub async fn step(world: &mut World) -> Check {
         Operation::Command(..) => before.completion_is_due(),
         // Nobody writes rows of a run that has ended; doing so would bring its queue back, empty.
         Operation::Rows(_) => before.has_ended(),
-        Operation::Submit(_) | Operation::Settle(_) | Operation::Ack(..) => false,
+        Operation::Submit(_)
+        | Operation::Accept(_)
+        | Operation::Log(_)
+        | Operation::Settle(_)
+        | Operation::Ack(..) => false,
     };
     if too_late {
         return Ok(());
@@ -93,7 +107,9 @@ pub async fn step(world: &mut World) -> Check {
 struct Snapshot {
     view: Option<JobView>,
     rows: Vec<Task>,
+    events: Vec<TimelineEntry>,
     depth: Depth,
+    calls: Depth,
 }
 
 impl Snapshot {
@@ -108,6 +124,11 @@ impl Snapshot {
         })
     }
 
+    fn amounts(&self) -> String {
+        let Snapshot { rows, events, depth, calls, .. } = self;
+        format!("{} rows, {} events, {depth:?} and {calls:?}", rows.len(), events.len())
+    }
+
     fn difference(&self, other: &Snapshot) -> String {
         if self.view != other.view {
             return format!("the job from {:?} to {:?}", self.view, other.view);
@@ -115,13 +136,7 @@ impl Snapshot {
         let differs = |(a, b): &(&Task, &Task)| a != b;
         match self.rows.iter().zip(&other.rows).find(differs) {
             Some((a, b)) => format!("a row from {a:?} to {b:?}"),
-            None => format!(
-                "{} rows and {:?} to {} rows and {:?}",
-                self.rows.len(),
-                self.depth,
-                other.rows.len(),
-                other.depth
-            ),
+            None => format!("{} to {}", self.amounts(), other.amounts()),
         }
     }
 }
@@ -132,7 +147,9 @@ async fn snapshot(world: &World, job: &JobModel) -> Check<Snapshot> {
     Ok(Snapshot {
         view: read("a job", store.job(job.caller, job.key.job).await)?,
         rows: read("tasks", store.tasks(query).await)?,
+        events: read("events", store.events(job.key.job, 0, EVENTS_MAX).await)?,
         depth: read("a queue", queue.depth(QueueName::Run(job.key.run), world.now()).await)?,
+        calls: read("a queue", queue.depth(QueueName::Control, world.now()).await)?,
     })
 }
 
@@ -143,6 +160,11 @@ async fn repeat(world: &World, operation: &Operation) -> Check {
             let unsent = read("a repeated submit", store.submit(submission.clone()).await)?;
             require(unsent.is_empty(), Rule::Replay, || "a repeated submit has refs to send".to_owned())
         }
+        Operation::Accept(acceptance) => read("a repeated accept", store.accept(acceptance.clone()).await),
+        Operation::Log(key) => match read("an ingest", store.ingest(*key).await)? {
+            Some(ingest) => append_again(world, *key, &ingest).await,
+            None => Ok(()),
+        },
         // Refused is as good as done: the job has moved on.
         Operation::Command(job, command) => {
             let _ = store.apply(*job, command.clone(), now).await;
@@ -159,10 +181,32 @@ async fn repeat(world: &World, operation: &Operation) -> Check {
             read("a repeated ack", ack)
         }
         Operation::Rows(key) => {
-            let total = world.model.find(key.job).map_or(0, JobModel::total);
             let other = TaskInput::from_url("https://example.com/another").expect("a valid URL");
-            let rows = (0..total).map(|index| (index, other.clone())).collect();
+            let accepted = world.model.find(key.job).into_iter().flat_map(|job| job.tasks.keys());
+            let rows = accepted.map(|index| (*index, other.clone())).collect();
             read("repeated rows", store.put_tasks(*key, rows, now).await).map(drop)
         }
     }
+}
+
+/// An ingester that stood still for long takes its step at last: it was taken by another.
+async fn append_again(world: &World, key: RunKey, ingest: &Ingest) -> Check {
+    let at = 1 + world.dice.below(ingest.log.len());
+    let (Some(late), Ok(before)) = (ingest.log.get(at), IngestState::fold(&ingest.log[..at])) else {
+        return Ok(());
+    };
+    let Ok(entry) = before.entry(late.event.clone()) else { return Ok(()) };
+    let (store, now) = (&world.truth.store, world.now());
+    let appended = if let IngestEvent::ChunkCommitted { next, .. } = &late.event {
+        let list = world.model.find(key.job).and_then(|job| job.list.as_ref());
+        let tasks = list.into_iter().flat_map(|list| list.list.tasks(before.next.index, next.index));
+        let rows = tasks.map(|(index, task)| (index, task.clone())).collect();
+        store.commit_chunk(key, Chunk { rows, entry }, now).await
+    } else {
+        store.append(key, entry, now).await
+    };
+    let appended = read("a repeated append", appended)?;
+    require(appended == Appended::Lost, Rule::Replay, || {
+        format!("event {at} of an ingest was appended again, and answered {appended:?}")
+    })
 }

@@ -2,5 +2,6 @@
 
 pub mod caller;
 pub mod echo;
+pub mod ingester;
 pub mod sweeper;
 pub mod worker;

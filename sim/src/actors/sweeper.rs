@@ -1,6 +1,6 @@
 //! The real sweeper, with the simulation's clock. What disturbs one of its operations cuts that repair short.
 
-use crate::audit::{completion, deletion};
+use crate::audit::{completion, deletion, ingest, uploads};
 use crate::violation::Check;
 use crate::world::World;
 use conveyor_sweeper::{Sweep, sweep};
@@ -16,5 +16,7 @@ pub async fn step(world: &mut World) -> Check {
         return Ok(());
     }
     completion::after_sweep(world).await?;
+    ingest::after_sweep(world).await?;
+    uploads::after_sweep(world).await?;
     deletion::after_sweep(world).await
 }

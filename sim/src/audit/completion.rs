@@ -5,7 +5,8 @@ use crate::model::{JobModel, Presence};
 use crate::violation::{Check, Rule, Violation, require};
 use crate::world::World;
 use conveyor_domain::message::QueueName;
-use conveyor_domain::{JobStatus, RunStatus, Task};
+use conveyor_domain::run::{FailureReason, IngestStatus};
+use conveyor_domain::{JobStatus, Run, RunStatus, Task};
 use conveyor_store::port::JobView;
 
 pub fn of_view(job: &mut JobModel, view: &JobView) -> Check {
@@ -14,10 +15,16 @@ pub fn of_view(job: &mut JobModel, view: &JobView) -> Check {
     acknowledged(job, view)?;
     if let Some(ended) = &job.ended {
         let run = &view.latest.run;
-        // The whole row: neither its state nor the time of its end may move.
-        require(run == ended, Rule::Completion, || format!("{job} ended as {ended:?} and is now {run:?}"))?;
+        // The whole row: neither its state nor the time of its end may move. But a list that was being read is cut.
+        let holds = run == ended || (ended.is_ingesting() && *run == cut(ended, run));
+        require(holds, Rule::Completion, || format!("{job} ended as {ended:?} and is now {run:?}"))?;
     }
     Ok(())
+}
+
+/// A run that ended before its list was read, once its total is settled: on this store, what it was.
+fn cut(ended: &Run, now: &Run) -> Run {
+    Run { ingest: Some(IngestStatus::Done), updated: now.updated, ..ended.clone() }
 }
 
 /// States that exclude each other, and steps that no transition makes.
@@ -25,6 +32,8 @@ fn states(job: &JobModel, view: &JobView) -> Check {
     let (run, stats) = (&view.latest.run, view.latest.stats);
     let (status, latched, drained) = (run.status.as_str(), run.latched, run.is_drained(&stats.counts));
     let possible = match run.status {
+        // Latched and completed only when all of it is there.
+        RunStatus::Running if run.is_ingesting() => !latched,
         RunStatus::Running => stats.total > 0,
         RunStatus::Pending => drained && !latched,
         RunStatus::Completed => drained && latched,
@@ -33,7 +42,7 @@ fn states(job: &JobModel, view: &JobView) -> Check {
     require(possible, Rule::Completion, || format!("{job} is {status} with latch {latched} and {stats:?}"))?;
     let agrees = match view.job.status {
         JobStatus::Open => !latched,
-        JobStatus::Closed => latched,
+        JobStatus::Closed => latched || run.is_ingesting(),
         JobStatus::Deleted => run.status.is_terminal(),
     };
     require(agrees, Rule::Lifecycle, || {
@@ -42,6 +51,7 @@ fn states(job: &JobModel, view: &JobView) -> Check {
     let Some(last) = &job.last else { return Ok(()) };
     let before = &last.latest.run;
     let forward = (!before.latched || latched)
+        && (before.is_ingesting() || before.ingest == run.ingest)
         && before.updated <= run.updated
         && last.job.updated <= view.job.updated
         && rank(last.job.status) <= rank(view.job.status);
@@ -65,13 +75,19 @@ fn rank(status: JobStatus) -> u8 {
 fn asked_for(job: &JobModel, view: &JobView) -> Check {
     let run = &view.latest.run;
     let (asked, deleted) = (job.asked, view.job.status == JobStatus::Deleted);
+    let reason = run.failure.as_ref().map(|failure| failure.reason);
+    let by_list = match (reason, &job.list) {
+        (Some(FailureReason::List(fault)), Some(list)) => list.may_fail_with(fault),
+        (Some(FailureReason::List(_)), None) | (Some(FailureReason::Account(_)) | None, _) => false,
+    };
     let ended = match run.status {
         RunStatus::Running | RunStatus::Pending | RunStatus::Completed => true,
         RunStatus::Stopped => asked.stopped,
-        RunStatus::Failed => asked.failed,
+        RunStatus::Failed => asked.failed || by_list,
         RunStatus::Deleted => asked.deleted,
     };
-    require(ended && (!run.latched || asked.latched) && (!deleted || asked.deleted), Rule::Lifecycle, || {
+    let latched = !run.latched || asked.latched || by_list;
+    require(ended && latched && (!deleted || asked.deleted), Rule::Lifecycle, || {
         format!("{job}: nobody asked for what it is: {view:?}; asked: {asked:?}")
     })
 }
@@ -79,7 +95,7 @@ fn asked_for(job: &JobModel, view: &JobView) -> Check {
 /// Everything that was acknowledged is so.
 fn acknowledged(job: &JobModel, view: &JobView) -> Check {
     let (known, run) = (job.known, &view.latest.run);
-    let holds = (!known.latched || run.latched)
+    let holds = (!known.latched || run.latched || run.is_ingesting())
         && (!known.stopped || run.status == RunStatus::Stopped)
         && (!known.deleted || view.job.status == JobStatus::Deleted);
     require(holds, Rule::Durable, || format!("{job}: acknowledged: {known:?}; found: {view:?}"))
@@ -101,6 +117,9 @@ pub async fn after_sweep(world: &World) -> Check {
         require(!active.run.is_drained(&active.stats.counts), Rule::Completion, || {
             format!("{name} has nothing left to do and still runs after a sweep")
         })?;
+        if active.stats.counts.completed() == active.stats.total {
+            continue;
+        }
         let queue = QueueName::Run(active.run.id);
         let empty = read("a queue", world.truth.queue.is_empty(queue, world.now()).await)?;
         require(!empty, Rule::Queues, || format!("{name} has work left and no messages after a sweep"))?;

@@ -6,28 +6,43 @@ use conveyor_domain::run::Counts;
 use conveyor_domain::{FailureClass, Task, TaskStatus};
 use conveyor_store::port::JobView;
 
-/// The total is what was acknowledged, or that with the one addition whose answer was lost. Which of the two it is, is
-/// known from then on.
+/// The total is what was acknowledged and read of a list, or that with the one addition whose answer was lost. Which of the
+/// two it is, is known from then on.
 pub fn total(job: &mut JobModel, view: &JobView) -> Check {
+    let next = view.latest.run.next_index;
+    read_on(job, next)?;
     let (found, known) = (view.latest.stats.total, job.total());
     if let Some(addition) = job.unanswered.take()
-        && found != known
+        && next != job.next_index
     {
         // All or nothing: the tasks of one addition are there together, and its latch with them.
         job.known.latched |= addition.last_batch;
         job.asked.latched |= addition.last_batch;
-        job.tasks.extend(addition.tasks);
+        job.take(addition.tasks);
     }
     require(found == job.total(), Rule::Durable, || {
         format!("{job} has a total of {found}, and {known} to {} tasks were accepted", job.total())
     })?;
-    let next = view.latest.run.next_index;
-    require(view.latest.run.total == found && next == found, Rule::OnceEach, || {
+    require(view.latest.run.total == found && next == job.next_index, Rule::OnceEach, || {
         format!(
             "{job}: total {found}, but its run says {} and the next index is {next}",
             view.latest.run.total
         )
     })
+}
+
+/// How far its list is read shows in the next index, and is never taken back.
+fn read_on(job: &mut JobModel, next: u32) -> Check {
+    let Some(list) = &job.list else { return Ok(()) };
+    let end = list.list.len();
+    if job.next_index >= end {
+        return Ok(());
+    }
+    require(next >= job.next_index, Rule::Durable, || {
+        format!("{job}: {} records of its list were read, and now {next}", job.next_index)
+    })?;
+    job.read_to(next.min(end));
+    Ok(())
 }
 
 pub fn of_view(job: &JobModel, view: &JobView) -> Check {

@@ -31,6 +31,11 @@ pub async fn absent(world: &mut World, number: usize) -> Check {
     require(run.is_none() && rows == Err(Error::NotFound), Rule::Deletion, || {
         format!("{job} is gone, and its run or rows are not: {run:?}, {rows:?}")
     })?;
+    let ingest = read("an ingest", store.ingest(job.key).await)?;
+    let events = read("a timeline", store.events(job.key.job, 0, 1).await)?;
+    require(ingest.is_none() && events.is_empty(), Rule::Deletion, || {
+        format!("{job} is gone, and its timeline is not: {ingest:?}, {events:?}")
+    })?;
     let depth = read("a queue", world.truth.queue.depth(QueueName::Run(job.key.run), world.now()).await)?;
     require(depth.visible + depth.hidden == 0, Rule::Deletion, || {
         format!("{job} is gone, and messages of it are left: {depth:?}")

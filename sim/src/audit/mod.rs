@@ -6,9 +6,12 @@ pub mod completion;
 pub mod counts;
 pub mod deletion;
 pub mod grants;
+pub mod ingest;
 pub mod listing;
 pub mod rows;
 pub mod settles;
+pub mod timeline;
+pub mod uploads;
 
 use crate::model::{JobModel, Presence};
 use crate::violation::{Check, Rule, Violation, require};
@@ -31,7 +34,7 @@ pub fn see(job: &mut JobModel, view: &JobView) -> Check {
     counts::of_view(job, view)?;
     completion::of_view(job, view)?;
     job.presence = Presence::There;
-    if view.latest.run.status.is_terminal() && job.ended.is_none() {
+    if view.latest.run.status.is_terminal() {
         job.ended = Some(view.latest.run.clone());
     }
     job.last = Some(view.clone());
@@ -59,7 +62,7 @@ pub enum Care {
 
 const TURNS: usize = 4;
 
-/// Reads every job with all its rows, every list and every grant.
+/// Reads every job with all its rows and its timeline, every upload, every list and every grant.
 pub async fn all(world: &mut World, beliefs: &[Belief], care: Care) -> Check {
     world.tally.audits += 1;
     let turn = usize::try_from(world.tally.audits).unwrap_or(0) % TURNS;
@@ -70,11 +73,12 @@ pub async fn all(world: &mut World, beliefs: &[Belief], care: Care) -> Check {
             continue;
         }
         match read("a job", world.truth.store.job(job.caller, job.key.job).await)? {
-            Some(view) if job.ended.is_some() && !its_turn => world.see(&view)?,
+            Some(view) if job.rests() && job.ended.is_some() && !its_turn => world.see(&view)?,
             Some(view) => present(world, number, &view).await?,
             None => deletion::absent(world, number).await?,
         }
     }
+    uploads::check(world).await?;
     listing::check(world).await?;
     grants::check(world, beliefs).await
 }
@@ -91,6 +95,8 @@ async fn present(world: &mut World, number: usize, view: &JobView) -> Check {
         completion::of_rows(job, view, &rows)?;
         rows::other_reads(world, number, &rows).await?;
     }
+    ingest::check(world, number, view).await?;
+    timeline::check(world, number, view).await?;
     listing::one_run(world, number, view).await?;
     listing::strangers_see_nothing(world, number).await
 }

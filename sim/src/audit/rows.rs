@@ -42,9 +42,9 @@ pub fn dense(job: &JobModel, view: &JobView, rows: &[Task]) -> Check {
     require(rows.len() == total, Rule::Durable, || {
         format!("{job} has {} rows, and {total} tasks were accepted", rows.len())
     })?;
-    let expected = (0..).map(|index| TaskId::of(job.key.run, index));
-    require(rows.iter().map(|row| row.id).eq(expected.take(total)), Rule::OnceEach, || {
-        format!("{job}: the rows do not have the ids of indexes 0 to {total}")
+    let expected = job.tasks.keys().map(|index| TaskId::of(job.key.run, *index));
+    require(rows.iter().map(|row| row.id).eq(expected), Rule::OnceEach, || {
+        format!("{job}: the rows do not have the ids of the {total} accepted indexes")
     })
 }
 
@@ -52,7 +52,7 @@ pub fn dense(job: &JobModel, view: &JobView, rows: &[Task]) -> Check {
 pub fn check(job: &mut JobModel, rows: &[Task]) -> Check {
     for row in rows {
         let index = row.id.index();
-        let accepted = job.tasks.get(index as usize);
+        let accepted = job.tasks.get(&index);
         require(accepted == Some(&row.input), Rule::Durable, || {
             format!("{job}: task {index} is {:?}, and {accepted:?} was accepted", row.input)
         })?;

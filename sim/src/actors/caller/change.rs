@@ -50,9 +50,7 @@ impl Caller {
     ) -> Check<Option<Request>> {
         let Addition { tasks, last_batch } = addition.clone();
         let (count, now) = (tasks.len(), world.now());
-        let job = world.model.job(id);
-        let expected = job.total() as usize + count;
-        job.unanswered = Some(addition.clone());
+        world.model.job(id).unanswered = Some(addition.clone());
         let added = world.backend.store.add_tasks(id, tasks, last_batch, RUN_TASKS_MAX, now).await;
         let outcome = answer("add_tasks", added)?;
         let (name, caller) = (world.name(id), self.number);
@@ -60,28 +58,27 @@ impl Caller {
         match outcome {
             Answer::Got(added) => {
                 world.see(&added.view)?;
-                let total = world.model.job(id).tasks.len();
                 world.note(format!("caller {caller}: added {count} tasks{last} to {name}"));
-                require(total == expected, Rule::Durable, || {
-                    format!(
-                        "{name}: {count} tasks were acknowledged and the total is {total}, not {expected}"
-                    )
+                let job = world.model.job(id);
+                require(job.ends_with(&addition.tasks), Rule::Durable, || {
+                    format!("{name}: {count} tasks were acknowledged and are not the last of {}", job.total())
                 })?;
                 Ok(None)
             }
             Answer::Refused(refusal) => {
                 world.note(format!("caller {caller}: {count} tasks for {name} refused: {refusal}"));
+                world.model.job(id).unanswered = None;
+                self.look_again(world, id).await?;
                 let job = world.model.job(id);
-                job.unanswered = None;
                 let over = job.is_over() || job.asked != Facts::default();
                 let fair = match refusal {
                     Refusal::JobNotOpen => !job.submitted_open || over,
                     Refusal::LastBatchReceived => job.submitted_open && job.asked.latched,
-                    Refusal::RunTasksMax => expected > RUN_TASKS_MAX as usize,
+                    Refusal::RunTasksMax => job.total() as usize + count > RUN_TASKS_MAX as usize,
                     Refusal::JobDeleted => job.asked.deleted,
+                    Refusal::Ingesting => job.is_ingesting(),
                     Refusal::RunNotStoppable
                     | Refusal::NotDrained
-                    | Refusal::Ingesting
                     | Refusal::RunEnded
                     | Refusal::NotIngesting
                     | Refusal::UploadClaimed
@@ -110,7 +107,6 @@ impl Caller {
         id: JobId,
         addition: Addition,
     ) -> Check<Option<Request>> {
-        let before = world.model.job(id).total();
         if let Some(again) = self.read(world, id).await? {
             return Ok(Some(match again {
                 Request::Read(job) => Request::ReadBack { job, addition },
@@ -119,7 +115,7 @@ impl Caller {
         }
         let job = world.model.job(id);
         // Resolved by the read just now, or by an auditor's before it.
-        let accepted = job.total() > before || job.tasks.ends_with(&addition.tasks);
+        let accepted = job.ends_with(&addition.tasks);
         let gives_up = job.presence != Presence::There || world.dice.chance(0.5);
         Ok((!accepted && !gives_up).then_some(Request::Add { job: id, addition }))
     }
@@ -182,6 +178,14 @@ impl Caller {
                 world.note(format!("caller {caller}: {command:?} of {name} not answered"));
                 Ok(Some(Request::Command { job: id, command }))
             }
+        }
+    }
+
+    /// What a refusal is judged by is what is there now: nobody has acted since.
+    async fn look_again(&self, world: &mut World, id: JobId) -> Check {
+        match audit::read("a job", world.truth.store.job(self.id, id).await)? {
+            Some(view) => world.see(&view),
+            None => Ok(()),
         }
     }
 

@@ -28,22 +28,22 @@ impl Caller {
     /// One page from anywhere: in order, without gaps, and each row as it was.
     pub(super) async fn page(&self, world: &mut World, id: JobId) -> Check<Option<Request>> {
         let job = world.model.job(id).clone();
-        let first = world.dice.between(0, job.total());
+        let first = world.dice.between(0, job.next_index);
         let after = first.checked_sub(1).map(|index| TaskId::of(job.key.run, index));
         let limit = world.dice.between(1, 20);
         let query = TasksQuery { key: job.key, filter: StatusFilter::All, after, limit };
         match answer("tasks", world.backend.store.tasks(query).await)? {
             Answer::Got(page) => {
                 world.note(format!("caller {}: {} tasks of {job} from {first}", self.number, page.len()));
-                let dense = page.iter().zip(first..).all(|(row, index)| row.id.index() == index);
                 // Read only now: what the page shows of an unanswered addition must not look like a surprise.
                 let view = audit::read("a job", world.truth.store.job(self.id, id).await)?;
                 if let Some(view) = &view {
                     world.see(view)?;
                 }
                 let job = world.model.job(id);
-                let whole = page.len() == (job.total().saturating_sub(first)).min(limit) as usize;
-                require(job.asked.deleted || (dense && whole), Rule::Reads, || {
+                let expected = job.tasks.range(first..).map(|(index, _)| *index).take(limit as usize);
+                let whole = page.iter().map(|row| row.id.index()).eq(expected);
+                require(job.asked.deleted || whole, Rule::Reads, || {
                     format!("{job}: the page of {limit} from {first} has gaps: {page:?}")
                 })?;
                 rows::check(job, &page)?;

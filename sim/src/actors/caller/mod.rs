@@ -1,16 +1,20 @@
-//! A caller: submits, adds, closes, stops, deletes and reads its own jobs, and repeats what was not answered.
+//! A caller: submits, stages lists, adds, closes, stops, deletes and reads its own jobs, and repeats what was not answered.
 
 mod change;
 mod look;
+pub mod stage;
 
 use crate::faults::Answer;
+use crate::lists::List;
 use crate::model::{Addition, JobModel, Presence};
+use crate::uploads::{StagedList, UploadModel};
 use crate::violation::{Check, Rule, Violation};
 use crate::world::World;
 use conveyor_domain::job::JobSpec;
 use conveyor_domain::lifecycle::{self, Command};
-use conveyor_domain::{CallerId, JobId, RunId, TaskInput};
-use conveyor_store::port::Submission;
+use conveyor_domain::upload::Upload;
+use conveyor_domain::{CallerId, JobId, RunId, TaskInput, UploadId};
+use conveyor_store::port::{Acceptance, Submission};
 
 const TASKS_MAX: u32 = 40;
 /// Small, so that additions run into it.
@@ -19,10 +23,30 @@ const CAP_MAX: u32 = 10;
 /// A caller with this many jobs underway submits no more, and with this many at all deletes some.
 const LIVE_JOBS_MAX: usize = 3;
 const JOBS_MAX: usize = 7;
+/// Slots that wait for their bytes or for a job.
+const SLOTS_MAX: usize = 3;
 
 #[derive(Clone, Debug)]
 enum Request {
     Submit(Submission),
+    MakeSlot {
+        upload: Upload,
+        list: List,
+    },
+    /// The bytes of a list, into a new object.
+    Send {
+        upload: UploadId,
+        list: List,
+    },
+    /// The object becomes the slot's.
+    Stage {
+        upload: UploadId,
+        staged: StagedList,
+    },
+    Accept(Acceptance),
+    /// The same, after somebody has put other bytes into the slot.
+    AcceptLate(Acceptance),
+    Abort(UploadId),
     Add {
         job: JobId,
         addition: Addition,
@@ -51,6 +75,20 @@ pub struct Caller {
 #[derive(Clone, Copy)]
 enum Kind {
     Submit,
+    MakeSlot,
+    Slot(SlotKind),
+    Job(JobKind),
+}
+
+#[derive(Clone, Copy)]
+enum SlotKind {
+    StageAgain,
+    Accept,
+    Abort,
+}
+
+#[derive(Clone, Copy)]
+enum JobKind {
     Add,
     Close,
     Stop,
@@ -68,6 +106,12 @@ impl Caller {
         let Some(request) = self.unanswered.take().or_else(|| self.draw(world)) else { return Ok(()) };
         self.unanswered = match request {
             Request::Submit(submission) => self.submit(world, submission).await?,
+            Request::MakeSlot { upload, list } => self.make_slot(world, upload, list).await?,
+            Request::Send { upload, list } => self.send(world, upload, list).await?,
+            Request::Stage { upload, staged } => self.stage(world, upload, staged).await?,
+            Request::Accept(acceptance) => self.accept(world, acceptance).await?,
+            Request::AcceptLate(acceptance) => self.accept_late(world, acceptance).await?,
+            Request::Abort(upload) => self.abort(world, upload).await?,
             Request::Add { job, addition } => self.add(world, job, addition).await?,
             Request::ReadBack { job, addition } => self.read_back(world, job, addition).await?,
             Request::Command { job, command } => self.command(world, job, command).await?,
@@ -82,40 +126,93 @@ impl Caller {
         let jobs: Vec<&JobModel> = world.model.jobs.iter().filter(own).collect();
         let live = jobs.iter().filter(|job| !job.is_over()).count();
         let crowded = jobs.len() >= JOBS_MAX;
+        let may_submit = live < LIVE_JOBS_MAX && !crowded;
+        let slots = self.slots(world);
+        let staged = slots.iter().filter(|slot| slot.staged.is_some()).count();
         let kinds = [
-            (if live < LIVE_JOBS_MAX && !crowded { 30 } else { 0 }, Kind::Submit),
-            (25, Kind::Add),
-            (6, Kind::Close),
-            (3, Kind::Stop),
-            (if crowded { 30 } else { 3 }, Kind::Delete),
-            (10, Kind::Read),
-            (10, Kind::Page),
+            (if may_submit { 18 } else { 0 }, Kind::Submit),
+            (if slots.len() < SLOTS_MAX { 16 } else { 0 }, Kind::MakeSlot),
+            (if may_submit && staged > 0 { 40 } else { 0 }, Kind::Slot(SlotKind::Accept)),
+            (if slots.is_empty() { 0 } else { 5 }, Kind::Slot(SlotKind::StageAgain)),
+            (if slots.is_empty() { 0 } else { 2 }, Kind::Slot(SlotKind::Abort)),
+            (25, Kind::Job(JobKind::Add)),
+            (6, Kind::Job(JobKind::Close)),
+            (3, Kind::Job(JobKind::Stop)),
+            (if crowded { 30 } else { 3 }, Kind::Job(JobKind::Delete)),
+            (10, Kind::Job(JobKind::Read)),
+            (10, Kind::Job(JobKind::Page)),
         ];
         let kind = world.dice.weighted(&kinds)?;
-        if let Kind::Submit = kind {
-            let submission = self.new_submission(world);
-            world.model.begin_submit(&submission);
-            return Some(Request::Submit(submission));
+        match kind {
+            Kind::Submit => {
+                let submission = self.new_submission(world);
+                world.model.begin_submit(&submission);
+                Some(Request::Submit(submission))
+            }
+            Kind::MakeSlot => {
+                let (upload, list) = self.new_upload(world);
+                Some(Request::MakeSlot { upload, list })
+            }
+            Kind::Slot(kind) => self.of_slot(world, kind),
+            Kind::Job(kind) => self.of_job(world, kind),
         }
+    }
+
+    /// Slots of which something can be made, as far as is known.
+    fn slots<'a>(&self, world: &'a World) -> Vec<&'a UploadModel> {
+        let now = world.now();
+        let usable = |slot: &&UploadModel| slot.upload.caller == self.id && slot.is_usable(now);
+        let unclaimed = |slot: &&UploadModel| !world.model.is_claimed(slot);
+        world.model.uploads.iter().filter(usable).filter(unclaimed).collect()
+    }
+
+    fn of_slot(&self, world: &mut World, kind: SlotKind) -> Option<Request> {
+        let now = world.now();
+        // Now and then one that is claimed, expired or aborted: several jobs may be made of one, and nothing of the others.
+        let blindly = world.dice.chance(0.15);
+        let own = |slot: &&UploadModel| slot.upload.caller == self.id && slot.presence == Presence::There;
+        let all: Vec<&UploadModel> = world.model.uploads.iter().filter(own).collect();
+        let mut slots = if blindly { all } else { self.slots(world) };
+        if let SlotKind::Accept = kind {
+            slots.retain(|slot| slot.staged.is_some());
+        }
+        let slot = *world.dice.pick(&slots)?;
+        let (id, spec, gone) = (slot.id(), slot.upload.spec.clone(), slot.may_be_gone(now));
+        match kind {
+            SlotKind::Accept => {
+                let acceptance = self.new_acceptance(world, id)?;
+                let late = world.weather.races();
+                Some(if late { Request::AcceptLate(acceptance) } else { Request::Accept(acceptance) })
+            }
+            SlotKind::StageAgain if !gone => {
+                stage::another_list(world, &spec).map(|list| Request::Send { upload: id, list })
+            }
+            SlotKind::StageAgain | SlotKind::Abort => Some(Request::Abort(id)),
+        }
+    }
+
+    fn of_job(&self, world: &World, kind: JobKind) -> Option<Request> {
+        let own = |job: &&JobModel| job.caller == self.id && job.presence == Presence::There;
+        let jobs: Vec<&JobModel> = world.model.jobs.iter().filter(own).collect();
         // Mostly what makes sense, now and then what is bound to be refused.
         let sensible = |job: &&&JobModel| match kind {
-            Kind::Add => job.may_take_tasks(),
-            Kind::Close | Kind::Stop => !job.is_over(),
-            Kind::Delete => job.is_over() || job.number.is_multiple_of(4),
-            Kind::Submit | Kind::Read | Kind::Page => true,
+            JobKind::Add => job.may_take_tasks(),
+            JobKind::Close | JobKind::Stop => !job.is_over(),
+            JobKind::Delete => job.is_over() || job.number.is_multiple_of(4),
+            JobKind::Read | JobKind::Page => true,
         };
         let preferred: Vec<&JobModel> = jobs.iter().filter(sensible).copied().collect();
         let blindly = world.dice.chance(0.2);
         let job = *world.dice.pick(if blindly { &jobs } else { &preferred })?;
         let id = job.key.job;
         Some(match kind {
-            Kind::Submit | Kind::Read => Request::Read(id),
-            Kind::Add if job.unanswered.is_some() => Request::Read(id),
-            Kind::Add => Request::Add { job: id, addition: new_addition(world, job) },
-            Kind::Close => Request::Command { job: id, command: Command::Close },
-            Kind::Stop => Request::Command { job: id, command: Command::Stop },
-            Kind::Delete => Request::Command { job: id, command: Command::Delete },
-            Kind::Page => Request::Page(id),
+            JobKind::Add if job.unanswered.is_some() => Request::Read(id),
+            JobKind::Add => Request::Add { job: id, addition: new_addition(world, job) },
+            JobKind::Close => Request::Command { job: id, command: Command::Close },
+            JobKind::Stop => Request::Command { job: id, command: Command::Stop },
+            JobKind::Delete => Request::Command { job: id, command: Command::Delete },
+            JobKind::Read => Request::Read(id),
+            JobKind::Page => Request::Page(id),
         })
     }
 
@@ -141,7 +238,7 @@ fn wrong<T: std::fmt::Debug>(name: &str, what: &str, outcome: &Answer<T>) -> Vio
 
 fn new_addition(world: &World, job: &JobModel) -> Addition {
     let count = world.dice.between(1, list_max(world));
-    Addition { tasks: inputs(job.number, job.total(), count), last_batch: world.dice.chance(0.2) }
+    Addition { tasks: inputs(job.number, job.next_index, count), last_batch: world.dice.chance(0.2) }
 }
 
 /// Most lists are short, so that many jobs see their end.

@@ -1,0 +1,79 @@
+//! Objects whose pinned reads do as they are told.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use conveyor_store::port::{BlobKey, Blobs, ByteStream, Stored};
+use conveyor_store::{Backend, Error, Result};
+use futures::StreamExt;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+#[derive(Clone, Copy)]
+pub enum Read {
+    /// For ever.
+    Hangs,
+    Fails,
+    /// Ends in an error after this many bytes.
+    BreaksAfter(usize),
+}
+
+/// The next reads, in order; after them every read works.
+struct Scripted {
+    inner: Arc<dyn Blobs>,
+    reads: Mutex<VecDeque<Read>>,
+}
+
+pub fn scripted(backend: &Backend, reads: impl IntoIterator<Item = Read>) -> Backend {
+    let reads = Mutex::new(reads.into_iter().collect());
+    Backend { blobs: Arc::new(Scripted { inner: backend.blobs.clone(), reads }), ..backend.clone() }
+}
+
+fn outage() -> Error {
+    Error::Unavailable("an outage".to_owned())
+}
+
+#[async_trait]
+impl Blobs for Scripted {
+    async fn read_pinned(&self, key: &BlobKey, etag: &str, offset: u64) -> Result<ByteStream> {
+        let next = self.reads.lock().unwrap().pop_front();
+        let stream = self.inner.read_pinned(key, etag, offset).await?;
+        match next {
+            None => Ok(stream),
+            Some(Read::Hangs) => std::future::pending().await,
+            Some(Read::Fails) => Err(outage()),
+            Some(Read::BreaksAfter(bytes)) => {
+                let whole: Vec<Bytes> = stream.map(|piece| piece.unwrap()).collect().await;
+                let kept = Bytes::copy_from_slice(&whole.concat()[..bytes]);
+                Ok(futures::stream::iter([Ok(kept), Err(outage())]).boxed())
+            }
+        }
+    }
+
+    async fn put(&self, key: &BlobKey, body: Bytes) -> Result<()> {
+        self.inner.put(key, body).await
+    }
+
+    async fn get(&self, key: &BlobKey, offset: u64, length: u64) -> Result<Bytes> {
+        self.inner.get(key, offset, length).await
+    }
+
+    async fn put_stream(&self, key: &BlobKey, body: ByteStream) -> Result<Stored> {
+        self.inner.put_stream(key, body).await
+    }
+
+    async fn concat(&self, key: &BlobKey, parts: &[BlobKey]) -> Result<Stored> {
+        self.inner.concat(key, parts).await
+    }
+
+    async fn read(&self, key: &BlobKey) -> Result<ByteStream> {
+        self.inner.read(key).await
+    }
+
+    async fn delete(&self, key: &BlobKey) -> Result<()> {
+        self.inner.delete(key).await
+    }
+
+    async fn delete_under(&self, prefix: &BlobKey) -> Result<()> {
+        self.inner.delete_under(prefix).await
+    }
+}
