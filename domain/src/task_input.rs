@@ -177,6 +177,9 @@ fn url_of(fields: &Map<String, Value>) -> Result<&str, Invalid> {
 }
 
 pub fn check_url(url: &str) -> Result<(), Invalid> {
+    if is_plain_url(url) {
+        return Ok(());
+    }
     let refuse = |reason| Err(Invalid::url(reason, url));
     if url.len() > limits::URL_MAX_BYTES {
         return refuse(Reason::UrlTooLong);
@@ -207,13 +210,35 @@ pub fn check_url(url: &str) -> Result<(), Invalid> {
     }
 }
 
-pub fn parse_external_id(value: &Value) -> Result<String, Invalid> {
+/// Whether it is so plain that nothing is left to parse: most rows of most lists are, and parsing is most of what a row
+/// costs. Only a host can make a parser refuse such a URL: one of plain names whose last label is no number is legal.
+fn is_plain_url(url: &str) -> bool {
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    let Some(rest) = rest.filter(|_| url.len() <= limits::URL_MAX_BYTES) else { return false };
+    let end = rest.bytes().position(|b| b"/?#".contains(&b)).unwrap_or(rest.len());
+    let (host, tail) = rest.as_bytes().split_at(end);
+    let is_label = |label: &[u8]| {
+        !label.is_empty()
+            && !label.starts_with(b"xn--")
+            && label.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
+    };
+    let starts_with_letter = |label: &[u8]| label.first().is_some_and(u8::is_ascii_lowercase);
+    host.split(|b| *b == b'.').all(is_label)
+        && host.rsplit(|b| *b == b'.').next().is_some_and(starts_with_letter)
+        && tail.iter().all(u8::is_ascii_graphic)
+}
+
+pub fn check_external_id(id: &str) -> Result<(), Invalid> {
     let legal = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    if (1..=limits::EXTERNAL_ID_MAX).contains(&id.len()) && id.bytes().all(legal) {
+        return Ok(());
+    }
+    Err(Invalid::new(Reason::InvalidExternalId, id))
+}
+
+pub fn parse_external_id(value: &Value) -> Result<String, Invalid> {
     match value {
-        Value::String(s) if (1..=limits::EXTERNAL_ID_MAX).contains(&s.len()) && s.bytes().all(legal) => {
-            Ok(s.clone())
-        }
-        Value::String(s) => Err(Invalid::new(Reason::InvalidExternalId, s)),
+        Value::String(s) => check_external_id(s).map(|()| s.clone()),
         other => Err(Invalid::new(Reason::InvalidExternalId, &other.to_string())),
     }
 }

@@ -103,3 +103,37 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    /// The shortcut takes nothing that the whole check would refuse.
+    #[test]
+    fn a_plain_url_is_one_that_parses(
+        scheme in "(https?|HTTP|ftp)",
+        host in "[a-z0-9.\\-]{0,20}|[a-zA-Z0-9.\\-_:@\\[\\]%xn]{0,24}|[0-9.x]{1,16}|xn--[a-z0-9]{0,6}\\.com|[a-z]{1,5}\\.(0x1f|12|1x)",
+        tail in "|[/?#][!-~]{0,30}|[/?#]\\PC{0,10}",
+    ) {
+        let url = format!("{scheme}://{host}{tail}");
+        if is_plain_url(&url) {
+            let parsed = Url::parse(&url);
+            prop_assert!(parsed.as_ref().is_ok_and(Url::has_host), "{url}: {parsed:?}");
+            prop_assert!(!url.chars().any(|c| c.is_control() || c.is_whitespace()));
+        }
+    }
+}
+
+#[test]
+fn most_urls_are_plain() {
+    for url in ["https://example.com", "http://shop-1.example.co.uk/a?b=c&d=%20#e", "https://a/"] {
+        assert!(is_plain_url(url), "{url}");
+    }
+    for url in [
+        "https://1.2.3.4/",
+        "https://a.b:80/",
+        "https://u@a.b/",
+        "https://A.b/",
+        "https://ä.de/",
+        "ftp://a.b/",
+    ] {
+        assert!(!is_plain_url(url), "{url}");
+    }
+}

@@ -33,8 +33,9 @@ impl Row {
             Row::Json(value) => TaskInput::from_json(&value, job, policy),
             Row::Url { url, external_id } => {
                 task_input::check_url(&url)?;
-                let external_id =
-                    external_id.map(|id| task_input::parse_external_id(&Value::String(id))).transpose()?;
+                if let Some(id) = &external_id {
+                    task_input::check_external_id(id)?;
+                }
                 params::check_merged(job, false)?;
                 Ok(TaskInput {
                     url,
