@@ -8,18 +8,21 @@ use conveyor_store::Error;
 use conveyor_store::port::ByteStream;
 use futures::{Stream, StreamExt, stream};
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::time::Instant;
 
-/// A body, piece by piece, up to a limit. How long all of it takes is up to its size; that something comes is not.
+/// A body, piece by piece, up to a limit. How long all of it takes is up to its size; that something comes, and not too
+/// little of it, is not.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     body: BodyDataStream,
     announced: Option<u64>,
     received: u64,
+    begun: Instant,
 }
 
 impl Incoming {
     pub fn new(body: Body, announced: Option<u64>) -> Incoming {
-        Incoming { body: body.into_data_stream(), announced, received: 0 }
+        Incoming { body: body.into_data_stream(), announced, received: 0, begun: Instant::now() }
     }
 
     pub fn received(&self) -> u64 {
@@ -32,11 +35,17 @@ impl Incoming {
         match next.map_err(|_| slow())? {
             Some(Ok(piece)) => {
                 self.received += piece.len() as u64;
-                Ok(Some(piece))
+                if self.trickles() { Err(slow()) } else { Ok(Some(piece)) }
             }
             None if self.announced.is_none_or(|announced| announced == self.received) => Ok(None),
             None | Some(Err(_)) => Err(ApiError::invalid("The body ended before it was complete.")),
         }
+    }
+
+    /// Whether it comes so slowly that it would hold what it holds for ever.
+    fn trickles(&self) -> bool {
+        let took = self.begun.elapsed();
+        took > limits::BODY_TIMEOUT && self.received < took.as_secs() * limits::STREAM_RATE_MIN_BYTES
     }
 
     /// What is left of it, as long as the whole has at most `max` bytes.
@@ -110,19 +119,31 @@ mod tests {
         }
     }
 
+    /// A hundred pieces, one every half a timeout, and then nothing.
+    fn slowly(piece: Vec<u8>) -> Incoming {
+        let piece = Bytes::from(piece);
+        let pieces = stream::iter(0..100).then(move |_| {
+            let piece = piece.clone();
+            async move {
+                tokio::time::sleep(limits::BODY_TIMEOUT / 2).await;
+                Ok::<_, io::Error>(piece)
+            }
+        });
+        Incoming::new(Body::from_stream(pieces.chain(stream::pending())), None)
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_body_may_be_long_but_must_come() {
-        let slowly = stream::iter(0..100).then(|_| async {
-            tokio::time::sleep(limits::BODY_TIMEOUT / 2).await;
-            Ok::<_, io::Error>(Bytes::from_static(b"x"))
-        });
-        let stalled = slowly.chain(stream::pending());
-        let mut incoming = Incoming::new(Body::from_stream(stalled), None);
+        let enough = limits::STREAM_RATE_MIN_BYTES * limits::BODY_TIMEOUT.as_secs() / 2;
+        let mut incoming = slowly(vec![b'x'; enough as usize + 1]);
         for received in 1..=100 {
             assert!(incoming.next().await.unwrap().is_some());
-            assert_eq!(incoming.received(), received);
+            assert_eq!(incoming.received(), received * (enough + 1));
         }
-        assert_eq!(refused(incoming).await, 408);
+        assert_eq!(refused(incoming).await, 408, "nothing more comes");
+        let begun = Instant::now();
+        assert_eq!(refused(slowly(vec![b'x'])).await, 408, "a byte now and then is not enough");
+        assert!(begun.elapsed() <= 2 * limits::BODY_TIMEOUT);
     }
 
     #[tokio::test]

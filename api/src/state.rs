@@ -14,6 +14,8 @@ pub(crate) struct ApiState {
     api: Api,
     /// Room for request bodies, in KiB: what callers send at once must not decide how much memory we use.
     pub bodies: Arc<Semaphore>,
+    /// Turns to take in a list: each holds a file, and perhaps much of the disk.
+    pub uploads: Semaphore,
     /// This start of this process, and how many objects it has written: no key is used twice (SPEC 4).
     pub incarnation: WorkerId,
     objects: AtomicU64,
@@ -25,7 +27,8 @@ impl ApiState {
     pub fn new(api: Api) -> ApiState {
         let bodies = Arc::new(Semaphore::new(limits::BODIES_MAX_BYTES / limits::KIB));
         let incarnation = WorkerId::new(api.clock.now(), &api.entropy);
-        ApiState { api, bodies, incarnation, objects: AtomicU64::new(0) }
+        let uploads = Semaphore::new(limits::UPLOADS_INFLIGHT_MAX);
+        ApiState { api, bodies, uploads, incarnation, objects: AtomicU64::new(0) }
     }
 
     /// The key of a new object of an upload.

@@ -41,6 +41,10 @@ pub const CHUNK_MAX_BYTES: usize = 4 * MIB;
 pub const INGESTS_MAX: u32 = 2;
 pub const UPLOAD_TTL: Duration = Duration::from_secs(24 * 3600);
 pub const UPLOAD_URL_TTL: Duration = Duration::from_secs(30 * 60);
+/// Lists that one process takes in at once.
+pub const UPLOADS_INFLIGHT_MAX: usize = 64;
+/// What a body that is streamed in must bring on average, once it has taken [`BODY_TIMEOUT`].
+pub const STREAM_RATE_MIN_BYTES: u64 = KIB as u64;
 /// Uploads of one caller that no job was made of.
 pub const UPLOADS_MAX: u32 = 1_000;
 pub const UPLOAD_PARTS_MAX: u32 = 1_000;

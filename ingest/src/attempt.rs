@@ -5,7 +5,9 @@ use crate::{Ingester, read, validate};
 use conveyor_domain::ingest::{IngestEvent, IngestState, LogOutOfOrder, NextStep};
 use conveyor_domain::list::ListFault;
 use conveyor_lists::ListError;
+use conveyor_store::Error;
 use conveyor_store::port::{Appended, Ingest, RunKey};
+use std::io;
 use tokio_util::sync::CancellationToken;
 
 /// How a try ended.
@@ -32,9 +34,19 @@ pub enum Trouble {
     Passing(String),
 }
 
+/// Callers read it: what the store says in its own words goes to the log of the process instead.
 impl From<conveyor_store::Error> for Trouble {
     fn from(error: conveyor_store::Error) -> Trouble {
-        Trouble::Passing(error.to_string())
+        tracing::warn!(%error, "an ingest met an error of the store");
+        let shown = match error {
+            Error::Full(_) => "there is no room in the store",
+            Error::Unavailable(_) => "the store does not answer",
+            Error::NotFound => "something of the ingest is not there",
+            Error::Corrupt(_) | Error::Conflict(_) | Error::Refused(_) | Error::Changed => {
+                "the store does not hold what it should"
+            }
+        };
+        Trouble::Passing(shown.to_owned())
     }
 }
 
@@ -50,7 +62,14 @@ impl From<ListError> for Trouble {
             ListError::Fault { fault, line, detail } => {
                 Trouble::List { fault, detail, line, report: None, rejected: 0 }
             }
-            ListError::Read(e) => Trouble::Passing(format!("the list could not be read: {e}")),
+            ListError::Read(e) => match e.downcast::<Error>() {
+                Ok(error) => error.into(),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => Trouble::Passing(e.to_string()),
+                Err(e) => {
+                    tracing::warn!(error = %e, "a list could not be read");
+                    Trouble::Passing("the list could not be read".to_owned())
+                }
+            },
         }
     }
 }
@@ -99,17 +118,27 @@ impl Ingester {
                 Ok(Step::End(end)) => return Ok(end),
                 Err(Trouble::List { fault, detail, line, report, rejected }) => {
                     tracing::info!(run = %key.run, %fault, detail, "a list cannot be taken");
-                    work.append(IngestEvent::Failed { fault, detail, line, report, rejected }).await?
+                    let named = report.clone();
+                    let failed = IngestEvent::Failed { fault, detail, line, report, rejected };
+                    let appended = work.append(failed).await?;
+                    read::forget_report(&work, named, appended).await;
+                    appended
                 }
                 Err(passing) => return Err(passing),
             };
             match appended {
                 // The run ended: what is left to do is found out anew.
                 Appended::Done | Appended::Ended => {}
+                // A note in the log, of a failure or of a call, is not somebody who goes on.
+                Appended::Lost if self.progress_of(key).await? == Some(work.state.progress) => {}
                 Appended::Lost => return Ok(End::Lost),
                 Appended::Gone => return Ok(End::Gone),
             }
         }
+    }
+
+    async fn progress_of(&self, key: RunKey) -> Result<Option<u32>, Trouble> {
+        Ok(self.load(key).await?.map(|work| work.state.progress))
     }
 
     async fn step(

@@ -117,6 +117,7 @@ async fn commit(work: &mut Work<'_>, gathered: Gathered) -> Result<Appended, Tro
         true => None,
         false => Some(put_report(work, number, &rejected).await?),
     };
+    let named = report.clone();
     let event =
         IngestEvent::ChunkCommitted { chunk: number, rows: accepted, rejected: refused, next, report };
     let entry = work.state.entry(event)?;
@@ -130,7 +131,18 @@ async fn commit(work: &mut Work<'_>, gathered: Gathered) -> Result<Appended, Tro
         metrics::counter!("conveyor_ingest_rows_total", "outcome" => "rejected").increment(refused.into());
         metrics::histogram!("conveyor_ingest_chunk_seconds").record(started.elapsed().as_secs_f64());
     }
+    forget_report(work, named, appended).await;
     Ok(appended)
+}
+
+/// A report that no event names is nobody's. One that stays goes with its job.
+pub async fn forget_report(work: &Work<'_>, report: Option<String>, appended: Appended) {
+    let Some(Ok(key)) = report.filter(|_| appended != Appended::Done).map(|report| report.parse()) else {
+        return;
+    };
+    if let Err(error) = work.ingester.backend.blobs.delete(&key).await {
+        tracing::warn!(%error, "a report of rejected rows stays behind");
+    }
 }
 
 /// Under a name that nobody else writes: the event that names it decides whose report counts.

@@ -30,6 +30,7 @@ CREATE TABLE uploads (
     doc        TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX uploads_by_caller ON uploads (caller_id, upload_id);
+CREATE INDEX uploads_unused ON uploads (caller_id, expires_ms) WHERE claimed = 0 AND doomed = 0;
 CREATE INDEX uploads_by_expiry ON uploads (expires_ms) WHERE doomed = 0 AND claimed = 0;
 CREATE INDEX uploads_doomed ON uploads (upload_id) WHERE doomed = 1;
 

@@ -164,6 +164,16 @@ impl UploadStore for Flaky {
         self.pass("put_staged", self.inner.store.put_staged(upload, staged, now)).await
     }
 
+    async fn put_joined(
+        &self,
+        upload: UploadId,
+        staged: Staged,
+        joined: Vec<Part>,
+        now: Timestamp,
+    ) -> Result<Option<Staged>> {
+        self.pass("put_joined", self.inner.store.put_joined(upload, staged, joined, now)).await
+    }
+
     async fn put_part(&self, upload: UploadId, part: Part, now: Timestamp) -> Result<Option<Staged>> {
         self.pass("put_part", self.inner.store.put_part(upload, part, now)).await
     }
@@ -209,8 +219,8 @@ impl IngestStore for Flaky {
         Ok(self.weather.saw(appended))
     }
 
-    async fn ingesting_runs(&self, limit: u32) -> Result<Vec<(RunKey, Timestamp)>> {
-        self.pass("ingesting_runs", self.inner.store.ingesting_runs(limit)).await
+    async fn ingesting_runs(&self, after: Option<RunId>, limit: u32) -> Result<Vec<(RunKey, Timestamp)>> {
+        self.pass("ingesting_runs", self.inner.store.ingesting_runs(after, limit)).await
     }
 }
 

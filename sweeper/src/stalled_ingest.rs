@@ -10,26 +10,29 @@ use conveyor_domain::{Timestamp, limits};
 use conveyor_store::port::{Appended, Ingest, RunKey};
 use conveyor_store::{Error, Result};
 
-const RUNS_A_SWEEP: u32 = 1_000;
+const RUNS_A_PAGE: u32 = 500;
 
 pub async fn repair(sweep: &Sweep<'_>) -> Result<u64> {
-    let mut sent = 0;
-    let ingesting = sweep.backend.store.ingesting_runs(RUNS_A_SWEEP).await?;
-    if ingesting.is_empty() {
-        return Ok(0);
-    }
-    let nothing_queued = sweep.backend.queue.is_empty(QueueName::Control, sweep.clock.now()).await?;
-    for (key, last) in ingesting {
-        if sweep.stop.is_cancelled() {
-            break;
+    let (mut sent, mut after) = (0, None);
+    loop {
+        let page = sweep.backend.store.ingesting_runs(after, RUNS_A_PAGE).await?;
+        let Some((last, _)) = page.last() else { return Ok(sent) };
+        after = Some(last.run);
+        let depth = sweep.backend.queue.depth(QueueName::Control, sweep.clock.now()).await?;
+        if depth.visible > 0 {
+            // Messages that nobody takes: the ingesters are busy, or there are none. More messages would not help.
+            return Ok(sent);
         }
-        let quiet_for = last.until(sweep.clock.now());
-        let enough = if nothing_queued { limits::INGEST_QUIET } else { limits::INGEST_STALLED };
-        if quiet_for >= enough {
-            sent += or_leave("stalled_ingest", key.run, call_again(sweep, key, last).await);
+        let enough = if depth.hidden == 0 { limits::INGEST_QUIET } else { limits::INGEST_STALLED };
+        for (key, last) in page {
+            if sweep.stop.is_cancelled() {
+                return Ok(sent);
+            }
+            if last.until(sweep.clock.now()) >= enough {
+                sent += or_leave("stalled_ingest", key.run, call_again(sweep, key, last).await);
+            }
         }
     }
-    Ok(sent)
 }
 
 async fn call_again(sweep: &Sweep<'_>, key: RunKey, seen: Timestamp) -> Result<u64> {

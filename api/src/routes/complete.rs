@@ -34,7 +34,10 @@ pub(super) async fn complete(
     let parts = state.store().parts(upload.id).await?;
     check_complete(&parts, named.as_deref())?;
     if upload.staged.is_none() {
-        join(&state, &upload, &parts).await?;
+        // In a task of its own: a caller that hangs up half way must not leave an object that nobody names.
+        let (state, upload, parts) = (state.clone(), upload.clone(), parts.clone());
+        let joining = tokio::spawn(async move { join(&state, &upload, &parts).await });
+        joining.await.map_err(|e| ApiError::internal(e.to_string()))??;
     }
     let upload = upload_of(&state, caller.id, upload.id).await?;
     if upload.staged.is_none() {
@@ -63,7 +66,7 @@ async fn join(state: &ApiState, upload: &Upload, parts: &[Part]) -> Result<()> {
         staged::discard(state, &joined).await;
         return Err(error);
     }
-    let kept = state.store().put_staged(upload.id, joined.clone(), state.now()).await;
+    let kept = state.store().put_joined(upload.id, joined.clone(), parts.to_vec(), state.now()).await;
     match staged::settle(state, &joined, kept).await {
         Ok(()) => {
             for part in parts {
@@ -73,6 +76,8 @@ async fn join(state: &ApiState, upload: &Upload, parts: &[Part]) -> Result<()> {
         }
         // Another `complete` was first, and a job was made of what it joined.
         Err(Error::Refused(Refusal::UploadClaimed)) => Ok(()),
+        // A part was replaced while it was joined: what was asked for is not what is there any more.
+        Err(Error::Conflict(_)) => Ok(()),
         Err(other) => Err(ApiError::of_upload(other)),
     }
 }

@@ -48,8 +48,9 @@ pub(super) async fn submit(
         Tasks::Inline(lines) => short(&state, &caller, &rest, lines).await,
         Tasks::Staged(tasks) => {
             let answer = long(&state, &caller, &rest, &tasks).await;
-            if answer.is_err() {
-                StagedTasks::abandon(&state, caller.id, tasks.upload).await;
+            match answer.is_ok() {
+                true => tasks.upload.keep(),
+                false => tasks.upload.abandon().await,
             }
             answer
         }
@@ -78,7 +79,7 @@ async fn long(state: &ApiState, caller: &Caller, rest: &Rest, tasks: &StagedTask
     let request = SubmitRequest::parse(rest, count, state.config.param_policy)?;
     check_staged(state, tasks, &request.spec.params).await?;
     let source = Source {
-        upload: tasks.upload,
+        upload: tasks.upload.id,
         staged: tasks.staged.clone(),
         spec: StagedTasks::SPEC,
         on_invalid_rows: OnInvalidRows::default(),

@@ -90,6 +90,8 @@ fn check_content_type(headers: &HeaderMap, signed_for: &'static str) -> Result<(
 /// Takes in a body of at most `max` bytes.
 async fn receive(state: &ApiState, upload: &Upload, request: Request, max: u64) -> Result<Staged> {
     check_encoding(request.headers())?;
+    let busy = || ApiError::new(Code::Unavailable, "Too many lists are being uploaded at once; try again.");
+    let _turn = state.uploads.try_acquire().map_err(|_| busy())?;
     let list_max = state.config.list_max_bytes;
     let announced = announced_length(request.headers());
     // An honest client is told before it sends; what a dishonest one sends is counted.

@@ -7,7 +7,7 @@ use crate::incoming::{Incoming, slow};
 use crate::problem::{ApiError, Code, Result};
 use crate::split::{Lines, Rest, SplitError, Splitter};
 use crate::staged;
-use crate::state::ApiState;
+use crate::state::{ApiState, Shared};
 use crate::wire::input;
 use axum::extract::Request;
 use bytes::Bytes;
@@ -35,23 +35,55 @@ pub(crate) enum Tasks {
 /// Tasks that are staged, and not checked yet.
 #[derive(Debug)]
 pub(crate) struct StagedTasks {
-    pub upload: UploadId,
+    pub upload: OwnUpload,
     pub staged: Staged,
     pub count: u32,
 }
 
 impl StagedTasks {
     pub const SPEC: ListSpec = ListSpec::Jsonl;
+}
 
-    /// They came to nothing. Refused, and rightly so, if a job was made of them after all.
-    pub async fn abandon(state: &ApiState, caller: CallerId, upload: UploadId) {
-        if let Err(error) = staged::abort(state, caller, upload).await {
-            tracing::warn!(%upload, %error, "staged tasks were not removed; a sweep will");
+/// An upload that the API made by itself. Until a job is made of it, it goes with whoever holds this: also when the caller
+/// hangs up and the request is dropped where it stands.
+#[derive(Debug)]
+pub(crate) struct OwnUpload {
+    state: Shared,
+    caller: CallerId,
+    pub id: UploadId,
+    settled: bool,
+}
+
+impl OwnUpload {
+    /// A job was made of it.
+    pub fn keep(mut self) {
+        self.settled = true;
+    }
+
+    /// It came to nothing.
+    pub async fn abandon(mut self) {
+        self.settled = true;
+        abandon(&self.state, self.caller, self.id).await;
+    }
+}
+
+impl Drop for OwnUpload {
+    fn drop(&mut self) {
+        if !self.settled {
+            let (state, caller, id) = (self.state.clone(), self.caller, self.id);
+            tokio::spawn(async move { abandon(&state, caller, id).await });
         }
     }
 }
 
-pub(crate) async fn receive(state: &ApiState, caller: CallerId, request: Request) -> Result<Submitted> {
+/// Refused, and rightly so, if a job was made of it after all.
+async fn abandon(state: &ApiState, caller: CallerId, upload: UploadId) {
+    if let Err(error) = staged::abort(state, caller, upload).await {
+        tracing::warn!(%upload, %error, "staged tasks were not removed; a sweep will");
+    }
+}
+
+pub(crate) async fn receive(state: &Shared, caller: CallerId, request: Request) -> Result<Submitted> {
     body::check_media_type(request.headers())?;
     let max = state.config.max_body_bytes;
     let announced = body::announced_length(request.headers());
@@ -96,7 +128,8 @@ async fn hold(state: &ApiState, body: Incoming, announced: Option<u64>, max: usi
             return Err(body::too_large(max));
         }
         if sorting.lines.count > limits::INLINE_TASKS_MAX {
-            let room = shrunk(room, sorting.lines.bytes.len());
+            // What was gathered is handed on at once; from then on no more than a task and the rest of the body is held.
+            let room = shrunk(room, limits::SUBMIT_REST_MAX_BYTES + limits::TASK_JSON_MAX_BYTES);
             return Ok(Held::Begun { sorting, room });
         }
     }
@@ -143,7 +176,7 @@ fn refuse(error: SplitError) -> ApiError {
 }
 
 /// Stages the tasks under an upload of their own, so that whatever breaks off is found and removed with it.
-async fn stage(state: &ApiState, caller: CallerId, sorting: Sorting) -> Result<(Rest, StagedTasks)> {
+async fn stage(state: &Shared, caller: CallerId, sorting: Sorting) -> Result<(Rest, StagedTasks)> {
     let now = state.now();
     let upload = Upload {
         id: UploadId::new(now, &state.entropy),
@@ -159,14 +192,17 @@ async fn stage(state: &ApiState, caller: CallerId, sorting: Sorting) -> Result<(
     let id = upload.id;
     // Not one that the caller made: it does not count against what a caller may make.
     state.store().create_upload(upload, u32::MAX).await?;
-    let staged = write(state, id, sorting).await;
-    if staged.is_err() {
-        StagedTasks::abandon(state, caller, id).await;
+    let upload = OwnUpload { state: state.clone(), caller, id, settled: false };
+    match write(state, id, sorting).await {
+        Ok((rest, staged, count)) => Ok((rest, StagedTasks { upload, staged, count })),
+        Err(error) => {
+            upload.abandon().await;
+            Err(error)
+        }
     }
-    staged
 }
 
-async fn write(state: &ApiState, upload: UploadId, sorting: Sorting) -> Result<(Rest, StagedTasks)> {
+async fn write(state: &ApiState, upload: UploadId, sorting: Sorting) -> Result<(Rest, Staged, u32)> {
     let (done, sorted) = oneshot::channel();
     let writing = Writing { sorting, done, max: state.config.list_max_bytes };
     let staged = staged::write(state, upload, stream::try_unfold(writing, Writing::next)).await?;
@@ -174,7 +210,7 @@ async fn write(state: &ApiState, upload: UploadId, sorting: Sorting) -> Result<(
         sorted.await.map_err(|_| ApiError::internal("tasks were staged, but not all seen"))?;
     let count = u32::try_from(count).map_err(|e| ApiError::internal(e.to_string()))?;
     state.store().put_staged(upload, staged.clone(), state.now()).await?;
-    Ok((rest, StagedTasks { upload, staged, count }))
+    Ok((rest, staged, count))
 }
 
 /// The lines of a body, on their way to the store.

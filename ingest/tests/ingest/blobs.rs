@@ -5,16 +5,20 @@ use bytes::Bytes;
 use conveyor_store::port::{BlobKey, Blobs, ByteStream, Stored};
 use conveyor_store::{Backend, Error, Result};
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-#[derive(Clone, Copy)]
+pub type Act = Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>;
+
 pub enum Read {
     /// For ever.
     Hangs,
     Fails,
     /// Ends in an error after this many bytes.
     BreaksAfter(usize),
+    /// Works, but something happens first.
+    After(Act),
 }
 
 /// The next reads, in order; after them every read works.
@@ -39,6 +43,10 @@ impl Blobs for Scripted {
         let stream = self.inner.read_pinned(key, etag, offset).await?;
         match next {
             None => Ok(stream),
+            Some(Read::After(act)) => {
+                act().await;
+                Ok(stream)
+            }
             Some(Read::Hangs) => std::future::pending().await,
             Some(Read::Fails) => Err(outage()),
             Some(Read::BreaksAfter(bytes)) => {

@@ -1,13 +1,13 @@
 //! Control messages: when they are acknowledged, come back, are sent anew, or become dead letters.
 
-use crate::blobs::{Read, scripted};
+use crate::blobs::{Act, Read, scripted};
 use crate::world::{World, lines, small_chunks};
 use conveyor_domain::ingest::IngestEvent;
 use conveyor_domain::limits;
 use conveyor_domain::message::QueueName;
 use conveyor_domain::run::IngestStatus;
-use conveyor_ingest::Ingester;
-use conveyor_store::port::Depth;
+use conveyor_ingest::{End, Ingester};
+use conveyor_store::port::{Appended, Depth};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -145,6 +145,25 @@ async fn the_last_try_is_not_the_last_if_it_gets_further() {
     let given_up =
         |event: &IngestEvent| matches!(event, IngestEvent::AttemptFailed { dead_lettered: true, .. });
     assert!(!world.log(key).await.iter().any(given_up));
+}
+
+/// The sweeper calls again while somebody is at work: a note in the log is not a competitor.
+#[tokio::test]
+async fn a_note_in_the_log_does_not_stop_who_is_at_work() {
+    let world = World::new();
+    let key = world.accept_lines(&lines(100)).await;
+    let (store, state, now) = (world.backend.store.clone(), world.state(key).await, world.now());
+    let note: Act = Box::new(move || {
+        Box::pin(async move {
+            let entry = state.entry(IngestEvent::Resent).unwrap();
+            assert_eq!(store.append(key, entry, now).await.unwrap(), Appended::Done);
+        })
+    });
+    let backend = scripted(&world.backend, [Read::After(note)]);
+    let ingester = Ingester::new(backend, world.clock.clone(), &world.entropy, small_chunks());
+    let end = ingester.ingest(key, &CancellationToken::new()).await.unwrap();
+    assert_eq!(end, End::Over);
+    assert_eq!(world.tasks(key).await.len(), 100);
 }
 
 #[tokio::test]

@@ -199,7 +199,7 @@ pub async fn after_sweep(world: &World) -> Check {
     if !read("a queue", queue.is_empty(QueueName::Control, now).await)? {
         return Ok(());
     }
-    for (key, last) in read("the ingesting runs", store.ingesting_runs(1_000).await)? {
+    for (key, last) in read("the ingesting runs", store.ingesting_runs(None, 1_000).await)? {
         let Some(ingest) = read("an ingest", store.ingest(key).await)? else { continue };
         let quiet = last.until(now) >= limits::INGEST_QUIET;
         let left = !ingest.run.status.is_terminal()

@@ -73,7 +73,7 @@ pub async fn an_accepted_job_is_visible_and_calls_an_ingester(harness: &dyn Harn
     assert_eq!(messages.len(), 1);
     let message: IngestRef = must(messages[0].body.parse());
     assert_eq!((message.job, message.run), (key.job, key.run));
-    assert_eq!(must(after.backend.store.ingesting_runs(9).await), [(key, after.now())]);
+    assert_eq!(must(after.backend.store.ingesting_runs(None, 9).await), [(key, after.now())]);
 }
 
 pub async fn a_repeated_accept_changes_nothing(harness: &dyn Harness) {
@@ -183,7 +183,7 @@ pub async fn a_run_completes_with_its_latch_and_not_before(harness: &dyn Harness
     finish(&world, key).await;
     let run = world.view(key).await.latest.run;
     assert_eq!((run.status, run.latched, run.ingest), (RunStatus::Completed, true, Some(IngestStatus::Done)));
-    assert!(must(world.backend.store.ingesting_runs(9).await).is_empty());
+    assert!(must(world.backend.store.ingesting_runs(None, 9).await).is_empty());
 }
 
 pub async fn a_stopped_run_takes_no_more_rows_and_is_cut(harness: &dyn Harness) {

@@ -38,6 +38,9 @@ pub async fn staged_bytes_can_be_replaced_until_a_job_is_made_of_them(harness: &
     assert_eq!(refused, Err(Error::Refused(Refusal::UploadClaimed)));
     let aborted = store.abort_upload(world.caller, upload.id, world.now()).await;
     assert_eq!(aborted, Err(Error::Refused(Refusal::UploadClaimed)));
+    let other = CallerId::new(world.now(), &world.entropy);
+    let foreign = store.abort_upload(other, upload.id, world.now()).await;
+    assert_eq!(foreign, Err(Error::NotFound), "another caller does not learn that a job was made of it");
     let kept = must(store.upload(world.caller, upload.id, world.now()).await).expect("it is there");
     assert_eq!((kept.status(), kept.staged), (UploadStatus::Claimed, Some(second)));
 }
@@ -53,9 +56,14 @@ pub async fn parts_are_replaced_by_number(harness: &dyn Harness) {
         assert_eq!(must(store.put_part(upload.id, part(number, staged.clone()), world.now()).await), None);
     }
     let replaced = must(store.put_part(upload.id, part(2, c.clone()), world.now()).await);
-    assert_eq!(replaced, Some(b));
+    assert_eq!(replaced.as_ref(), Some(&b));
     assert_eq!(must(store.parts(upload.id).await), [part(1, a.clone()), part(2, c)]);
-    must(store.put_staged(upload.id, a.clone(), world.now()).await);
+    let joined = world.staged("joined", b"13").await;
+    let before = vec![part(1, a.clone()), part(2, b.clone())];
+    let stale = store.put_joined(upload.id, joined.clone(), before, world.now()).await;
+    assert!(matches!(stale, Err(Error::Conflict(_))), "a part was replaced since: {stale:?}");
+    let parts = must(store.parts(upload.id).await);
+    assert_eq!(must(store.put_joined(upload.id, joined, parts, world.now()).await), None);
     let late = store.put_part(upload.id, part(3, a), world.now()).await;
     assert_eq!(late, Err(Error::Refused(Refusal::UploadComplete)));
 }

@@ -113,15 +113,18 @@ impl IngestStore for Embedded {
         answer(outcome)
     }
 
-    async fn ingesting_runs(&self, limit: u32) -> Result<Vec<(RunKey, Timestamp)>> {
+    async fn ingesting_runs(&self, after: Option<RunId>, limit: u32) -> Result<Vec<(RunKey, Timestamp)>> {
         self.read(move |connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT job_id, run_id,
                     (SELECT at_ms FROM events WHERE events.run_id = runs.run_id AND ingest_number IS NOT NULL
                      ORDER BY ingest_number DESC LIMIT 1)
-                 FROM runs WHERE ingest = 'pending' ORDER BY run_key LIMIT ?1",
+                 FROM runs WHERE ingest = 'pending'
+                    AND run_key > coalesce((SELECT run_key FROM runs WHERE run_id = ?2), 0)
+                 ORDER BY run_key LIMIT ?1",
             )?;
-            let rows = statement.query_map(params![limit], |row| {
+            let after = after.map(RunId::to_bytes);
+            let rows = statement.query_map(params![limit, after], |row| {
                 let key = RunKey { job: JobId::from_bytes(row.get(0)?), run: RunId::from_bytes(row.get(1)?) };
                 Ok((key, Timestamp(row.get::<_, Option<i64>>(2)?.unwrap_or(0))))
             })?;

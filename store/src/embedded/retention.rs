@@ -50,7 +50,14 @@ impl Retention for Embedded {
                     return Ok(removed);
                 }
             }
-            Ok(0)
+            let removed = connection
+                .prepare_cached(
+                    "DELETE FROM events WHERE (job_id, number) IN
+                        (SELECT job_id, number FROM events WHERE job_id = ?1
+                         AND EXISTS (SELECT 1 FROM jobs WHERE job_id = ?1 AND status = 'deleted') LIMIT ?2)",
+                )?
+                .execute(params![job.to_bytes(), limit])?;
+            Ok(u32::try_from(removed).unwrap_or(limit))
         })
         .await
     }

@@ -10,11 +10,9 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use tokio::sync::mpsc;
 
+/// What is written or read at once.
 const PIECE_BYTES: usize = 256 * KIB;
-/// Pieces on their way between the disk and whoever reads or sends them.
-const PIECES_AHEAD: usize = 4;
 
 /// A file that grows, its digest with it. Removed unless it is kept.
 struct Growing {
@@ -57,50 +55,37 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Sent last: bytes that just stop are not an object.
-enum Piece {
-    Bytes(Bytes),
-    End,
+/// Runs work on the disk in a thread that is there for nothing else; none is held while bytes are waited for, however slow
+/// whoever sends or reads them is.
+async fn on_disk<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T> {
+    super::files::joined(tokio::task::spawn_blocking(work).await)
 }
 
 pub async fn put(files: &Files, key: &BlobKey, mut body: ByteStream) -> Result<Stored> {
-    let (send, mut receive) = mpsc::channel(PIECES_AHEAD);
+    let path = files.temporary();
+    let mut growing = on_disk(move || Growing::create(path)).await?;
+    let mut gathered: Vec<Bytes> = Vec::new();
+    let mut waiting = 0;
+    loop {
+        let next = body.next().await.transpose()?;
+        let ended = next.is_none();
+        waiting += next.as_ref().map_or(0, Bytes::len);
+        gathered.extend(next);
+        if waiting >= PIECE_BYTES || (ended && waiting > 0) {
+            let pieces = std::mem::take(&mut gathered);
+            waiting = 0;
+            growing = on_disk(move || {
+                pieces.iter().try_for_each(|piece| growing.write(piece))?;
+                Ok(growing)
+            })
+            .await?;
+        }
+        if ended {
+            break;
+        }
+    }
     let (files, key) = (files.clone(), key.clone());
-    let writing = tokio::task::spawn_blocking(move || -> io::Result<Option<Stored>> {
-        let mut growing = Growing::create(files.temporary())?;
-        while let Some(piece) = receive.blocking_recv() {
-            match piece {
-                Piece::Bytes(bytes) => growing.write(&bytes)?,
-                Piece::End => return growing.keep(&files, &key).map(Some),
-            }
-        }
-        Ok(None)
-    });
-    let mut source_error = None;
-    while let Some(next) = body.next().await {
-        match next {
-            // A closed channel means that the disk failed; the reason comes with the join.
-            Ok(bytes) => {
-                if send.send(Piece::Bytes(bytes)).await.is_err() {
-                    break;
-                }
-            }
-            Err(error) => {
-                source_error = Some(error);
-                break;
-            }
-        }
-    }
-    if source_error.is_none() {
-        let _ = send.send(Piece::End).await;
-    }
-    drop(send);
-    let written = super::files::joined(writing.await)?;
-    match (source_error, written) {
-        (Some(error), _) => Err(error),
-        (None, Some(stored)) => Ok(stored),
-        (None, None) => Err(Error::Unavailable("the write was given up".to_owned())),
-    }
+    on_disk(move || growing.keep(&files, &key)).await
 }
 
 pub fn concat(files: &Files, key: &BlobKey, parts: &[BlobKey]) -> io::Result<Stored> {
@@ -159,38 +144,24 @@ pub async fn read(path: PathBuf) -> Result<ByteStream> {
     Ok(pieces(file, meta))
 }
 
-fn pieces(file: File, meta: Metadata) -> ByteStream {
-    let (send, receive) = mpsc::channel(PIECES_AHEAD);
-    tokio::task::spawn_blocking(move || {
-        // A reader that went away closes the channel; there is nobody to tell.
-        let _ = read_all(file, &meta, |piece| send.blocking_send(piece).is_ok());
-    });
-    let stream = futures::stream::unfold(receive, |mut receive| async move {
-        receive.recv().await.map(|piece| (piece, receive))
-    });
-    stream.boxed()
+fn pieces(file: File, opened: Metadata) -> ByteStream {
+    let next = |(file, opened): (File, Metadata)| async move {
+        let (piece, file, opened) = on_disk(move || read_piece(file, opened)).await?;
+        match piece {
+            Some(piece) => Ok(Some((piece, (file, opened)))),
+            // The same file, untouched since it was opened, and its digest checked.
+            None => {
+                let now = file.metadata().map_err(|e| super::files::explain(&e))?;
+                if fingerprint(&now) == fingerprint(&opened) { Ok(None) } else { Err(Error::Changed) }
+            }
+        }
+    };
+    futures::stream::try_unfold((file, opened), next).boxed()
 }
 
-fn read_all(mut file: File, opened: &Metadata, mut give: impl FnMut(Result<Bytes>) -> bool) -> Option<()> {
-    loop {
-        let mut buffer = vec![0; PIECE_BYTES];
-        let piece = match file.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(n) => {
-                buffer.truncate(n);
-                Ok(Bytes::from(buffer))
-            }
-            Err(e) => Err(super::files::explain(&e)),
-        };
-        let failed = piece.is_err();
-        if !give(piece) || failed {
-            return None;
-        }
-    }
-    // The same file, untouched since its digest was checked.
-    let now = file.metadata().ok()?;
-    if fingerprint(&now) != fingerprint(opened) {
-        give(Err(Error::Changed));
-    }
-    Some(())
+fn read_piece(mut file: File, opened: Metadata) -> io::Result<(Option<Bytes>, File, Metadata)> {
+    let mut buffer = vec![0; PIECE_BYTES];
+    let read = file.read(&mut buffer)?;
+    buffer.truncate(read);
+    Ok(((read > 0).then(|| Bytes::from(buffer)), file, opened))
 }

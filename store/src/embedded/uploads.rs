@@ -63,7 +63,10 @@ fn find(connection: &Connection, upload: UploadId, now: Timestamp) -> Result<Opt
 
 /// One whose bytes may still be replaced.
 fn find_unclaimed(connection: &Connection, upload: UploadId, now: Timestamp) -> Result<Upload> {
-    let found = find(connection, upload, now)?.ok_or(Error::NotFound)?;
+    refuse_claimed(find(connection, upload, now)?.ok_or(Error::NotFound)?)
+}
+
+fn refuse_claimed(found: Upload) -> Result<Upload> {
     if found.claimed { Err(Refusal::UploadClaimed.into()) } else { Ok(found) }
 }
 
@@ -85,12 +88,13 @@ pub fn claim(connection: &Connection, source: &Source, job: JobId, now: Timestam
 }
 
 fn create(connection: &Connection, upload: &Upload, max: u32) -> Result<()> {
+    // By an index of just those, and no further than it takes: the writer's time is everybody's.
     let mut waiting = connection.prepare_cached(
-        "SELECT count(*) FROM uploads WHERE caller_id = ?1 AND claimed = 0 AND doomed = 0 AND expires_ms > ?2",
+        "SELECT count(*) FROM (SELECT 1 FROM uploads
+            WHERE caller_id = ?1 AND claimed = 0 AND doomed = 0 AND expires_ms > ?2 LIMIT ?3)",
     )?;
-    let count: u32 =
-        waiting.query_row(params![upload.caller.to_bytes(), upload.created.0], |row| row.get(0))?;
-    if count >= max {
+    let values = params![upload.caller.to_bytes(), upload.created.0, max];
+    if max < u32::MAX && waiting.query_row(values, |row| row.get::<_, u32>(0))? >= max {
         return Err(Refusal::TooManyUploads.into());
     }
     connection
@@ -139,11 +143,28 @@ fn put_part(
     if found.staged.is_some() {
         return Err(Refusal::UploadComplete.into());
     }
-    let before = parts(connection, upload)?.into_iter().find(|p| p.number == part.number);
+    let mut statement =
+        connection.prepare_cached("SELECT doc FROM upload_parts WHERE upload_id = ?1 AND number = ?2")?;
+    let before: Option<String> =
+        statement.query_row(params![upload.to_bytes(), part.number], |row| row.get(0)).optional()?;
+    let before: Option<Part> = before.map(|doc| from_json(&doc)).transpose()?;
     connection
         .prepare_cached("INSERT OR REPLACE INTO upload_parts (upload_id, number, doc) VALUES (?1, ?2, ?3)")?
         .execute(params![upload.to_bytes(), part.number, to_json(part)?])?;
     Ok(before.map(|p| p.staged).filter(|staged| *staged != part.staged))
+}
+
+fn put_joined(
+    connection: &Connection,
+    upload: UploadId,
+    staged: Staged,
+    joined: &[Part],
+    now: Timestamp,
+) -> Result<Option<Staged>> {
+    if parts(connection, upload)? != joined {
+        return Err(Error::Conflict("a part was replaced while the parts were joined".to_owned()));
+    }
+    put_staged(connection, upload, staged, now)
 }
 
 #[async_trait]
@@ -176,6 +197,16 @@ impl UploadStore for Embedded {
         self.write(move |connection| put_staged(connection, upload, staged, now)).await
     }
 
+    async fn put_joined(
+        &self,
+        upload: UploadId,
+        staged: Staged,
+        joined: Vec<Part>,
+        now: Timestamp,
+    ) -> Result<Option<Staged>> {
+        self.write(move |connection| put_joined(connection, upload, staged, &joined, now)).await
+    }
+
     async fn put_part(&self, upload: UploadId, part: Part, now: Timestamp) -> Result<Option<Staged>> {
         self.write(move |connection| put_part(connection, upload, &part, now)).await
     }
@@ -186,12 +217,9 @@ impl UploadStore for Embedded {
 
     async fn abort_upload(&self, caller: CallerId, upload: UploadId, now: Timestamp) -> Result<()> {
         self.write(move |connection| {
-            let found = find_unclaimed(connection, upload, now);
-            match found {
-                Ok(found) if found.caller != caller => return Err(Error::NotFound),
-                Ok(_) => {}
-                Err(error) => return Err(error),
-            }
+            // Whose it is comes first: that a job was made of it is nobody else's business.
+            let found = find(connection, upload, now)?.filter(|found| found.caller == caller);
+            refuse_claimed(found.ok_or(Error::NotFound)?)?;
             connection
                 .prepare_cached("UPDATE uploads SET doomed = 1 WHERE upload_id = ?1")?
                 .execute([upload.to_bytes()])?;

@@ -2,7 +2,7 @@ use super::{Result, RunKey};
 use async_trait::async_trait;
 use conveyor_domain::ingest::{Entry, LoggedEvent, Source};
 use conveyor_domain::timeline::TimelineEntry;
-use conveyor_domain::{Job, JobId, Run, TaskInput, Timestamp};
+use conveyor_domain::{Job, JobId, Run, RunId, TaskInput, Timestamp};
 
 /// A job and its first run, whose list is staged.
 #[derive(Clone, Debug)]
@@ -58,8 +58,9 @@ pub trait IngestStore: Send + Sync {
     /// Appends an event under its number and does to the run what it says.
     async fn append(&self, key: RunKey, entry: Entry, now: Timestamp) -> Result<Appended>;
 
-    /// Runs whose list is not all there, with the time of the last event of their log.
-    async fn ingesting_runs(&self, limit: u32) -> Result<Vec<(RunKey, Timestamp)>>;
+    /// Runs whose list is not all there, with the time of the last event of their log: a page, oldest first, behind the
+    /// run that is named.
+    async fn ingesting_runs(&self, after: Option<RunId>, limit: u32) -> Result<Vec<(RunKey, Timestamp)>>;
 }
 
 /// What happened to jobs (SPEC 6.12). Written by whatever makes it happen, in the same step.

@@ -27,6 +27,15 @@ pub trait UploadStore: Send + Sync {
     /// The bytes are there. Returns what they replace, which nobody refers to any more. Refused once a job was made of it.
     async fn put_staged(&self, upload: UploadId, staged: Staged, now: Timestamp) -> Result<Option<Staged>>;
 
+    /// The same for bytes that are these parts, joined. `Conflict` if they are not the parts that are there by now.
+    async fn put_joined(
+        &self,
+        upload: UploadId,
+        staged: Staged,
+        joined: Vec<Part>,
+        now: Timestamp,
+    ) -> Result<Option<Staged>>;
+
     /// A part is there. Returns what it replaces. Refused once the upload is complete or a job was made of it.
     async fn put_part(&self, upload: UploadId, part: Part, now: Timestamp) -> Result<Option<Staged>>;
 
