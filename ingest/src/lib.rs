@@ -18,6 +18,7 @@ use conveyor_domain::params::ParamPolicy;
 use conveyor_domain::{Clock, Entropy, WorkerId, limits};
 use conveyor_store::Backend;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// What an operator decides about ingesting.
 #[derive(Clone, Copy, Debug)]
@@ -53,11 +54,12 @@ pub struct Ingester {
     backend: Backend,
     clock: Arc<dyn Clock>,
     config: IngestConfig,
+    reports: AtomicU64,
 }
 
 impl Ingester {
     pub fn new(backend: Backend, clock: Arc<dyn Clock>, entropy: &Entropy, config: IngestConfig) -> Ingester {
         let id = WorkerId::new(clock.now(), entropy);
-        Ingester { id, backend, clock, config }
+        Ingester { id, backend, clock, config, reports: AtomicU64::new(0) }
     }
 }

@@ -10,6 +10,7 @@ use conveyor_domain::list::{ListFault, RejectedRow};
 use conveyor_lists::ListError;
 use conveyor_store::port::{Appended, BlobKey, Chunk};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -115,7 +116,7 @@ async fn commit(work: &mut Work<'_>, gathered: Gathered) -> Result<Appended, Tro
     let number = work.state.chunks;
     let report = match rejected.is_empty() {
         true => None,
-        false => Some(put_report(work, number, &rejected).await?),
+        false => Some(put_report(work, &rejected).await?),
     };
     let named = report.clone();
     let event =
@@ -146,9 +147,10 @@ pub async fn forget_report(work: &Work<'_>, report: Option<String>, appended: Ap
 }
 
 /// Under a name that nobody else writes: the event that names it decides whose report counts.
-pub async fn put_report(work: &Work<'_>, chunk: u32, rejected: &[RejectedRow]) -> Result<String, Trouble> {
+pub async fn put_report(work: &Work<'_>, rejected: &[RejectedRow]) -> Result<String, Trouble> {
     let text = RejectedRow::report(rejected);
-    let key = BlobKey::rejected(work.key.job, work.key.run, work.ingester.id, chunk);
+    let n = work.ingester.reports.fetch_add(1, Ordering::Relaxed);
+    let key = BlobKey::rejected(work.key.job, work.key.run, work.ingester.id, n);
     work.ingester.backend.blobs.put(&key, text.into()).await?;
     Ok(key.to_string())
 }

@@ -45,6 +45,6 @@ pub async fn validate(
     let detail =
         format!("{invalid} of {} rows are invalid; the first is {}", rows + invalid, first.reason.as_str());
     let (fault, line) = (ListFault::InvalidRows, Some(first.line));
-    let report = Some(put_report(work, 0, &reported).await?);
+    let report = Some(put_report(work, &reported).await?);
     Err(Trouble::List { fault, detail, line, report, rejected: invalid })
 }

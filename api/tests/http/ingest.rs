@@ -58,8 +58,12 @@ impl World {
     }
 
     async fn report(&self, key: RunKey, chunk: u32, lines: &str) -> String {
-        let object =
-            BlobKey::rejected(key.job, key.run, conveyor_domain::WorkerId::from_bytes([9; 16]), chunk);
+        let object = BlobKey::rejected(
+            key.job,
+            key.run,
+            conveyor_domain::WorkerId::from_bytes([9; 16]),
+            u64::from(chunk),
+        );
         self.backend.blobs.put(&object, lines.to_owned().into()).await.unwrap();
         object.to_string()
     }

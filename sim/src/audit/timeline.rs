@@ -15,6 +15,14 @@ pub async fn check(world: &mut World, number: usize, view: &JobView) -> Check {
     let job = &world.model.jobs[number];
     let turn = usize::try_from(world.step).unwrap_or(0) + number;
     let entries = pages(world, job, PAGE_LIMITS[turn % PAGE_LIMITS.len()]).await?;
+    if view.job.status == JobStatus::Deleted {
+        // Removed in steps, with everything else of the job: what is left of it is as it was.
+        let known =
+            |entry: &TimelineEntry| job.timeline.get(entry.number as usize - 1).is_none_or(|e| e == entry);
+        return require(entries.iter().all(known), Rule::Durable, || {
+            format!("{job}: what is left of its timeline is not what it was: {entries:?}")
+        });
+    }
     let dense = (1..).zip(&entries).all(|(number, entry)| entry.number == number && entry.run == job.key.run);
     require(dense, Rule::Timeline, || format!("{job}: its timeline has gaps: {:?}", numbers(&entries)))?;
     require(entries.starts_with(&job.timeline), Rule::Durable, || {

@@ -20,9 +20,9 @@ impl BlobKey {
         BlobKey(format!("jobs/{job}/runs/{run}/results/{worker}-{n}"))
     }
 
-    /// Rejected rows of chunk `n`, as one ingester saw them.
-    pub fn rejected(job: JobId, run: RunId, worker: WorkerId, n: u32) -> BlobKey {
-        BlobKey(format!("jobs/{job}/runs/{run}/rejected/{n}-{worker}"))
+    /// Report `n` of rejected rows that one process wrote: never written twice, so that whoever lost can delete its own.
+    pub fn rejected(job: JobId, run: RunId, worker: WorkerId, n: u64) -> BlobKey {
+        BlobKey(format!("jobs/{job}/runs/{run}/rejected/{worker}-{n}"))
     }
 
     /// Object `n` that one process wrote for an upload: never written twice, so that what is pinned stays as it is.
