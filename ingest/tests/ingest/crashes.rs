@@ -1,5 +1,6 @@
 //! Broken off anywhere, repeated, and done by several at once: the same rows, the same total.
 
+use crate::blobs::{Act, Read, scripted};
 use crate::world::{TestClock, World, lines, open, small_chunks};
 use conveyor_domain::message::TaskRef;
 use conveyor_domain::params::Format;
@@ -8,7 +9,7 @@ use conveyor_domain::task::{Outcome, ResultRef};
 use conveyor_domain::{ClaimToken, Clock, Entropy, TaskId, TaskStatus, WorkerId};
 use conveyor_ingest::{End, Ingester};
 use conveyor_store::port::{Claim, RunKey, Settle, SettleGroup};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
 
 async fn exact(world: &World, key: RunKey, rows: u32) {
@@ -37,6 +38,32 @@ async fn many_ingesters_at_once_write_every_row_once() {
     assert!(ends.iter().all(|end| matches!(end, End::Over | End::Lost)), "{ends:?}");
     exact(&world, key, 500).await;
     assert_eq!(world.queued(key).await.len(), 500);
+}
+
+/// One process that works on a list twice at once: whoever loses a chunk takes back its own report, not the winner's.
+#[tokio::test]
+async fn a_report_that_counts_is_never_deleted() {
+    let world = World::new();
+    let text = format!("{}bad\n{}", lines(15), lines(15));
+    let key = world.accept_lines(&text).await;
+    let twin: Arc<OnceLock<Arc<Ingester>>> = Arc::default();
+    let other = twin.clone();
+    let overtake: Act = Box::new(move || {
+        Box::pin(async move {
+            let end = other.get().unwrap().ingest(key, &CancellationToken::new()).await.unwrap();
+            assert_eq!(end, End::Over);
+        })
+    });
+    // The first try ends behind the first chunk; the second is overtaken right after it has opened the list.
+    let backend = scripted(&world.backend, [Read::BreaksAfter(300), Read::After(overtake)]);
+    let ingester = Arc::new(Ingester::new(backend, world.clock.clone(), &world.entropy, small_chunks()));
+    assert!(twin.set(ingester.clone()).is_ok());
+    assert!(ingester.ingest(key, &CancellationToken::new()).await.is_err());
+    assert_eq!(ingester.ingest(key, &CancellationToken::new()).await.unwrap(), End::Lost);
+    assert_eq!(world.state(key).await.rejected, 1);
+    assert_eq!(world.rejected(key).await.len(), 1, "the report that the log names is there");
+    let reports = world.dir.path().join(format!("blobs/jobs/{}/runs/{}/rejected", key.job, key.run));
+    assert_eq!(std::fs::read_dir(reports).unwrap().count(), 1, "and no other");
 }
 
 #[tokio::test]
