@@ -129,16 +129,22 @@ impl Ingester {
             match appended {
                 // The run ended: what is left to do is found out anew.
                 Appended::Done | Appended::Ended => {}
-                // A note in the log, of a failure or of a call, is not somebody who goes on.
-                Appended::Lost if self.progress_of(key).await? == Some(work.state.progress) => {}
-                Appended::Lost => return Ok(End::Lost),
+                Appended::Lost => match self.load(key).await?.map(|now| now.state) {
+                    // Nobody has the number, and still it was refused: the run and its log do not agree. Trying on at once
+                    // would never end.
+                    Some(now) if now.events == work.state.events => {
+                        return Err(Trouble::Passing(
+                            "the run does not take what its log asks for".to_owned(),
+                        ));
+                    }
+                    // A note in the log, of a failure or of a call, is not somebody who goes on.
+                    Some(now) if now.progress == work.state.progress => {}
+                    Some(_) => return Ok(End::Lost),
+                    None => return Ok(End::Gone),
+                },
                 Appended::Gone => return Ok(End::Gone),
             }
         }
-    }
-
-    async fn progress_of(&self, key: RunKey) -> Result<Option<u32>, Trouble> {
-        Ok(self.load(key).await?.map(|work| work.state.progress))
     }
 
     async fn step(

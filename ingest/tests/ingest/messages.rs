@@ -166,6 +166,19 @@ async fn a_note_in_the_log_does_not_stop_who_is_at_work() {
     assert_eq!(world.tasks(key).await.len(), 100);
 }
 
+/// A run row that somebody edited: refused again and again, it must not be tried for ever without a pause.
+#[tokio::test]
+async fn a_run_that_contradicts_its_log_is_a_failure_and_not_a_loop() {
+    let world = World::new();
+    let key = world.accept_lines(&lines(10)).await;
+    let database = rusqlite::Connection::open(world.dir.path().join("conveyor.db")).unwrap();
+    assert_eq!(database.execute("UPDATE runs SET ingest = 'done'", []).unwrap(), 1);
+    let (ingester, stop) = (world.ingester(small_chunks()), CancellationToken::new());
+    let ended = tokio::time::timeout(DEADLINE, ingester.ingest(key, &stop)).await.expect("it never ends");
+    assert!(ended.is_err());
+    assert!(world.tasks(key).await.is_empty());
+}
+
 #[tokio::test]
 async fn a_message_that_is_none_becomes_a_dead_letter() {
     let world = World::new();
