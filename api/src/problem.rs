@@ -255,6 +255,11 @@ impl ApiError {
         self.status == StatusCode::SERVICE_UNAVAILABLE
     }
 
+    /// Whether the staged list is not the one that was looked at.
+    pub fn is_source_changed(&self) -> bool {
+        self.body.problem.code == ListFault::SourceChanged.as_str()
+    }
+
     #[must_use]
     fn caused_by(mut self, cause: impl Into<String>) -> ApiError {
         self.body.cause = Some(cause.into());

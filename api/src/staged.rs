@@ -27,7 +27,7 @@ pub(crate) async fn write(
 }
 
 pub(crate) fn staged(key: &BlobKey, Stored { size, etag }: Stored) -> Staged {
-    Staged { object: key.to_string(), size, etag }
+    Staged::new(key.to_string(), size, etag)
 }
 
 pub(crate) fn key_of(staged: &Staged) -> Result<BlobKey> {

@@ -3,7 +3,7 @@
 use crate::Api;
 use conveyor_domain::{Timestamp, UploadId, WorkerId, limits};
 use conveyor_store::Store;
-use conveyor_store::port::BlobKey;
+use conveyor_store::port::{BlobKey, DirectAccess};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,6 +38,11 @@ impl ApiState {
 
     pub fn store(&self) -> &dyn Store {
         &*self.backend.store
+    }
+
+    /// How callers reach the storage without us in between, where they can.
+    pub fn direct(&self) -> Option<&dyn DirectAccess> {
+        self.backend.blobs.direct()
     }
 
     pub fn now(&self) -> Timestamp {

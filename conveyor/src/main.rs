@@ -4,9 +4,11 @@
 //! The binary is configuration, wiring and the command line; what the system does is in the other crates.
 
 mod client;
+mod provision;
 mod server;
 
 use clap::{Parser, Subcommand};
+use provision::ProvisionArgs;
 use server::{Role, ServerArgs};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -34,6 +36,10 @@ enum Command {
     Ingest(ServerArgs),
     /// Run a worker alone: drain what was accepted
     Worker(ServerArgs),
+    /// Run the sweeper alone: repair what crashes and lost messages leave, remove what is no longer wanted
+    Sweeper(ServerArgs),
+    /// Create the table, queues and bucket of the AWS backend; safe to repeat
+    Provision(ProvisionArgs),
     #[command(flatten)]
     Client(client::ClientCommand),
 }
@@ -50,6 +56,8 @@ fn main() -> ExitCode {
             Command::Api(args) => server::run(Role::Api, args).await,
             Command::Ingest(args) => server::run(Role::Ingest, args).await,
             Command::Worker(args) => server::run(Role::Worker, args).await,
+            Command::Sweeper(args) => server::run(Role::Sweeper, args).await,
+            Command::Provision(args) => provision::run(args).await,
             Command::Client(command) => client::run(command).await,
         }
     });

@@ -41,6 +41,10 @@ impl Grants {
         self.version += 1;
     }
 
+    pub fn holds(&self, worker: WorkerId) -> bool {
+        self.holders.contains_key(&worker)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.holders.is_empty()
     }

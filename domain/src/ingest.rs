@@ -4,7 +4,7 @@
 use crate::id::UploadId;
 use crate::lifecycle::IngestStep;
 use crate::list::{Compression, Layout, ListFault, ListSpec, OnInvalidRows, Position};
-use crate::run::RunStatus;
+use crate::run::Run;
 use crate::time::Timestamp;
 use crate::upload::Staged;
 use serde::{Deserialize, Serialize};
@@ -248,7 +248,9 @@ impl IngestState {
             }
             IngestEvent::TotalSet { total } => (self.total, self.phase) = (Some(*total), Phase::TotalSet),
             IngestEvent::Latched => self.phase = Phase::Latched,
-            IngestEvent::Cut { total } => (self.total, self.phase) = (Some(*total), Phase::Cut),
+            IngestEvent::Cut { total } => {
+                (self.accepted, self.total, self.phase) = (*total, Some(*total), Phase::Cut);
+            }
             IngestEvent::Failed { rejected, .. } => {
                 self.rejected += rejected;
                 self.phase = Phase::Failed;
@@ -289,18 +291,19 @@ impl IngestState {
             }
             IngestEvent::TotalSet { total } => reading && *total == self.accepted,
             IngestEvent::Latched => self.phase == Phase::TotalSet,
-            IngestEvent::Cut { total } => *total == self.accepted,
+            // More, if rows were written and counted whose event was not.
+            IngestEvent::Cut { total } => *total >= self.accepted,
             IngestEvent::Failed { .. } => reading,
             IngestEvent::AttemptFailed { .. } | IngestEvent::Resent => true,
         }
     }
 
-    pub fn next_step(&self, run: RunStatus) -> NextStep {
+    pub fn next_step(&self, run: &Run) -> NextStep {
         if self.phase.is_over() {
             return NextStep::Nothing;
         }
-        if run.is_terminal() {
-            return NextStep::Cut { total: self.accepted };
+        if run.status.is_terminal() {
+            return NextStep::Cut { total: self.accepted.max(run.total) };
         }
         match (self.phase, &self.opened) {
             (Phase::TotalSet, _) => NextStep::Latch,

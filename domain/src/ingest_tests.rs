@@ -1,11 +1,15 @@
 use super::*;
+use crate::id::{CallerId, JobId, RunId};
+use crate::job::JobSpec;
+use crate::lifecycle;
+use crate::run::RunStatus;
 use crate::upload::Staged;
 use proptest::prelude::*;
 
 fn source(on_invalid_rows: OnInvalidRows) -> Source {
     Source {
         upload: UploadId::from_bytes([1; 16]),
-        staged: Staged { object: "uploads/x".into(), size: 9, etag: "e".into() },
+        staged: Staged::new("uploads/x".into(), 9, "e".into()),
         spec: ListSpec::Lines,
         on_invalid_rows,
     }
@@ -38,6 +42,13 @@ impl World {
         }
     }
 
+    fn run(&self) -> Run {
+        let (job, run) = (JobId::from_bytes([1; 16]), RunId::from_bytes([2; 16]));
+        let caller = CallerId::from_bytes([3; 16]);
+        let rows = lifecycle::accept(job, run, caller, JobSpec::default(), false, Timestamp(0));
+        Run { status: self.run, total: self.total, ..rows.run }
+    }
+
     fn state(&self) -> IngestState {
         IngestState::fold(&self.log).expect("the log is one that an ingest wrote")
     }
@@ -45,7 +56,7 @@ impl World {
     /// What an ingester that has folded this much of the log would do next.
     fn intent(&self, state: &IngestState) -> Option<(IngestEvent, Vec<u32>)> {
         let layout = Layout::Lines;
-        match state.next_step(self.run) {
+        match state.next_step(&self.run()) {
             NextStep::Open => {
                 Some((IngestEvent::SourcePinned { compression: Compression::None, layout }, vec![]))
             }

@@ -19,6 +19,7 @@ pub mod params;
 pub mod retry;
 pub mod run;
 pub mod seal;
+pub mod shards;
 pub mod task;
 pub mod task_input;
 pub mod time;

@@ -238,8 +238,10 @@ fn ingest(next: &mut Decision, counts: &Counts, step: &IngestStep) -> Result<(),
         IngestStep::Progress { .. } | IngestStep::Latch | IngestStep::Fail { .. } if ended => {
             return Err(Refusal::RunEnded);
         }
+        // Never lower: where rows are counted before their event is logged, somebody else may have counted more of them.
         IngestStep::Progress { total, next_index } => {
-            (next.run.total, next.run.next_index) = (*total, *next_index);
+            next.run.total = next.run.total.max(*total);
+            next.run.next_index = next.run.next_index.max(*next_index);
         }
         IngestStep::Latch => {
             next.run.ingest = Some(IngestStatus::Done);
@@ -249,7 +251,7 @@ fn ingest(next: &mut Decision, counts: &Counts, step: &IngestStep) -> Result<(),
             }
         }
         IngestStep::Cut { total } => {
-            next.run.total = *total;
+            next.run.total = next.run.total.max(*total);
             next.run.ingest = Some(IngestStatus::Done);
         }
         IngestStep::Fail { fault, detail } => {

@@ -34,6 +34,8 @@ pub const LINE_MAX_BYTES: usize = TASK_JSON_MAX_BYTES;
 pub const SYNC_LIST_MAX_BYTES: u64 = 4 * MIB as u64;
 /// One that expands to more than this is not written on the request after all: its rows are in memory until they are.
 pub const SYNC_LIST_EXPANDED_MAX_BYTES: u64 = 16 * MIB as u64;
+/// What a row of a staged list is likely to take, to tell its length from its size before it is read.
+pub const ROW_LIKELY_BYTES: u64 = 50;
 /// Records, and bytes of rows, that become one step of an ingest.
 pub const CHUNK_ROWS: u32 = 5_000;
 pub const CHUNK_MAX_BYTES: usize = 4 * MIB;
@@ -123,6 +125,11 @@ pub const REDISCOVER_AFTER: Duration = Duration::from_millis(20);
 pub const DISCOVER_EVERY: Duration = Duration::from_secs(1);
 /// How long an idle worker waits before it looks again by itself.
 pub const IDLE_WAIT: Duration = Duration::from_millis(200);
+/// How long a queue is left alone after a receive that brought nothing; doubles with each, up to the second.
+pub const EMPTY_RECEIVE_PAUSE: Duration = Duration::from_millis(100);
+pub const EMPTY_RECEIVE_PAUSE_MAX: Duration = Duration::from_secs(2);
+/// How long a receive of fewer messages than it could bring waits for more permits.
+pub const RECEIVE_LINGER: Duration = Duration::from_millis(20);
 pub const SWEEP_EVERY: Duration = Duration::from_secs(5);
 /// Rows that one step of a sweep removes.
 pub const SWEEP_STEP_ROWS: u32 = 2_000;
@@ -134,8 +141,6 @@ pub const RESULTS_PAGE_DEFAULT: u32 = 100;
 pub const RESULTS_PAGE_MAX: u32 = 1_000;
 /// A page of results ends early once its rows hold about this much.
 pub const RESULTS_PAGE_BYTES: usize = 4 * MIB;
-/// Rows of a page that are read at once.
-pub const RESULTS_STEP_ROWS: u32 = 64;
 pub const CURSOR_TTL: Duration = Duration::from_secs(24 * 3600);
 pub const RESULT_URL_TTL: Duration = Duration::from_secs(2 * 3600);
 /// Connections at once, and how long one may take to send a request's head, and its body.

@@ -40,6 +40,9 @@ impl TaskStatus {
 pub struct ResultRef {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object: Option<String>,
+    /// The object is this body and nothing else.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub whole: bool,
     pub offset: u64,
     pub length: u64,
     pub format: Format,
@@ -56,6 +59,15 @@ pub struct Task {
     pub error: Option<Problem>,
     pub created: Timestamp,
     pub updated: Timestamp,
+}
+
+impl Task {
+    /// About how much the row takes, in memory and in an answer.
+    pub fn weight(&self) -> usize {
+        let metadata: usize = self.input.metadata.iter().map(|(key, value)| key.len() + value.len()).sum();
+        let error = self.error.as_ref().and_then(|problem| problem.detail.as_ref()).map_or(0, String::len);
+        self.input.url.len() + metadata + error
+    }
 }
 
 /// One try that reached an end.

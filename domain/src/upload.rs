@@ -39,8 +39,23 @@ pub enum BrokenPromise {
 pub struct Staged {
     pub object: String,
     pub size: u64,
-    /// On the embedded store the sha256 of the bytes, in hex.
+    /// On the embedded store the sha256 of the bytes, in hex; on S3 its ETag.
     pub etag: String,
+    /// The etag of the bytes that these are a copy of, where the caller can write to those at any time and to these never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy_of: Option<String>,
+}
+
+impl Staged {
+    pub fn new(object: String, size: u64, etag: String) -> Staged {
+        Staged { object, size, etag, copy_of: None }
+    }
+
+    /// The sha256 of the bytes, if that is what pins them.
+    pub fn sha256(&self) -> Option<&str> {
+        let is_sha256 = self.etag.len() == 64 && self.etag.bytes().all(|b| b.is_ascii_hexdigit());
+        is_sha256.then_some(&*self.etag)
+    }
 }
 
 /// One part of an upload in parts. Sent again, the later one counts.
@@ -58,6 +73,8 @@ pub struct Upload {
     pub spec: ListSpec,
     pub multipart: bool,
     pub declared: Declared,
+    /// What the storage calls an upload in parts that callers send to it by themselves.
+    pub parts_handle: Option<String>,
     pub staged: Option<Staged>,
     /// A job was made of it: its bytes can no longer be replaced.
     pub claimed: bool,
@@ -89,7 +106,7 @@ mod tests {
 
     #[test]
     fn bytes_must_be_what_was_declared() {
-        let staged = Staged { object: "x".into(), size: 3, etag: "aa".into() };
+        let staged = Staged::new("x".into(), 3, "aa".into());
         let declared = |size, sha256: Option<&str>| {
             Declared { size, sha256: sha256.map(str::to_owned) }.broken_by(&staged)
         };
@@ -97,5 +114,20 @@ mod tests {
         assert_eq!(declared(Some(3), Some("aa")), None);
         assert_eq!(declared(Some(4), Some("aa")), Some(BrokenPromise::Size));
         assert_eq!(declared(None, Some("ab")), Some(BrokenPromise::Sha256));
+    }
+
+    #[test]
+    fn only_a_sha256_is_called_one() {
+        let pinned_by = |etag: &str| Staged::new("x".into(), 3, etag.into()).sha256().is_some();
+        assert!(pinned_by(&"0a".repeat(32)));
+        assert!(!pinned_by(&"0a".repeat(16)) && !pinned_by(&format!("{}-7", "0a".repeat(31))));
+    }
+
+    #[test]
+    fn what_was_staged_before_copies_were_made_still_reads() {
+        let old = r#"{"object":"uploads/x","size":9,"etag":"e"}"#;
+        let staged = Staged::new("uploads/x".into(), 9, "e".into());
+        assert_eq!(serde_json::from_str::<Staged>(old).unwrap(), staged);
+        assert_eq!(serde_json::to_string(&staged).unwrap(), old);
     }
 }

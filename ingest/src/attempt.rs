@@ -153,7 +153,7 @@ impl Ingester {
         opened: &mut Option<Reader>,
         stop: &CancellationToken,
     ) -> Result<Step, Trouble> {
-        match work.state.next_step(work.ingest.run.status) {
+        match work.state.next_step(&work.ingest.run) {
             NextStep::Open => {
                 let (compression, reader) =
                     source::open(&self.backend, &work.state.source, &self.config).await?;

@@ -82,6 +82,13 @@ pub struct ResultRow {
     pub external_id: Option<String>,
 }
 
+impl Upload {
+    /// Whether the bytes go to that server, and not past it to where they are kept.
+    pub fn goes_to(&self, server: &Url) -> bool {
+        Url::parse(&self.url).is_ok_and(|url| url.origin() == server.origin())
+    }
+}
+
 impl Conveyor {
     pub fn new(server: &Url, api_key: String) -> anyhow::Result<Conveyor> {
         let client = Client::builder().no_proxy().timeout(REQUEST_TIMEOUT).build()?;
@@ -145,6 +152,14 @@ impl Conveyor {
         let job: Job =
             self.send(self.client.get(url), &[StatusCode::OK]).await.context("the job cannot be read")?;
         Ok(job.latest_run)
+    }
+
+    /// Over how many partitions the tasks are spread, where the server tells it.
+    pub async fn task_shard_count(&self, job_id: &str) -> anyhow::Result<Option<u64>> {
+        let request = self.client.get(format!("{}/{job_id}", self.jobs));
+        let job: Value = self.send(request, &[StatusCode::OK]).await.context("the job cannot be read")?;
+        let of = |value: &Value| value["task_shard_count"].as_u64();
+        Ok(of(&job).or_else(|| of(&job["latest_run"])))
     }
 
     pub async fn results(

@@ -1,9 +1,11 @@
-//! Tools to measure and torment a running Conveyor: a gateway that behaves as told, a drain and an ingest that are
-//! timed, and what others do with the same rows.
+//! Tools to measure and torment a running Conveyor: a gateway and a proxy that behave as told, a drain and an ingest
+//! that are timed, what a job costs on AWS, and what others do with the same rows.
 //!
 //! They speak HTTP to it and nothing else. This crate must not know any other of the workspace, so that what it
-//! measures is what users get.
+//! measures is what users get; only the one that starts AWS-compatible servers, which knows nothing of Conveyor either.
 
+mod bill;
+mod chance;
 mod client;
 mod drain;
 mod floors;
@@ -11,6 +13,7 @@ mod gateway;
 mod ingest;
 mod list;
 mod process;
+mod proxy;
 mod round;
 
 use clap::{Parser, Subcommand};
@@ -20,7 +23,7 @@ use std::process::ExitCode;
 #[command(
     name = "loadtest",
     version,
-    about = "A scripted gateway and timed runs, for tests and benchmarks of Conveyor"
+    about = "A scripted gateway, a faulty proxy, and runs that are timed or priced, for tests and benchmarks of Conveyor"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -30,8 +33,10 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Gateway(gateway::Settings),
+    Proxy(proxy::Settings),
     Drain(drain::Settings),
     Ingest(ingest::Settings),
+    Bill(bill::Settings),
     Floors(floors::Settings),
 }
 
@@ -39,8 +44,10 @@ enum Command {
 async fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Gateway(settings) => gateway::run(settings).await,
+        Command::Proxy(settings) => proxy::run(settings).await,
         Command::Drain(settings) => drain::run(settings).await,
         Command::Ingest(settings) => ingest::run(settings).await,
+        Command::Bill(settings) => bill::run(settings).await,
         Command::Floors(settings) => floors::run(settings).await,
     };
     match done {

@@ -1,6 +1,7 @@
 //! Servers that a measurement starts: waited for, watched, and ended whatever happens.
 
 use anyhow::{Context, bail, ensure};
+use reqwest::Url;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -59,14 +60,20 @@ impl Service {
     ) -> anyhow::Result<T> {
         let deadline = Instant::now() + START_TIMEOUT;
         loop {
-            if let Some(status) = self.child.try_wait()? {
-                bail!("{} ended with {status}: {}", self.name, tail(&self.log));
-            }
+            self.expect_running()?;
             if let Some(answer) = ask(self)? {
                 return Ok(answer);
             }
             ensure!(Instant::now() < deadline, "{} does not come up: {}", self.name, tail(&self.log));
             sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// An error if it has ended.
+    pub fn expect_running(&mut self) -> anyhow::Result<()> {
+        match self.child.try_wait()? {
+            Some(status) => bail!("{} ended with {status}: {}", self.name, tail(&self.log)),
+            None => Ok(()),
         }
     }
 
@@ -102,6 +109,39 @@ impl Drop for Service {
 fn tail(log: &Path) -> String {
     let bytes = fs::read(log).unwrap_or_default();
     String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(LOG_TAIL_BYTES)..]).trim().to_owned()
+}
+
+/// The program that is measured: the one that was named, or the `conveyor` beside this one.
+pub fn conveyor_program(named: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let program = match named {
+        Some(program) => program.to_owned(),
+        None => std::env::current_exe()?.with_file_name("conveyor"),
+    };
+    ensure!(
+        program.is_file(),
+        "there is no {}: build it (cargo build --release), or name it with --conveyor",
+        program.display()
+    );
+    Ok(program)
+}
+
+/// Settings of the caller's shell must not change what is measured.
+pub fn without_settings(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("CONVEYOR_") {
+            command.env_remove(name);
+        }
+    }
+}
+
+/// Where a role of Conveyor says that it listens.
+pub fn listening(stdout: &str) -> anyhow::Result<Option<Url>> {
+    // Only whole lines: the last one may still be written.
+    let whole = stdout.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    match whole.lines().find_map(|line| line.strip_prefix("listening on ")) {
+        Some(url) => Ok(Some(url.trim().parse().context("conveyor listens on what is not a URL")?)),
+        None => Ok(None),
+    }
 }
 
 /// Memory of a process in MB, as the kernel counts it.
@@ -150,6 +190,18 @@ pub async fn stop_signal() -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn waits_for_the_whole_line() {
+        let at = |stdout| listening(stdout).unwrap().map(String::from);
+        assert_eq!(at(""), None);
+        assert_eq!(at("listening on http://127.0.0.1:80"), None);
+        assert_eq!(
+            at("api key: k\nlistening on http://127.0.0.1:8081\n").as_deref(),
+            Some("http://127.0.0.1:8081/")
+        );
+        assert!(listening("listening on nothing\n").is_err());
+    }
 
     #[test]
     fn memory_is_read_in_mb() {

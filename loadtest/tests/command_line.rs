@@ -31,6 +31,20 @@ fn help_says_how_the_drain_is_kept_out_of_an_ingest() {
 }
 
 #[test]
+fn help_says_what_a_bill_and_a_proxy_are_about() {
+    let cases = [
+        ("bill", ["submit", "enumeration", "4.2 write units", "--endpoints-from-env"]),
+        ("proxy", ["PUT /faults", "GET /stats", "blocked", "--drop-answers"]),
+    ];
+    for (command, words) in cases {
+        let output = loadtest(&[command, "--help"]);
+        let help = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(0));
+        assert!(words.iter().all(|word| help.contains(word)), "{help}");
+    }
+}
+
+#[test]
 fn bad_usage_is_2() {
     assert_eq!(loadtest(&[]).status.code(), Some(2));
     assert_eq!(loadtest(&["drain", "--tasks", "1"]).status.code(), Some(2), "no key");
@@ -39,12 +53,28 @@ fn bad_usage_is_2() {
     assert_eq!(loadtest(&["ingest", "--rows", "0"]).status.code(), Some(2));
     assert_eq!(loadtest(&["ingest", "--server", "http://127.0.0.1:1"]).status.code(), Some(2), "no key");
     assert_eq!(loadtest(&["ingest", "--server-pid", "1"]).status.code(), Some(2), "no server");
+    assert_eq!(loadtest(&["bill", "--tasks", "0"]).status.code(), Some(2));
+    assert_eq!(loadtest(&["bill", "--servers", "none"]).status.code(), Some(2));
+    let both = ["bill", "--servers", "ministack", "--endpoints-from-env"];
+    assert_eq!(loadtest(&both).status.code(), Some(2));
+    assert_eq!(loadtest(&["proxy", "--service", "s3"]).status.code(), Some(2), "no upstream");
+    let service = ["proxy", "--upstream", "http://127.0.0.1:1", "--service", "ec2"];
+    assert_eq!(loadtest(&service).status.code(), Some(2));
 }
 
 #[test]
 fn a_failure_is_1_and_says_why() {
     let ratio = loadtest(&["gateway", "--fail-ratio", "1.5"]);
     assert_eq!((ratio.status.code(), stderr(&ratio).contains("--fail-ratio")), (Some(1), true));
+    for (flags, said) in [
+        (["--upstream", "https://a.example", "--service", "s3"], "--upstream is an http URL"),
+        (["--upstream", "http://a.example/path", "--service", "s3"], "--upstream has no path"),
+    ] {
+        let proxy = loadtest(&[&["proxy"], &flags[..]].concat());
+        assert_eq!((proxy.status.code(), stderr(&proxy).contains(said)), (Some(1), true));
+    }
+    let shares = ["proxy", "--upstream", "http://a.example", "--service", "s3", "--conflict", "0.5"];
+    assert!(stderr(&loadtest(&shares)).contains("conflict does not happen"));
     // Port 1 is reserved and nobody listens there.
     let nobody =
         loadtest(&["drain", "--server", "http://127.0.0.1:1", "--api-key", "key-not-shown", "--tasks", "1"]);
@@ -57,6 +87,10 @@ fn a_failure_is_1_and_says_why() {
 #[test]
 fn what_is_missing_is_named_before_anything_is_measured() {
     let program = loadtest(&["ingest", "--conveyor", "/nowhere/conveyor"]);
+    assert_eq!(program.status.code(), Some(1));
+    assert!(stderr(&program).contains("there is no /nowhere/conveyor"), "{}", stderr(&program));
+
+    let program = loadtest(&["bill", "--conveyor", "/nowhere/conveyor"]);
     assert_eq!(program.status.code(), Some(1));
     assert!(stderr(&program).contains("there is no /nowhere/conveyor"), "{}", stderr(&program));
 

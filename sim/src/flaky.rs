@@ -260,12 +260,12 @@ impl Retention for Flaky {
         self.pass("forget_job", self.inner.store.forget_job(job)).await
     }
 
-    async fn ended_runs_with_queue(&self, limit: u32) -> Result<Vec<RunId>> {
+    async fn ended_runs_with_queue(&self, limit: u32) -> Result<Vec<RunKey>> {
         self.pass("ended_runs_with_queue", self.inner.store.ended_runs_with_queue(limit)).await
     }
 
-    async fn queue_removed(&self, run: RunId) -> Result<()> {
-        self.pass("queue_removed", self.inner.store.queue_removed(run)).await
+    async fn queue_removed(&self, key: RunKey) -> Result<()> {
+        self.pass("queue_removed", self.inner.store.queue_removed(key)).await
     }
 }
 
@@ -322,6 +322,10 @@ impl Queue for Flaky {
 
     async fn remove(&self, queue: QueueName, limit: u32) -> Result<bool> {
         self.pass("remove", self.inner.queue.remove(queue, limit)).await
+    }
+
+    async fn ready(&self) -> Result<()> {
+        self.pass("ready", self.inner.queue.ready()).await
     }
 
     fn receive_max(&self) -> usize {

@@ -2,59 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test, an unwrap that fails is the report")]
 
-use async_trait::async_trait;
-use conveyor_domain::Timestamp;
-use conveyor_store::Backend;
+mod on_disk;
+
 use conveyor_store::conformance::{Harness, World};
 use conveyor_store::embedded::{Embedded, OpenError};
+use on_disk::{NOW, OnDisk};
 use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
-
-const NOW: Timestamp = Timestamp(1_800_000_000_000);
-
-struct OnDisk {
-    // Dropped in this order: the store lets go of the directory before it is removed.
-    store: Arc<Embedded>,
-    dir: TempDir,
-}
-
-impl OnDisk {
-    fn open(dir: TempDir) -> OnDisk {
-        OnDisk { store: Embedded::open(dir.path(), NOW).unwrap(), dir }
-    }
-
-    fn new() -> OnDisk {
-        OnDisk::open(TempDir::new().unwrap())
-    }
-}
-
-#[async_trait]
-impl Harness for OnDisk {
-    fn backend(&self) -> Backend {
-        self.store.backend()
-    }
-
-    /// What kill -9 leaves is what the files hold now: a copy of them, opened by "another process".
-    async fn crash(&self) -> Box<dyn Harness> {
-        let copy = TempDir::new().unwrap();
-        copy_tree(self.dir.path(), copy.path());
-        Box::new(OnDisk::open(copy))
-    }
-}
-
-fn copy_tree(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy_tree(&entry.path(), &target);
-        } else {
-            std::fs::copy(entry.path(), target).unwrap();
-        }
-    }
-}
 
 conveyor_store::conformance_suite!(OnDisk::new());
 

@@ -2,8 +2,9 @@
 
 use crate::{Sweep, or_leave};
 use conveyor_domain::message::QueueName;
-use conveyor_domain::{RunId, limits};
+use conveyor_domain::limits;
 use conveyor_store::Result;
+use conveyor_store::port::RunKey;
 
 const RUNS_A_BATCH: u32 = 100;
 
@@ -13,7 +14,7 @@ pub async fn repair(sweep: &Sweep<'_>) -> Result<u64> {
         let runs = sweep.backend.store.ended_runs_with_queue(RUNS_A_BATCH).await?;
         let mut of_batch = 0;
         for run in &runs {
-            of_batch += or_leave("ended_queues", run, remove(sweep, *run).await);
+            of_batch += or_leave("ended_queues", run.run, remove(sweep, *run).await);
         }
         removed += of_batch;
         // A batch of which nothing could be removed would come again, and again.
@@ -24,12 +25,12 @@ pub async fn repair(sweep: &Sweep<'_>) -> Result<u64> {
     Ok(removed)
 }
 
-async fn remove(sweep: &Sweep<'_>, run: RunId) -> Result<u64> {
-    while !sweep.backend.queue.remove(QueueName::Run(run), limits::SWEEP_STEP_ROWS).await? {
+async fn remove(sweep: &Sweep<'_>, key: RunKey) -> Result<u64> {
+    while !sweep.backend.queue.remove(QueueName::Run(key.run), limits::SWEEP_STEP_ROWS).await? {
         if sweep.stop.is_cancelled() {
             return Ok(0);
         }
     }
-    sweep.backend.store.queue_removed(run).await?;
+    sweep.backend.store.queue_removed(key).await?;
     Ok(1)
 }

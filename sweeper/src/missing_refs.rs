@@ -31,7 +31,7 @@ async fn send(sweep: &Sweep<'_>, active: &ActiveRun) -> Result<u64> {
     let (mut after, mut sent) = (None, 0);
     loop {
         let query =
-            TasksQuery { key, filter: StatusFilter::Unfinished, after, limit: limits::SWEEP_STEP_ROWS };
+            TasksQuery { key, filter: StatusFilter::Unfinished, after, limit: limits::SWEEP_STEP_ROWS, max_bytes: usize::MAX };
         let tasks = store.tasks(query).await?;
         let Some(last) = tasks.last() else { return Ok(sent) };
         after = Some(last.id);

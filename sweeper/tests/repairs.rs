@@ -51,6 +51,7 @@ impl Damaged {
 fn success() -> Outcome {
     Outcome::Successful(ResultRef {
         object: None,
+        whole: false,
         offset: 0,
         length: 0,
         format: Format::Html,

@@ -4,7 +4,7 @@ use crate::Worker;
 use crate::execute;
 use crate::flight::Flights;
 use crate::permits::{Permit, Permits, Slot};
-use crate::runs::{RunContext, Runs};
+use crate::runs::{Receives, RunContext, Runs};
 use crate::settle::{self, Finished};
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::{QueueName, TaskRef};
@@ -140,6 +140,9 @@ impl Dispatcher {
             self.changes.mark_unchanged();
             self.rediscover = false;
             self.runs.refresh(&self.worker).await?;
+            if hint {
+                self.runs.something_was_sent();
+            }
         }
         self.permits.upkeep(&self.worker).await;
         let turns = self.runs.turns().to_vec();
@@ -162,14 +165,14 @@ impl Dispatcher {
     }
 
     async fn turn(&mut self, run: RunId, may_have: bool) -> Result<bool> {
-        let Some(context) = self.runs.get_mut(run).map(|known| known.context.clone()) else {
-            return Ok(false);
-        };
+        let Some(known) = self.runs.get_mut(run) else { return Ok(false) };
+        let (context, receives) = (known.context.clone(), known.receives);
         if context.unusable {
             return Ok(false);
         }
-        // Looked at first: a run that only waits, for its retries or its end, costs no grant.
-        let deliveries = if may_have { self.receive(&context).await? } else { Some(Vec::new()) };
+        // Looked at first: a run that only waits, for its retries or its end, costs no grant, and an empty queue no receive.
+        let worth_it = may_have && receives.are_due();
+        let deliveries = if worth_it { self.receive(&context, receives).await? } else { Some(Vec::new()) };
         let Some(deliveries) = deliveries else { return Ok(false) };
         if deliveries.is_empty() {
             self.check_end(run, &context).await?;
@@ -183,7 +186,7 @@ impl Dispatcher {
     }
 
     /// What can start now; `None` if nothing can.
-    async fn receive(&mut self, run: &RunContext) -> Result<Option<Vec<Delivery>>> {
+    async fn receive(&mut self, run: &RunContext, before: Receives) -> Result<Option<Vec<Delivery>>> {
         let slots = self.slots.available_permits();
         if slots == 0 {
             return Ok(None);
@@ -193,8 +196,15 @@ impl Dispatcher {
         if room == 0 {
             return Ok(None);
         }
+        // Where a receive has its price however little it brings, a few permits wait for more of them, but not for long.
+        if room < self.worker.backend.queue.receive_batch() && run.holds_any() && !before.waited_for_more() {
+            return Ok(None);
+        }
         let now = self.worker.clock.now();
         let deliveries = self.worker.backend.queue.receive(run.queue, room, limits::VISIBILITY, now).await?;
+        if let Some(known) = self.runs.get_mut(run.key.run) {
+            known.receives.note(deliveries.len());
+        }
         metrics::counter!("conveyor_receives_total").increment(1);
         metrics::counter!("conveyor_messages_received_total").increment(deliveries.len() as u64);
         Ok(Some(deliveries))

@@ -26,6 +26,13 @@ pub struct Object {
     pub bytes: Bytes,
 }
 
+impl Object {
+    /// Whether a body of this length, which is in it, is all that is in it.
+    pub fn is_just(&self, length: usize) -> bool {
+        self.bytes.len() == length
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct Plan {
     pub objects: Vec<Object>,

@@ -9,6 +9,7 @@ use conveyor_store::port::{ActiveRun, RunKey};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// One run, for as long as this worker works on it.
@@ -70,6 +71,34 @@ pub struct KnownRun {
     pub worked: bool,
     /// Every task was terminal when the runs were last discovered.
     pub drained: bool,
+    pub receives: Receives,
+}
+
+/// What the last receives from a run's queue were like: an empty one is not repeated at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Receives {
+    last: Option<Instant>,
+    /// How long the queue is left alone after the last one.
+    pause: Duration,
+}
+
+impl Receives {
+    pub fn are_due(&self) -> bool {
+        self.last.is_none_or(|at| at.elapsed() >= self.pause)
+    }
+
+    /// Whether the last one is long enough ago for one that could bring more, if it waited.
+    pub fn waited_for_more(&self) -> bool {
+        self.last.is_none_or(|at| at.elapsed() >= limits::RECEIVE_LINGER)
+    }
+
+    pub fn note(&mut self, messages: usize) {
+        self.last = Some(Instant::now());
+        self.pause = match messages {
+            0 => (self.pause * 2).clamp(limits::EMPTY_RECEIVE_PAUSE, limits::EMPTY_RECEIVE_PAUSE_MAX),
+            _ => Duration::ZERO,
+        };
+    }
 }
 
 #[derive(Debug, Default)]
@@ -93,14 +122,14 @@ impl Runs {
         let mut known = HashMap::with_capacity(active.len());
         for run in active {
             let (id, drained) = (run.run.id, run.run.is_drained(&run.stats.counts));
-            let (context, worked) = match self.known.remove(&id) {
-                Some(before) => (before.context, before.worked),
+            let (context, worked, receives) = match self.known.remove(&id) {
+                Some(before) => (before.context, before.worked, before.receives),
                 None => {
                     self.turns.push(id);
-                    (Arc::new(RunContext::new(worker, run)), false)
+                    (Arc::new(RunContext::new(worker, run)), false, Receives::default())
                 }
             };
-            known.insert(id, KnownRun { context, worked, drained });
+            known.insert(id, KnownRun { context, worked, drained, receives });
         }
         // Whose turn it is stays as it was: a run must not lose its place whenever another one is discovered.
         self.turns.retain(|id| known.contains_key(id));
@@ -117,6 +146,11 @@ impl Runs {
         if !self.turns.is_empty() {
             self.turns.rotate_left(1);
         }
+    }
+
+    /// Something was sent, perhaps to a queue that was left alone for being empty.
+    pub fn something_was_sent(&mut self) {
+        self.known.values_mut().for_each(|run| run.receives = Receives::default());
     }
 
     pub fn get_mut(&mut self, run: RunId) -> Option<&mut KnownRun> {

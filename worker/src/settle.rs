@@ -130,6 +130,7 @@ fn settle_of(finished: &Finished, plan: &Plan, place: pack::Place) -> Settle {
         End::Settled(outcome) => outcome.clone(),
         End::Success { body, format, http_status } => Outcome::Successful(ResultRef {
             object: place.map(|(object, _)| plan.objects[object].key.to_string()),
+            whole: place.is_some_and(|(object, _)| plan.objects[object].is_just(body.len())),
             offset: place.map_or(0, |(_, offset)| offset),
             length: body.len() as u64,
             format: *format,

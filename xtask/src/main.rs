@@ -1,7 +1,9 @@
 //! `cargo xtask`: the chores of this repository, of which there is one, the test command.
 //!
-//! It is built before anything else and must not depend on the crates that it tests.
+//! It is built before anything else and must not depend on the crates that it tests, save for the one that installs and
+//! starts the servers that tests need.
 
+mod aws;
 mod fuzz;
 mod python;
 mod report;

@@ -1,7 +1,7 @@
 //! The steps of the test command, in order.
 
-use crate::workspace::{Workspace, done};
-use crate::{fuzz, python};
+use crate::workspace::{Variable, Workspace, done};
+use crate::{aws, fuzz, python};
 use anyhow::{Result, ensure};
 use clap::builder::PossibleValuesParser;
 
@@ -16,7 +16,7 @@ pub struct Step {
     pub run: fn(&Workspace) -> Result<()>,
 }
 
-pub const STEPS: [Step; 8] = [
+pub const STEPS: [Step; 10] = [
     Step {
         name: "format",
         what: "every file is formatted",
@@ -46,11 +46,28 @@ pub const STEPS: [Step; 8] = [
         run: |w| w.cargo(&["test", "--workspace", "--locked", "--lib", "--bins"]),
     },
     Step {
+        name: "servers",
+        what: "AWS-compatible servers are installed",
+        on: "the target directory",
+        others_need_it: false,
+        run: aws::install,
+    },
+    Step {
         name: "integration",
         what: "store conformance, HTTP answers, the gateway client",
         on: "every crate but the binary, embedded store",
         others_need_it: false,
-        run: |w| integration_tests(w, |package| package != BINARY),
+        run: |w| integration_tests(w, |folder| folder != BINARY && !AWS.contains(&folder), &[]),
+    },
+    Step {
+        name: "aws",
+        what: "store conformance on DynamoDB, SQS and S3; the servers themselves",
+        on: "dynoxide, DynamoDB Local, localstack, ministack",
+        others_need_it: false,
+        run: |w| {
+            let servers = aws::Servers::start(w)?;
+            integration_tests(w, |folder| AWS.contains(&folder), &servers.variables())
+        },
     },
     Step {
         name: "fuzz",
@@ -64,14 +81,14 @@ pub const STEPS: [Step; 8] = [
         what: "real processes, sockets and files, ended by kill -9",
         on: "the conveyor binary, embedded store",
         others_need_it: false,
-        run: |w| integration_tests(w, |package| package == BINARY),
+        run: |w| integration_tests(w, |folder| folder == BINARY, &[]),
     },
     Step {
         name: "client",
         what: "the zenrows client from PyPI, unchanged",
         on: "the conveyor binary, embedded store",
         others_need_it: false,
-        run: client,
+        run: |w| client(w, &[]),
     },
 ];
 
@@ -80,8 +97,10 @@ pub fn names() -> PossibleValuesParser {
     PossibleValuesParser::new(STEPS.map(|step| step.name))
 }
 
-/// The package whose tests start real processes.
+/// The folder of the package whose tests start real processes.
 const BINARY: &str = "conveyor";
+/// The folders of the packages whose tests need AWS-compatible servers.
+const AWS: [&str; 2] = ["store/aws", "store/aws/servers"];
 
 /// Always the whole workspace with its tests: for a part of it cargo would choose other features of the dependencies, and
 /// compile them all again.
@@ -90,17 +109,17 @@ fn build(workspace: &Workspace) -> Result<()> {
 }
 
 /// The tests in the `tests` folders of some packages, by name for the same reason.
-fn integration_tests(workspace: &Workspace, wanted: fn(&str) -> bool) -> Result<()> {
+fn integration_tests(workspace: &Workspace, wanted: fn(&str) -> bool, variables: &[Variable]) -> Result<()> {
     let targets = workspace.test_targets(wanted)?;
     ensure!(!targets.is_empty(), "there are no such tests");
     let mut args = vec!["test", "--workspace", "--locked", "--no-fail-fast"];
     for target in &targets {
         args.extend(["--test", target]);
     }
-    workspace.cargo(&args)
+    workspace.cargo_with(&args, variables)
 }
 
-fn client(workspace: &Workspace) -> Result<()> {
+fn client(workspace: &Workspace, variables: &[Variable]) -> Result<()> {
     // A no-op after the step `build`; with `--only client` it keeps an old binary from passing for the new one.
     build(workspace)?;
     let (conveyor, loadtest) = (workspace.binary("conveyor"), workspace.binary("loadtest"));
@@ -112,6 +131,7 @@ fn client(workspace: &Workspace) -> Result<()> {
         .args(["-m", "pytest", "-p", "no:cacheprovider", "-ra", "--strict-markers", "conveyor/tests/client"])
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("CONVEYOR_BIN", conveyor)
-        .env("LOADTEST_BIN", loadtest);
+        .env("LOADTEST_BIN", loadtest)
+        .envs(variables.iter().map(|(name, value)| (name, value)));
     done(&mut pytest)
 }

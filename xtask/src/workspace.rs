@@ -1,9 +1,12 @@
 //! Where things are, and how commands are run there.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// A variable for the environment of a command.
+pub type Variable = (&'static str, String);
 
 pub struct Workspace {
     pub root: PathBuf,
@@ -31,7 +34,13 @@ impl Workspace {
     }
 
     pub fn cargo(&self, args: &[&str]) -> Result<()> {
-        done(self.command(&self.cargo).args(args))
+        self.cargo_with(args, &[])
+    }
+
+    /// Cargo with more in its environment.
+    pub fn cargo_with(&self, args: &[&str], variables: &[Variable]) -> Result<()> {
+        let variables = variables.iter().map(|(name, value)| (name, value));
+        done(self.command(&self.cargo).args(args).envs(variables))
     }
 
     /// A cargo command that runs in a folder, under the settings that it has there.
@@ -41,27 +50,45 @@ impl Workspace {
         command
     }
 
-    /// The names of the integration tests of the packages that are wanted, by their folders.
+    /// The names of the integration tests of the packages that are wanted, by their folders: `store`, `store/aws`.
     pub fn test_targets(&self, wanted: fn(&str) -> bool) -> Result<Vec<String>> {
-        let mut targets = Vec::new();
-        for package in entries(&self.root)?.iter().filter(|folder| folder.join("Cargo.toml").is_file()) {
-            let tests = package.join("tests");
-            if !wanted(&name_of(package)) || !tests.is_dir() {
-                continue;
-            }
-            let is_target = |path: &&PathBuf| {
-                path.extension().is_some_and(|e| e == "rs") || path.join("main.rs").is_file()
-            };
-            targets.extend(entries(&tests)?.iter().filter(is_target).map(|path| name_of(path)));
+        let (mut targets, mut others) = (Vec::new(), Vec::new());
+        for package in packages(&self.root)? {
+            let folder = package.strip_prefix(&self.root).unwrap_or(&package).to_string_lossy();
+            let names = if wanted(&folder) { &mut targets } else { &mut others };
+            names.extend(tests_of(&package)?);
         }
         targets.sort();
         targets.dedup();
+        let ambiguous: Vec<_> = targets.iter().filter(|name| others.contains(name)).collect();
+        // Cargo takes names only, and would run both.
+        ensure!(ambiguous.is_empty(), "tests of other packages have the same names: {ambiguous:?}");
         Ok(targets)
     }
 
     pub fn binary(&self, name: &str) -> PathBuf {
         self.target.join("debug").join(name).with_extension(env::consts::EXE_EXTENSION)
     }
+}
+
+/// The folders of packages, also of those within others.
+fn packages(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for package in entries(folder)?.into_iter().filter(|folder| folder.join("Cargo.toml").is_file()) {
+        found.extend(packages(&package)?);
+        found.push(package);
+    }
+    Ok(found)
+}
+
+fn tests_of(package: &Path) -> Result<Vec<String>> {
+    let tests = package.join("tests");
+    if !tests.is_dir() {
+        return Ok(Vec::new());
+    }
+    let is_target =
+        |path: &&PathBuf| path.extension().is_some_and(|e| e == "rs") || path.join("main.rs").is_file();
+    Ok(entries(&tests)?.iter().filter(is_target).map(|path| name_of(path)).collect())
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
@@ -93,4 +120,19 @@ fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     let words = std::iter::once(program).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_are_found_by_the_folder_of_their_package() {
+        let workspace = Workspace::find().unwrap();
+        let servers = workspace.test_targets(|folder| folder == "store/aws/servers").unwrap();
+        assert_eq!(servers, ["servers"]);
+        let store = workspace.test_targets(|folder| folder == "store").unwrap();
+        assert!(store.contains(&"embedded".to_owned()) && !store.contains(&"servers".to_owned()));
+        assert_eq!(workspace.test_targets(|folder| folder == "aws").unwrap(), [""; 0]);
+    }
 }

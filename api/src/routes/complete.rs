@@ -3,6 +3,7 @@
 use super::inputs::{UploadInPath, refuse_whole, upload_of};
 use crate::auth::Caller;
 use crate::body;
+use crate::direct;
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
 use crate::staged;
@@ -31,6 +32,11 @@ pub(super) async fn complete(
         None => None,
     };
     refuse_whole(&upload)?;
+    if let Some(direct) = state.direct() {
+        direct::parts::complete(&state, direct, &upload, named.as_deref()).await?;
+        let upload = upload_of(&state, caller.id, upload.id).await?;
+        return Ok(Json(InputJson::new(&upload).with_parts(&[])).into_response());
+    }
     let parts = state.store().parts(upload.id).await?;
     check_complete(&parts, named.as_deref())?;
     if upload.staged.is_none() {

@@ -18,7 +18,10 @@ pub(super) async fn readyz(State(state): State<Shared>) -> Result<Json<Value>> {
     if state.is_shutting_down() {
         return Err(shutting_down());
     }
-    state.store().ready().await?;
+    let backend = &state.backend;
+    let (store, queue, blobs) =
+        tokio::join!(backend.store.ready(), backend.queue.ready(), backend.blobs.ready());
+    store.and(queue).and(blobs)?;
     Ok(Json(json!({"status": "ready"})))
 }
 

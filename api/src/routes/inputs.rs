@@ -3,6 +3,7 @@
 use crate::auth::Caller;
 use crate::body::{self, JsonBody};
 use crate::cursor::Cursors;
+use crate::direct;
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
@@ -19,7 +20,7 @@ use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::upload::Upload;
 use conveyor_domain::{CallerId, Timestamp, UploadId, limits};
-use conveyor_store::port::UploadsQuery;
+use conveyor_store::port::{DirectAccess, UploadsQuery};
 
 pub(super) async fn create(
     caller: Caller,
@@ -34,20 +35,30 @@ pub(super) async fn create(
     let InputRequest { spec, declared, multipart } =
         InputRequest::parse(&bytes, state.config.list_max_bytes)?;
     let now = state.now();
-    let upload = Upload {
+    let mut upload = Upload {
         id: UploadId::new(now, &state.entropy),
         caller: caller.id,
         spec,
         multipart,
         declared,
+        parts_handle: None,
         staged: None,
         claimed: false,
         created: now,
         expires: now.after(limits::UPLOAD_TTL),
     };
-    state.store().create_upload(upload.clone(), limits::UPLOADS_MAX).await?;
+    if let Some(direct) = state.direct() {
+        // First: a slot of which nobody knows how to send its parts would be of no use.
+        upload.parts_handle = direct::parts::begin(direct, &upload).await?;
+    }
+    if let Err(error) = state.store().create_upload(upload.clone(), limits::UPLOADS_MAX).await {
+        if upload.parts_handle.is_some() {
+            direct::parts::forget(&state, upload.id).await;
+        }
+        return Err(error.into());
+    }
     let location = format!("/v1/job_inputs/{}", upload.id);
-    let json = with_target(&state, &base, &upload);
+    let json = with_target(&state, &base, &upload).await?;
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(json)).into_response())
 }
 
@@ -71,9 +82,15 @@ pub(super) async fn show(
     query: Query,
 ) -> Result<Response> {
     query.none()?;
-    let upload = upload_of(&state, caller.id, id.0).await?;
-    let parts = state.store().parts(upload.id).await?;
-    Ok(Json(with_target(&state, &base, &upload).with_parts(&parts)).into_response())
+    let mut upload = upload_of(&state, caller.id, id.0).await?;
+    let parts = match state.direct() {
+        None => state.store().parts(upload.id).await?,
+        Some(direct) => {
+            upload = direct::seen(&state, direct, upload).await?;
+            direct::parts::list(direct, &upload).await?
+        }
+    };
+    Ok(Json(with_target(&state, &base, &upload).await?.with_parts(&parts)).into_response())
 }
 
 pub(super) async fn abort(
@@ -107,7 +124,11 @@ pub(super) async fn sign_parts(
     let target = |number| {
         UploadTarget::part(number, path.signed_part(number, &state.secret, &base, expires), Time(expires))
     };
-    Ok(Json(PartTargetsJson { parts: numbers.into_iter().map(target).collect() }).into_response())
+    let parts = match state.direct() {
+        None => numbers.into_iter().map(target).collect(),
+        Some(direct) => direct::parts::sign(&state, direct, &upload, numbers, expires).await?,
+    };
+    Ok(Json(PartTargetsJson { parts }).into_response())
 }
 
 /// The id of an upload in a path. One that cannot be parsed is answered like one that is not there.
@@ -158,12 +179,21 @@ fn url_expiry(state: &ApiState, upload: &Upload) -> Timestamp {
 }
 
 /// The slot, with a fresh URL as long as its bytes can be sent: an upload that was interrupted goes on with it.
-fn with_target(state: &ApiState, base: &BaseUrl, upload: &Upload) -> InputJson {
-    let mut json = InputJson::new(upload);
+async fn with_target(state: &ApiState, base: &BaseUrl, upload: &Upload) -> Result<InputJson> {
+    let part_min = state.direct().map(DirectAccess::part_min_bytes);
+    let mut json = InputJson::new(upload).with_part_min(part_min);
     if !upload.multipart && !upload.claimed {
-        let expires = url_expiry(state, upload);
-        let url = path_of(upload).signed(&upload.spec, &state.secret, base, expires);
-        json.upload = Some(UploadTarget::whole(url, &upload.spec, Time(expires)));
+        json.upload = Some(target(state, base, upload).await?);
     }
-    json
+    Ok(json)
+}
+
+async fn target(state: &ApiState, base: &BaseUrl, upload: &Upload) -> Result<UploadTarget> {
+    let expires = url_expiry(state, upload);
+    if let Some(direct) = state.direct() {
+        return direct::target(state, direct, upload, expires).await;
+    }
+    let url = path_of(upload).signed(&upload.spec, &state.secret, base, expires);
+    let headers = [("Content-Type".to_owned(), upload.spec.content_type().to_owned())];
+    Ok(UploadTarget::whole(url, headers.into(), Time(expires)))
 }

@@ -4,7 +4,8 @@ use crate::cursor::Cursors;
 use crate::path::{Id, Path};
 use crate::problem::Result;
 use crate::query::Query;
-use crate::signed_url::{BaseUrl, ContentPath};
+use crate::result_url;
+use crate::signed_url::BaseUrl;
 use crate::state::{ApiState, Shared};
 use crate::wire::task::{ResultsJson, TaskJson};
 use axum::Json;
@@ -57,40 +58,21 @@ async fn page(
     // The run, not "the latest": pages of one list must not come from two runs.
     let cursors = Cursors::new(state, caller.id, &format!("results|{job}|{run}|{filter:?}"));
     let after = cursors.open(query.get("cursor"))?;
-    let (mut tasks, limit) = read(state, TasksQuery { key, filter, after, limit }).await?;
+    let (mut tasks, limit) = read(state, TasksQuery { key, filter, after, limit, max_bytes: limits::RESULTS_PAGE_BYTES }).await?;
     let next_cursor = cursors.page(&mut tasks, limit, |task| task.id);
-    let now = state.now();
-    let signed = |task: &Task| ContentPath { job, run, task: task.id }.signed(&state.secret, base, now);
-    let results = tasks.iter().map(|task| TaskJson::new(run, task, || signed(task))).collect();
+    let mut results = Vec::with_capacity(tasks.len());
+    for task in &tasks {
+        results.push(TaskJson::new(run, task, result_url::of(state, base, key, task).await?));
+    }
     Ok(Json(ResultsJson { results, next_cursor }).into_response())
 }
 
-/// Rows for a page, one past its limit if there are more. Rows differ in size a thousandfold, so they are read in steps and
-/// the page ends early, with a smaller limit, when they become too much.
-async fn read(state: &ApiState, mut query: TasksQuery) -> Result<(Vec<Task>, u32)> {
-    let (wanted, mut bytes) = (query.limit + 1, 0);
-    let mut tasks: Vec<Task> = Vec::new();
-    loop {
-        let have = u32::try_from(tasks.len()).unwrap_or(wanted);
-        query.limit = limits::RESULTS_STEP_ROWS.min(wanted - have);
-        let step = state.store().tasks(query).await?;
-        let last_step = step.len() < query.limit as usize;
-        query.after = step.last().map(|task| task.id).or(query.after);
-        bytes += step.iter().map(weight).sum::<usize>();
-        tasks.extend(step);
-        let have = u32::try_from(tasks.len()).unwrap_or(wanted);
-        if last_step || have == wanted {
-            return Ok((tasks, wanted - 1));
-        }
-        if bytes >= limits::RESULTS_PAGE_BYTES {
-            return Ok((tasks, have - 1));
-        }
-    }
-}
-
-/// About how much a row takes in an answer.
-fn weight(task: &Task) -> usize {
-    let metadata: usize = task.input.metadata.iter().map(|(key, value)| key.len() + value.len()).sum();
-    let error = task.error.as_ref().and_then(|problem| problem.detail.as_ref()).map_or(0, String::len);
-    task.input.url.len() + metadata + error
+/// Rows for a page, one past its limit if there are more. Rows differ in size a thousandfold, so the page ends early, with a
+/// smaller limit, when they become too much.
+async fn read(state: &ApiState, query: TasksQuery) -> Result<(Vec<Task>, u32)> {
+    let wanted = query.limit + 1;
+    let tasks = state.store().tasks(TasksQuery { limit: wanted, ..query }).await?;
+    let have = u32::try_from(tasks.len()).unwrap_or(wanted);
+    let cut = have < wanted && tasks.iter().map(Task::weight).sum::<usize>() >= query.max_bytes;
+    Ok((tasks, if cut { (have - 1).max(1) } else { query.limit }))
 }

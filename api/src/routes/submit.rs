@@ -5,6 +5,7 @@ use super::jobs::refuse_idempotency_key;
 use super::send;
 use crate::auth::Caller;
 use crate::body::room_within;
+use crate::direct;
 use crate::invalid_tasks::InvalidTasks;
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
@@ -67,7 +68,7 @@ async fn short(state: &ApiState, caller: &Caller, rest: &Rest, lines: Lines) -> 
     drop(lines);
     let count = u32::try_from(tasks.len()).map_err(|e| ApiError::internal(e.to_string()))?;
     let ids = Ids::new(state);
-    let spec = ids.seal_key(state, caller, request.spec);
+    let spec = ids.fix(state, caller, request.spec, u64::from(count), request.open);
     let Decision { job, run } =
         lifecycle::submit(ids.job, ids.run, caller.id, spec, request.open, count, state.now());
     write(state, job, run, (0..).zip(tasks).collect(), None).await
@@ -108,8 +109,27 @@ async fn check_staged(state: &ApiState, tasks: &StagedTasks, job: &Params) -> Re
 }
 
 async fn from_upload(state: &ApiState, caller: &Caller, spec: JobSpec, list: NamedList) -> Result<Response> {
-    let upload = upload_of(state, caller.id, list.upload).await?;
-    let source = source_of(upload, list.on_invalid_rows)?;
+    let Some(direct) = state.direct() else {
+        let upload = upload_of(state, caller.id, list.upload).await?;
+        return from_staged(state, caller, spec, source_of(upload, list.on_invalid_rows)?).await;
+    };
+    let mut looks = 0;
+    loop {
+        looks += 1;
+        let submitted = async {
+            let upload = upload_of(state, caller.id, list.upload).await?;
+            let upload = direct::stage(state, direct, upload).await?;
+            from_staged(state, caller, spec.clone(), source_of(upload, list.on_invalid_rows)?).await
+        };
+        match submitted.await {
+            // By another submit of the same list, or by a caller that sends another one right now. No job was made.
+            Err(error) if error.is_source_changed() && looks < direct::LOOKS_MAX => {}
+            answer => return answer,
+        }
+    }
+}
+
+async fn from_staged(state: &ApiState, caller: &Caller, spec: JobSpec, source: Source) -> Result<Response> {
     if source.staged.size <= limits::SYNC_LIST_MAX_BYTES {
         let _room = room_within(limits::SYNC_LIST_EXPANDED_MAX_BYTES, &state.bodies).await?;
         if let Some(short) = submit::read_short(state, &source, &spec.params).await? {
@@ -139,7 +159,7 @@ async fn write_list(
 ) -> Result<Response> {
     list.check(source.on_invalid_rows, state.config.run_tasks_max)?;
     let ids = Ids::new(state);
-    let spec = ids.seal_key(state, caller, spec);
+    let spec = ids.fix(state, caller, spec, list.rows.len() as u64, false);
     let count = u32::try_from(list.rows.len()).map_err(|e| ApiError::internal(e.to_string()))?;
     let Decision { job, mut run } =
         lifecycle::submit(ids.job, ids.run, caller.id, spec, false, count, state.now());
@@ -175,8 +195,9 @@ impl Ids {
         Ids { job: JobId::new(now, &state.entropy), run: RunId::new(now, &state.entropy) }
     }
 
-    /// The key is sealed for this job, if it is to be forwarded.
-    fn seal_key(&self, state: &ApiState, caller: &Caller, mut spec: JobSpec) -> JobSpec {
+    /// What is decided once for the life of a job: where its rows go, and the key that it forwards, sealed for it alone.
+    fn fix(&self, state: &ApiState, caller: &Caller, mut spec: JobSpec, expected: u64, open: bool) -> JobSpec {
+        spec.task_shard_count = state.store().task_shards(expected, open);
         if state.config.forward_keys {
             let (context, key) = (self.job.to_string(), caller.key.as_bytes());
             spec.credential = Some(state.secret.seal(Purpose::Credential, &context, key, &state.entropy));
@@ -212,7 +233,8 @@ async fn accept(
     accepted: usize,
 ) -> Result<Response> {
     let ids = Ids::new(state);
-    let spec = ids.seal_key(state, caller, spec);
+    let expected = (accepted as u64).max(source.staged.size / limits::ROW_LIKELY_BYTES);
+    let spec = ids.fix(state, caller, spec, expected, open);
     let Decision { job, run } = lifecycle::accept(ids.job, ids.run, caller.id, spec, open, state.now());
     let answer = Answer::new(&job, &run, accepted);
     state.store().accept(Acceptance { job, run, source }).await.map_err(ApiError::of_upload)?;

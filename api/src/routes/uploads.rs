@@ -1,4 +1,5 @@
-//! The bytes of an upload (SPEC 6.9). No key: the URL is signed. Never in memory: they go to the store as they arrive.
+//! The bytes of an upload (SPEC 6.9). No key: the URL is signed. Never in memory: they go to the store as they arrive. Where
+//! callers send them to the storage by themselves, there is no such route.
 
 use super::inputs::{refuse_closed, upload_of};
 use crate::body::{announced_length, check_encoding};
@@ -25,6 +26,7 @@ pub(super) async fn put_whole(
     query: Query,
     request: Request,
 ) -> Result<Response> {
+    refuse_direct(&state)?;
     let path = UploadPath { caller, upload };
     // Before any lookup: without a signature nobody learns what exists.
     let signed_for = path.verify(&state.secret, &query.only(SIGNATURE_PARAMS)?, state.now())?;
@@ -53,6 +55,7 @@ pub(super) async fn put_part(
     query: Query,
     request: Request,
 ) -> Result<Response> {
+    refuse_direct(&state)?;
     let path = UploadPath { caller, upload };
     path.verify_part(number, &state.secret, &query.only(SIGNATURE_PARAMS)?, state.now())?;
     let upload = open_slot(&state, caller, upload).await?;
@@ -68,6 +71,10 @@ pub(super) async fn put_part(
         "file_input_id": upload.id, "number": number, "size_bytes": staged.size, "etag": staged.etag,
     });
     Ok(([(ETAG, quoted(&staged))], Json(body)).into_response())
+}
+
+fn refuse_direct(state: &ApiState) -> Result<()> {
+    if state.direct().is_some() { Err(ApiError::not_found()) } else { Ok(()) }
 }
 
 /// An upload whose bytes can still be sent: whoever cannot send them learns it before they are on their way.

@@ -184,6 +184,7 @@ async fn stage(state: &Shared, caller: CallerId, sorting: Sorting) -> Result<(Re
         spec: StagedTasks::SPEC,
         multipart: false,
         declared: Declared::default(),
+        parts_handle: None,
         staged: None,
         claimed: false,
         created: now,

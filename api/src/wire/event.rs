@@ -82,13 +82,16 @@ fn of_ingest(event: &IngestEvent) -> Value {
 }
 
 fn of_source(source: &Source) -> Value {
-    json!({
+    let mut data = json!({
         "file_input_id": source.upload,
         "format": format_of(&source.spec),
         "size_bytes": source.staged.size,
-        "sha256": source.staged.etag,
         "on_invalid_rows": source.on_invalid_rows,
-    })
+    });
+    if let Some(sha256) = source.staged.sha256() {
+        data["sha256"] = sha256.into();
+    }
+    data
 }
 
 fn of_layout(layout: &Layout) -> Value {

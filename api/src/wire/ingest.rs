@@ -31,7 +31,8 @@ pub(crate) struct IngestJson<'a> {
     compression: Option<Compression>,
     /// As it was uploaded.
     size_bytes: u64,
-    sha256: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sha256: Option<&'a str>,
     on_invalid_rows: OnInvalidRows,
     rows_read: u32,
     rows_accepted: u32,
@@ -78,7 +79,7 @@ impl<'a> IngestJson<'a> {
             format: format_of(&source.spec),
             compression: folded.opened.as_ref().map(|(compression, _)| *compression),
             size_bytes: source.staged.size,
-            sha256: &source.staged.etag,
+            sha256: source.staged.sha256(),
             on_invalid_rows: source.on_invalid_rows,
             // A list that was only checked has no chunk, but its bad rows were read.
             rows_read: folded.next.index.max(folded.accepted + folded.rejected),

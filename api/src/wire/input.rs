@@ -4,7 +4,7 @@ use super::Time;
 use crate::fields::Fields;
 use crate::problem::{ApiError, Result};
 use conveyor_domain::list::{Column, CsvSpec, ListFault, ListSpec};
-use conveyor_domain::upload::{Declared, Part, Upload, UploadStatus};
+use conveyor_domain::upload::{Declared, Part, Staged, Upload, UploadStatus};
 use conveyor_domain::{UploadId, limits};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -129,10 +129,11 @@ impl InputJson {
             kind: format_of(&upload.spec),
             status: upload.status(),
             size_bytes: staged.map(|staged| staged.size).or(upload.declared.size),
-            sha256: staged.map(|staged| staged.etag.clone()).or_else(|| upload.declared.sha256.clone()),
+            sha256: sha256_of(upload).map(str::to_owned),
             upload: None,
             multipart: upload.multipart.then_some(MultipartJson {
                 parts_max: limits::UPLOAD_PARTS_MAX,
+                part_min_bytes: None,
                 numbers_max: limits::PART_URLS_MAX,
             }),
             parts: None,
@@ -142,10 +143,23 @@ impl InputJson {
     }
 
     #[must_use]
+    pub fn with_part_min(mut self, bytes: Option<u64>) -> InputJson {
+        if let Some(multipart) = &mut self.multipart {
+            multipart.part_min_bytes = bytes;
+        }
+        self
+    }
+
+    #[must_use]
     pub fn with_parts(mut self, parts: &[Part]) -> InputJson {
         self.parts = self.multipart.is_some().then(|| parts.iter().map(PartJson::from).collect());
         self
     }
+}
+
+/// Of what is there, where that is known; otherwise as it was declared.
+fn sha256_of(upload: &Upload) -> Option<&str> {
+    upload.staged.as_ref().and_then(Staged::sha256).or(upload.declared.sha256.as_deref())
 }
 
 pub(crate) fn format_of(spec: &ListSpec) -> &'static str {
@@ -163,13 +177,12 @@ pub(crate) struct UploadTarget {
     number: Option<u32>,
     method: &'static str,
     url: String,
-    headers: BTreeMap<&'static str, &'static str>,
+    headers: BTreeMap<String, String>,
     expires_at: Time,
 }
 
 impl UploadTarget {
-    pub fn whole(url: String, spec: &ListSpec, expires: Time) -> UploadTarget {
-        let headers = BTreeMap::from([("Content-Type", spec.content_type())]);
+    pub fn whole(url: String, headers: BTreeMap<String, String>, expires: Time) -> UploadTarget {
         UploadTarget { number: None, method: "PUT", url, headers, expires_at: expires }
     }
 
@@ -182,6 +195,9 @@ impl UploadTarget {
 #[derive(Debug, Serialize)]
 struct MultipartJson {
     parts_max: u32,
+    /// What every part but the last must have, where that matters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part_min_bytes: Option<u64>,
     /// For how many parts one call signs URLs.
     numbers_max: usize,
 }

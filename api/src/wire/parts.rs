@@ -60,7 +60,7 @@ mod tests {
     use conveyor_domain::upload::Staged;
 
     fn part(number: u32) -> Part {
-        Part { number, staged: Staged { object: "o".into(), size: 1, etag: format!("e{number}") } }
+        Part { number, staged: Staged::new("o".into(), 1, format!("e{number}")) }
     }
 
     fn named(number: u32, etag: &str) -> NamedPart {

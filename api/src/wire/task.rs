@@ -30,8 +30,8 @@ pub(crate) struct TaskJson<'a> {
 }
 
 impl<'a> TaskJson<'a> {
-    /// `sign` makes the result URL; it is asked only for a task that has a result.
-    pub fn new(run: RunId, task: &'a Task, sign: impl FnOnce() -> String) -> TaskJson<'a> {
+    /// With the URL of its result, if it has one.
+    pub fn new(run: RunId, task: &'a Task, result_url: Option<String>) -> TaskJson<'a> {
         let successful = task.status == TaskStatus::Successful;
         // A task that waits for another attempt may carry the error of the last one; that belongs to its history.
         let error = task.error.as_ref().filter(|_| task.status == TaskStatus::Failed);
@@ -44,7 +44,7 @@ impl<'a> TaskJson<'a> {
             method: task.input.method,
             status: task.status,
             format: task.result.as_ref().filter(|_| successful).map(|result| result.format),
-            result_url: successful.then(sign),
+            result_url: result_url.filter(|_| successful),
             error,
             created_at: Time(task.created),
             updated_at: Time(task.updated),

@@ -141,7 +141,7 @@ async fn a_deleted_job_answers_until_it_is_gone() {
     // What the sweeper does, in its order.
     let store = &world.backend.store;
     while !world.backend.queue.remove(QueueName::Run(run), 100).await.unwrap() {}
-    store.queue_removed(run).await.unwrap();
+    store.queue_removed(RunKey { job, run }).await.unwrap();
     while store.remove_rows(job, 100).await.unwrap() > 0 {}
     store.forget_job(job).await.unwrap();
     world.get(&path).await.refused(404, "not_found");
@@ -157,7 +157,7 @@ async fn a_half_removed_job_breaks_no_list() {
     let kept = world.submit("closed", 1).await.job;
     world.apply(job, Command::Delete).await;
     while !world.backend.queue.remove(QueueName::Run(run), 100).await.unwrap() {}
-    world.backend.store.queue_removed(run).await.unwrap();
+    world.backend.store.queue_removed(RunKey { job, run }).await.unwrap();
     while world.backend.store.remove_rows(job, 100).await.unwrap() > 0 {}
     let listed = world.get("/v1/jobs").await;
     assert_eq!(listed.status, 200);

@@ -219,7 +219,7 @@ impl World {
         let stored = [b"other".as_slice(), body, b"other".as_slice()].concat();
         self.backend.blobs.put(&object, stored.into()).await.unwrap();
         let (object, length) = (Some(object.to_string()), body.len() as u64);
-        let result = ResultRef { object, offset: 5, length, format, http_status: 200 };
+        let result = ResultRef { object, whole: false, offset: 5, length, format, http_status: 200 };
         self.settle(key, index, Outcome::Successful(result)).await;
     }
 

@@ -1,5 +1,6 @@
 //! Flags of the server roles. Each has a `CONVEYOR_*` variable; defaults are the domain's limits.
 
+use super::aws_args::AwsArgs;
 use clap::{Args, ValueEnum};
 use conveyor_domain::limits;
 use conveyor_domain::params::ParamPolicy;
@@ -13,6 +14,8 @@ use std::time::Duration;
 pub enum BackendKind {
     /// One SQLite database and a folder of files, in the data directory
     Embedded,
+    /// DynamoDB, SQS and S3: any number of processes of each role
+    Aws,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -42,6 +45,9 @@ pub struct ServerArgs {
     /// Where state lives
     #[arg(long, env = "CONVEYOR_BACKEND", default_value = "embedded", help_heading = "Server")]
     pub backend: BackendKind,
+
+    #[command(flatten)]
+    pub aws: AwsArgs,
 
     /// An API key to accept, at least 16 characters; repeatable. Each key is a caller of its own.
     /// With none, `dev` makes one and prints it

@@ -1,20 +1,23 @@
 //! The server roles: open the backend, start what the role is made of, and end it in good order.
 
 mod args;
+mod aws_args;
+mod backend;
 mod listen;
 mod observe;
 mod secrets;
 mod system;
 
 pub use args::ServerArgs;
+pub use aws_args::AwsArgs;
 
 use anyhow::Context;
+use backend::Opened;
 use conveyor_api::{Api, ApiConfig, MetricsText};
 use conveyor_domain::seal::Secret;
 use conveyor_domain::{Clock, Entropy};
 use conveyor_ingest::{IngestConfig, Ingester};
 use conveyor_store::Backend;
-use conveyor_store::embedded::Embedded;
 use conveyor_worker::gateway::{self, Credential};
 use conveyor_worker::{Worker, WorkerConfig};
 use std::process::ExitCode;
@@ -32,6 +35,7 @@ pub enum Role {
     Api,
     Ingest,
     Worker,
+    Sweeper,
 }
 
 impl Role {
@@ -45,7 +49,7 @@ impl Role {
         matches!(self, Role::Dev | Role::Worker)
     }
     fn sweeps(self) -> bool {
-        matches!(self, Role::Dev)
+        matches!(self, Role::Dev | Role::Sweeper)
     }
 }
 
@@ -84,12 +88,13 @@ pub async fn run(role: Role, args: ServerArgs) -> anyhow::Result<ExitCode> {
     // First the port, then the data: a port that is taken must not cost the other process its lock's note.
     let listener = bind(&args).await?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let store = Embedded::open(&args.data_dir, clock.now())?;
+    let entropy = Arc::new(system::entropy()?);
+    let store = Opened::open(&args, &entropy, clock.now()).await?;
     let (ended, mut unexpected) = mpsc::unbounded_channel();
     let parts = Parts {
         backend: store.backend(),
-        secret: secrets::load_secret(&args)?,
-        entropy: Arc::new(system::entropy()?),
+        secret: secrets::load_secret(&args, role)?,
+        entropy,
         clock,
         stop: CancellationToken::new(),
         running: TaskTracker::new(),
@@ -209,7 +214,7 @@ fn serve(
     let app = if role.serves_api() { api.router() } else { api.operations() };
     parts.start("HTTP server", listen::serve(listener, app, parts.stop.clone(), args.shutdown_grace()));
     println!("listening on http://{address}");
-    println!("data in {}, gateway {}", args.data_dir.display(), args.gateway());
+    println!("{}, gateway {}", backend::describe(args)?, args.gateway());
     if let Some(key) = own_key {
         println!("API key {key} (kept in {})", args.data_dir.join(secrets::API_KEY_FILE).display());
     }

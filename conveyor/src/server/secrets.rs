@@ -1,7 +1,7 @@
 //! The deployment's secret and its API keys (SPEC 13).
 
-use super::args::ServerArgs;
-use super::{Parts, system};
+use super::args::{BackendKind, ServerArgs};
+use super::{Parts, Role, system};
 use anyhow::{Context, bail, ensure};
 use conveyor_domain::limits;
 use conveyor_domain::seal::{self, KeyHash, Secret};
@@ -14,10 +14,14 @@ use std::path::Path;
 pub const API_KEY_FILE: &str = "api-key";
 const SECRET_FILE: &str = "secret.key";
 
-pub fn load_secret(args: &ServerArgs) -> anyhow::Result<Secret> {
+pub fn load_secret(args: &ServerArgs, role: Role) -> anyhow::Result<Secret> {
     if let Some(hex) = &args.secret_key {
         return Ok(Secret::new(parse_secret(hex).context("CONVEYOR_SECRET_KEY must be 64 hex digits")?));
     }
+    // Roles in several places must have the same one: what the API seals, a worker opens.
+    let alone = args.backend == BackendKind::Embedded || role == Role::Dev;
+    ensure!(alone, "the roles of the AWS backend share a secret: pass --secret-key or CONVEYOR_SECRET_KEY");
+    fs::create_dir_all(&args.data_dir).with_context(|| format!("cannot make {}", args.data_dir.display()))?;
     let path = args.data_dir.join(SECRET_FILE);
     match fs::read(&path) {
         Ok(bytes) => {

@@ -86,6 +86,7 @@ impl World {
             spec: spec.clone(),
             multipart: false,
             declared: Declared::default(),
+            parts_handle: None,
             staged: None,
             claimed: false,
             created: self.now(),
@@ -96,7 +97,7 @@ impl World {
         let pieces: Vec<_> = bytes.chunks(1000).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
         let stored =
             self.backend.blobs.put_stream(&key, futures::stream::iter(pieces).boxed()).await.unwrap();
-        let staged = Staged { object: key.to_string(), size: stored.size, etag: stored.etag };
+        let staged = Staged::new(key.to_string(), stored.size, stored.etag);
         self.backend.store.put_staged(id, staged.clone(), self.now()).await.unwrap();
         Source { upload: id, staged, spec, on_invalid_rows }
     }
@@ -136,7 +137,7 @@ impl World {
         let mut tasks = Vec::new();
         loop {
             let after = tasks.last().map(|task: &Task| task.id);
-            let query = TasksQuery { key, filter: StatusFilter::All, after, limit: 1000 };
+            let query = TasksQuery { key, filter: StatusFilter::All, after, limit: 1000, max_bytes: usize::MAX };
             let page = self.backend.store.tasks(query).await.unwrap();
             if page.is_empty() {
                 return tasks;

@@ -2,14 +2,13 @@
 
 mod answer;
 mod behaviour;
-mod chance;
 mod stats;
 
+use crate::chance::Chance;
 use crate::process::stop_signal;
 use anyhow::{Context, ensure};
 use axum::Router;
 use axum::routing::{get, post};
-use chance::Chance;
 use clap::Args;
 use stats::Stats;
 use std::io::Write;

@@ -7,10 +7,11 @@ mod server;
 
 use crate::floors::{self, Bench};
 use crate::list::List;
-use crate::process::unless_stopped;
-use anyhow::ensure;
+use crate::process::{conveyor_program, unless_stopped};
+use anyhow::Context;
 use clap::Args;
 use measure::Measured;
+pub use measure::check_results;
 use report::Report;
 use reqwest::Url;
 use server::Server;
@@ -141,15 +142,8 @@ impl Subject {
             let (url, api_key) = (url.clone(), api_key.clone());
             return Ok(Subject::Running { url, api_key, process: settings.server_pid });
         }
-        let program = match &settings.conveyor {
-            Some(program) => program.clone(),
-            None => std::env::current_exe()?.with_file_name("conveyor"),
-        };
-        ensure!(
-            program.is_file(),
-            "there is no {}: build it (cargo build --release), name it with --conveyor, or a running one with --server",
-            program.display()
-        );
+        let program = conveyor_program(settings.conveyor.as_deref())
+            .context("no running Conveyor was named with --server")?;
         Ok(Subject::Program(program))
     }
 

@@ -2,7 +2,7 @@
 
 use crate::client::Conveyor;
 use crate::gateway;
-use crate::process::{Memory, Service, memory_of};
+use crate::process::{Memory, Service, listening, memory_of, without_settings};
 use anyhow::{Context, ensure};
 use reqwest::Url;
 use rustix::process::Signal;
@@ -40,12 +40,7 @@ impl Server {
         let folder = tempfile::Builder::new().prefix("conveyor-").tempdir_in(scratch)?;
         let data = folder.path().join("data");
         let mut command = Command::new(program);
-        // Settings of the caller's shell must not change what is measured.
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("CONVEYOR_") {
-                command.env_remove(name);
-            }
-        }
+        without_settings(&mut command);
         command
             .args(["dev", "--listen", "127.0.0.1:0", "--shutdown-grace-ms", "1000"])
             .args(["--gateway-url", &format!("http://{gateway}"), "--data-dir"])
@@ -80,31 +75,5 @@ impl Server {
                 self.conveyor.delete(job_id).await
             }
         }
-    }
-}
-
-fn listening(stdout: &str) -> anyhow::Result<Option<Url>> {
-    // Only whole lines: the last one may still be written.
-    let whole = stdout.rsplit_once('\n').map_or("", |(whole, _)| whole);
-    match whole.lines().find_map(|line| line.strip_prefix("listening on ")) {
-        Some(url) => Ok(Some(url.trim().parse().context("conveyor listens on what is not a URL")?)),
-        None => Ok(None),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waits_for_the_whole_line() {
-        let at = |stdout| listening(stdout).unwrap().map(String::from);
-        assert_eq!(at(""), None);
-        assert_eq!(at("listening on http://127.0.0.1:80"), None);
-        assert_eq!(
-            at("api key: k\nlistening on http://127.0.0.1:8081\n").as_deref(),
-            Some("http://127.0.0.1:8081/")
-        );
-        assert!(listening("listening on nothing\n").is_err());
     }
 }

@@ -16,7 +16,7 @@ async fn pages(world: &World, job: &JobModel, filter: StatusFilter, limit: u32) 
     let mut rows: Vec<Task> = Vec::new();
     loop {
         let after = rows.last().map(|row| row.id);
-        let query = TasksQuery { key: job.key, filter, after, limit };
+        let query = TasksQuery { key: job.key, filter, after, limit, max_bytes: usize::MAX };
         let page = read("a page of tasks", world.truth.store.tasks(query).await)?;
         let full = page.len() == limit as usize;
         rows.extend(page);

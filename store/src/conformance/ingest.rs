@@ -53,7 +53,7 @@ async fn finish(world: &World, key: RunKey) {
 }
 
 async fn indexes(world: &World, key: RunKey) -> Vec<u32> {
-    let query = TasksQuery { key, filter: StatusFilter::All, after: None, limit: 1_000 };
+    let query = TasksQuery { key, filter: StatusFilter::All, after: None, limit: 1_000, max_bytes: usize::MAX };
     must(world.backend.store.tasks(query).await).iter().map(|task| task.id.index()).collect()
 }
 
@@ -163,7 +163,7 @@ pub async fn a_chunk_never_resets_a_settled_row(harness: &dyn Harness) {
     world.send(key, unsent).await;
     world.finish(key, 1, super::world::success()).await;
     assert_eq!(commit(&world, key, 5).await, Appended::Done);
-    let query = TasksQuery { key, filter: StatusFilter::All, after: None, limit: 10 };
+    let query = TasksQuery { key, filter: StatusFilter::All, after: None, limit: 10, max_bytes: usize::MAX };
     let tasks = must(world.backend.store.tasks(query).await);
     let statuses: Vec<_> = tasks.iter().map(|task| task.status).collect();
     let pending = TaskStatus::Pending;

@@ -18,7 +18,7 @@ pub async fn a_submitted_job_is_visible_whole(harness: &dyn Harness) {
     let view = world.view(key).await;
     assert_eq!((&view.job, &view.latest.run), (&submission.job, &submission.run));
     assert_eq!((view.latest.stats.total, view.latest.stats.counts.completed()), (5, 0));
-    let query = TasksQuery { key, filter: StatusFilter::All, after: None, limit: 100 };
+    let query = TasksQuery { key, filter: StatusFilter::All, after: None, limit: 100, max_bytes: usize::MAX };
     let urls: Vec<_> = must(world.backend.store.tasks(query).await).into_iter().map(|t| t.input).collect();
     assert_eq!(urls, submission.tasks.into_iter().map(|(_, input)| input).collect::<Vec<_>>());
     let queue = conveyor_domain::message::QueueName::Run(key.run);
@@ -92,7 +92,7 @@ pub async fn concurrent_additions_never_share_an_index(harness: &dyn Harness) {
         world.send(key, unsent).await;
     }
     assert_eq!(world.view(key).await.latest.stats.total, 3 + 55);
-    let query = TasksQuery { key, filter: StatusFilter::All, after: None, limit: 1_000 };
+    let query = TasksQuery { key, filter: StatusFilter::All, after: None, limit: 1_000, max_bytes: usize::MAX };
     let ids: HashSet<_> = must(world.backend.store.tasks(query).await).into_iter().map(|t| t.id).collect();
     assert_eq!(ids.len(), 58);
 }
@@ -106,7 +106,7 @@ pub async fn a_refused_addition_writes_nothing(harness: &dyn Harness) {
     assert_eq!(add(1, false).await.err(), Some(Error::Refused(Refusal::LastBatchReceived)));
     let view = world.view(key).await;
     assert_eq!((view.latest.stats.total, view.job.status), (3, JobStatus::Closed));
-    let query = TasksQuery { key, filter: StatusFilter::All, after: None, limit: 100 };
+    let query = TasksQuery { key, filter: StatusFilter::All, after: None, limit: 100, max_bytes: usize::MAX };
     assert_eq!(must(world.backend.store.tasks(query).await).len(), 3);
 }
 

@@ -10,7 +10,7 @@ use conveyor_domain::{FailureClass, JobStatus};
 async fn sweep(world: &World) {
     let (store, queue) = (&world.backend.store, &world.backend.queue);
     for run in must(store.ended_runs_with_queue(100).await) {
-        while !must(queue.remove(QueueName::Run(run), 7).await) {}
+        while !must(queue.remove(QueueName::Run(run.run), 7).await) {}
         must(store.queue_removed(run).await);
     }
     for job in must(store.deleted_jobs(100).await) {

@@ -4,7 +4,6 @@ use super::world::{CLAIMS_MAX, failure, must, problem, success};
 use super::{Harness, World};
 use crate::port::{Claim, ClaimedTask, RunKey, Settle, SettleGroup, Settled, StatusFilter, TasksQuery};
 use conveyor_domain::lifecycle::Command;
-use conveyor_domain::message::TaskRef;
 use conveyor_domain::task::Outcome;
 use conveyor_domain::{ClaimToken, FailureClass, RunId, Task, TaskId, TaskStatus, Timestamp, WorkerId};
 use std::sync::Arc;
@@ -16,7 +15,7 @@ async fn page(
     after: Option<TaskId>,
     limit: u32,
 ) -> Vec<Task> {
-    must(world.backend.store.tasks(TasksQuery { key, filter, after, limit }).await)
+    must(world.backend.store.tasks(TasksQuery { key, filter, after, limit, max_bytes: usize::MAX }).await)
 }
 
 /// Every row that the filter lets through, page by page.
@@ -60,7 +59,7 @@ pub async fn a_hundred_claims_leave_one_that_can_settle(harness: &dyn Harness) {
     let claim = |_| {
         let world = world.clone();
         tokio::spawn(async move {
-            let task = TaskRef { task: World::task(key, 0), task_shard_count: 1 };
+            let task = world.task_ref(key, 0).await;
             let claims = vec![(task, ClaimToken::new(&world.entropy))];
             must(world.backend.store.claim(key, claims, 1_000, world.now()).await).remove(0)
         })
@@ -225,7 +224,7 @@ pub async fn foreign_and_unknown_tasks_are_gone(harness: &dyn Harness) {
     let world = World::new(harness.backend());
     let (mine, other) = (world.submit(false, 1).await, world.submit(false, 1).await);
     assert_eq!(world.claim(mine, 7).await, Claim::Gone, "no such index");
-    let foreign = TaskRef { task: World::task(other, 0), task_shard_count: 1 };
+    let foreign = world.task_ref(other, 0).await;
     let claims = vec![(foreign, ClaimToken::new(&world.entropy))];
     let answer = must(world.backend.store.claim(mine, claims, CLAIMS_MAX, world.now()).await);
     assert_eq!(answer, [Claim::Gone], "the id of another run's task");

@@ -4,14 +4,15 @@ use super::world::must;
 use super::{Harness, World};
 use crate::port::{Error, UploadsQuery};
 use conveyor_domain::lifecycle::{Command, Refusal};
-use conveyor_domain::upload::{Part, UploadStatus};
+use conveyor_domain::upload::{Part, Staged, Upload, UploadStatus};
 use conveyor_domain::{CallerId, limits};
 
 const DAY_MS: i64 = 24 * 3_600_000;
 
 pub async fn an_upload_is_its_callers_own_and_survives_a_crash(harness: &dyn Harness) {
     let world = World::new(harness.backend());
-    let upload = world.upload().await;
+    let upload = Upload { parts_handle: Some("handle".to_owned()), ..world.new_upload() };
+    must(world.backend.store.create_upload(upload.clone(), u32::MAX).await);
     let other = CallerId::new(world.now(), &world.entropy);
     let store = &world.backend.store;
     assert_eq!(must(store.upload(world.caller, upload.id, world.now()).await), Some(upload.clone()));
@@ -28,7 +29,7 @@ pub async fn staged_bytes_can_be_replaced_until_a_job_is_made_of_them(harness: &
     let store = &world.backend.store;
     let first = world.staged("one", b"a\n").await;
     assert_eq!(must(store.put_staged(upload.id, first.clone(), world.now()).await), None);
-    let second = world.staged("two", b"b\n").await;
+    let second = Staged { copy_of: Some("other".to_owned()), ..world.staged("two", b"b\n").await };
     let replaced = must(store.put_staged(upload.id, second.clone(), world.now()).await);
     assert_eq!(replaced, Some(first.clone()));
     let again = must(store.put_staged(upload.id, second.clone(), world.now()).await);
@@ -132,7 +133,7 @@ pub async fn an_upload_stays_while_a_job_needs_it(harness: &dyn Harness) {
         assert_eq!(must(store.doom_expired_uploads(world.now(), 10).await), 0, "a job needs it");
         must(store.apply(key.job, Command::Delete, world.now()).await);
         while must(store.remove_rows(key.job, 100).await) > 0 {}
-        must(store.queue_removed(key.run).await);
+        must(store.queue_removed(key).await);
         assert!(must(store.forget_job(key.job).await));
     }
     assert_eq!(must(store.doom_expired_uploads(world.now(), 10).await), 1);

@@ -1,5 +1,6 @@
 //! A small world for the rules: ids, a clock that moves when told to, and the common steps of a run.
 
+use super::Harness;
 use crate::Backend;
 use crate::port::{
     Acceptance, BlobKey, Claim, ClaimedTask, JobView, RunKey, Settle, SettleGroup, Settled, Submission,
@@ -18,6 +19,7 @@ use conveyor_domain::{
 };
 use futures::StreamExt;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 pub const CLAIMS_MAX: u32 = 20;
 
@@ -62,13 +64,25 @@ impl World {
         self.now_ms.fetch_add(ms, Ordering::SeqCst);
     }
 
+    /// Lets time pass for everybody, also for a backend that has a clock of its own.
+    pub async fn wait(&self, harness: &dyn Harness, time: Duration) {
+        harness.wait(time).await;
+        self.pass(i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
+    }
+
     pub fn inputs(count: u32) -> Vec<TaskInput> {
         (0..count).map(|i| must(TaskInput::from_url(&format!("https://example.com/{i}")))).collect()
     }
 
+    fn spec(&self, expected: u64, open: bool) -> JobSpec {
+        let task_shard_count = self.backend.store.task_shards(expected, open);
+        JobSpec { task_shard_count, ..JobSpec::default() }
+    }
+
     pub fn submission(&self, open: bool, tasks: u32) -> Submission {
         let (job, run) = (JobId::new(self.now(), &self.entropy), RunId::new(self.now(), &self.entropy));
-        let rows = lifecycle::submit(job, run, self.caller, JobSpec::default(), open, tasks, self.now());
+        let spec = self.spec(u64::from(tasks), open);
+        let rows = lifecycle::submit(job, run, self.caller, spec, open, tasks, self.now());
         Submission {
             job: rows.job,
             run: rows.run,
@@ -93,6 +107,7 @@ impl World {
             spec: ListSpec::Lines,
             multipart: false,
             declared: Declared::default(),
+            parts_handle: None,
             staged: None,
             claimed: false,
             created: self.now(),
@@ -111,12 +126,12 @@ impl World {
         let key: BlobKey = must(format!("uploads/{name}-{:016x}", self.entropy.next_u64()).parse());
         let body = futures::stream::iter([Ok(Bytes::from_static(bytes))]).boxed();
         let stored = must(self.backend.blobs.put_stream(&key, body).await);
-        Staged { object: key.to_string(), size: stored.size, etag: stored.etag }
+        Staged::new(key.to_string(), stored.size, stored.etag)
     }
 
     pub fn acceptance(&self, upload: &Upload, staged: &Staged) -> Acceptance {
         let (job, run) = (JobId::new(self.now(), &self.entropy), RunId::new(self.now(), &self.entropy));
-        let rows = lifecycle::accept(job, run, self.caller, JobSpec::default(), false, self.now());
+        let rows = lifecycle::accept(job, run, self.caller, self.spec(0, false), false, self.now());
         let on_invalid_rows = OnInvalidRows::Skip;
         let source =
             Source { upload: upload.id, staged: staged.clone(), spec: upload.spec.clone(), on_invalid_rows };
@@ -147,8 +162,15 @@ impl World {
         TaskId::of(key.run, index)
     }
 
+    /// A ref as it travels: with the partitions that its job was made with.
+    pub async fn task_ref(&self, key: RunKey, index: u32) -> TaskRef {
+        let job = must(self.backend.store.job(self.caller, key.job).await);
+        let task_shard_count = job.map_or(1, |view| view.job.spec.task_shard_count);
+        TaskRef { task: World::task(key, index), task_shard_count }
+    }
+
     pub async fn claim(&self, key: RunKey, index: u32) -> Claim {
-        let task = TaskRef { task: World::task(key, index), task_shard_count: 1 };
+        let task = self.task_ref(key, index).await;
         let claims = vec![(task, ClaimToken::new(&self.entropy))];
         must(self.backend.store.claim(key, claims, CLAIMS_MAX, self.now()).await).remove(0)
     }
@@ -175,7 +197,9 @@ impl World {
 
 pub fn success() -> Outcome {
     let object = Some("jobs/x/results/1".to_owned());
-    Outcome::Successful(ResultRef { object, offset: 3, length: 5, format: Format::Html, http_status: 200 })
+    Outcome::Successful(ResultRef {
+        object, whole: false, offset: 3, length: 5, format: Format::Html, http_status: 200,
+    })
 }
 
 pub fn problem() -> Problem {

@@ -2,7 +2,7 @@
 
 use super::Embedded;
 use super::codec::task_key;
-use crate::port::{Result, Retention};
+use crate::port::{Result, Retention, RunKey};
 use async_trait::async_trait;
 use conveyor_domain::{JobId, RunId};
 use rusqlite::{Connection, params};
@@ -91,23 +91,25 @@ impl Retention for Embedded {
         .await
     }
 
-    async fn ended_runs_with_queue(&self, limit: u32) -> Result<Vec<RunId>> {
+    async fn ended_runs_with_queue(&self, limit: u32) -> Result<Vec<RunKey>> {
         self.read(move |connection| {
             let mut statement = connection.prepare_cached(
-                "SELECT run_id FROM runs WHERE queue_removed = 0
+                "SELECT job_id, run_id FROM runs WHERE queue_removed = 0
                  AND status IN ('completed', 'stopped', 'failed', 'deleted') LIMIT ?1",
             )?;
-            let rows = statement.query_map([limit], |row| Ok(RunId::from_bytes(row.get(0)?)))?;
+            let rows = statement.query_map([limit], |row| {
+                Ok(RunKey { job: JobId::from_bytes(row.get(0)?), run: RunId::from_bytes(row.get(1)?) })
+            })?;
             Ok(rows.collect::<rusqlite::Result<_>>()?)
         })
         .await
     }
 
-    async fn queue_removed(&self, run: RunId) -> Result<()> {
+    async fn queue_removed(&self, key: RunKey) -> Result<()> {
         self.write(move |connection| {
             connection
                 .prepare_cached("UPDATE runs SET queue_removed = 1 WHERE run_id = ?1")?
-                .execute([run.to_bytes()])?;
+                .execute([key.run.to_bytes()])?;
             Ok(())
         })
         .await

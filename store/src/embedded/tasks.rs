@@ -198,7 +198,16 @@ fn page(connection: &Connection, query: TasksQuery) -> Result<Vec<Task>> {
     let end = task_key(stored.key + 1, 0);
     let rows = statement
         .query_map(params![first, end, low, high, query.limit], |row| Ok(decode(stored.run.id_seed, row)))?;
-    rows.map(|row| row?).collect()
+    let (mut tasks, mut bytes) = (Vec::new(), 0);
+    for row in rows {
+        let task = row??;
+        bytes += task.weight();
+        tasks.push(task);
+        if bytes >= query.max_bytes {
+            break;
+        }
+    }
+    Ok(tasks)
 }
 
 fn attempts(connection: &Connection, key: RunKey, task: TaskId) -> Result<Option<Vec<Attempt>>> {

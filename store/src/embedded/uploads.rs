@@ -22,6 +22,8 @@ struct Doc {
     multipart: bool,
     #[serde(default)]
     declared: Declared,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parts_handle: Option<String>,
     #[serde(default)]
     staged: Option<Staged>,
 }
@@ -32,6 +34,7 @@ impl Doc {
             spec: upload.spec.clone(),
             multipart: upload.multipart,
             declared: upload.declared.clone(),
+            parts_handle: upload.parts_handle.clone(),
             staged: upload.staged.clone(),
         }
     }
@@ -48,6 +51,7 @@ fn decode(row: &Row<'_>) -> Result<Upload> {
         spec: doc.spec,
         multipart: doc.multipart,
         declared: doc.declared,
+        parts_handle: doc.parts_handle,
         staged: doc.staged,
     })
 }

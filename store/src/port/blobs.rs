@@ -1,4 +1,4 @@
-use super::Result;
+use super::{DirectAccess, Result};
 use async_trait::async_trait;
 use bytes::Bytes;
 use conveyor_domain::{JobId, RunId, UploadId, WorkerId};
@@ -28,6 +28,11 @@ impl BlobKey {
     /// Object `n` that one process wrote for an upload: never written twice, so that what is pinned stays as it is.
     pub fn upload(upload: UploadId, worker: WorkerId, n: u64) -> BlobKey {
         BlobKey(format!("uploads/{upload}/{worker}-{n}"))
+    }
+
+    /// What a caller sends to an upload by itself. The only key that anybody but us can write to.
+    pub fn sent(upload: UploadId) -> BlobKey {
+        BlobKey(format!("uploads/{upload}/sent"))
     }
 
     pub fn upload_prefix(upload: UploadId) -> BlobKey {
@@ -101,8 +106,18 @@ pub trait Blobs: Send + Sync {
 
     async fn delete(&self, key: &BlobKey) -> Result<()>;
 
-    /// Deletes every object under `prefix/`. Repeatable.
+    /// Deletes every object under `prefix/`, and what was begun there. Repeatable.
     async fn delete_under(&self, prefix: &BlobKey) -> Result<()>;
+
+    /// Whether an object could be read or written now.
+    async fn ready(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// How callers get at objects without us in between, where they can.
+    fn direct(&self) -> Option<&dyn DirectAccess> {
+        None
+    }
 }
 
 #[cfg(test)]

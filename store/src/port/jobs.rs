@@ -64,6 +64,11 @@ pub struct ActiveRun {
 /// Jobs and runs.
 #[async_trait]
 pub trait JobStore: Send + Sync {
+    /// Over how many partitions the rows of a new job's tasks are best spread; fixed on the job from then on.
+    fn task_shards(&self, _expected_tasks: u64, _open: bool) -> u32 {
+        1
+    }
+
     /// Makes a job, its run and its tasks durable and visible, all or nothing. Repeating it changes nothing.
     /// Returns the refs that still have to be sent. `NotFound` if the upload of its list is not there,
     /// `Changed` if other bytes are staged in it by now.

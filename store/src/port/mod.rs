@@ -2,6 +2,7 @@
 
 mod blobs;
 mod coordinator;
+mod direct;
 mod error;
 mod ingest;
 mod jobs;
@@ -13,6 +14,7 @@ mod uploads;
 
 pub use blobs::{BlobKey, Blobs, ByteStream, InvalidBlobKey, Stored};
 pub use coordinator::Coordinator;
+pub use direct::{DirectAccess, Found, Joined, SignedPut, Validity};
 pub use error::{Error, Result};
 pub use ingest::{Acceptance, Appended, Chunk, EventStore, Ingest, IngestStore};
 pub use jobs::{ActiveRun, Added, JobStore, JobView, JobsQuery, RunView, Submission, SubmittedList};

@@ -5,7 +5,7 @@ use conveyor_domain::message::QueueName;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Proof of the latest receive of a message.
+/// Proof of a receive of a message. It is stale once the message was received again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Receipt(pub String);
 
@@ -25,11 +25,17 @@ pub struct Depth {
 }
 
 /// At-least-once queues with visibility timeouts (SPEC 7). A queue exists once something was sent to it.
+///
+/// What a stale receipt does is not promised. Some backends tell it from the latest one, and it does nothing; others take it
+/// for the latest one, and remove, release or hide the message under whoever holds it. So nobody acknowledges a message that
+/// anybody may still need, and nobody relies on a stale receipt to fail.
 #[async_trait]
 pub trait Queue: Send + Sync {
+    /// Durable when it returns. After an error some of them may be there.
     async fn send(&self, queue: QueueName, bodies: Vec<String>, now: Timestamp) -> Result<()>;
 
-    /// Up to `max` visible messages, oldest first, hidden from others for `visibility`. Does not wait.
+    /// Up to `max` visible messages, about the oldest first, hidden from others for `visibility`, which a backend may round
+    /// up to seconds. Does not wait. That it finds none does not prove that there is none.
     async fn receive(
         &self,
         queue: QueueName,
@@ -38,7 +44,7 @@ pub trait Queue: Send + Sync {
         now: Timestamp,
     ) -> Result<Vec<Delivery>>;
 
-    /// Removes messages. A receipt that is not the latest removes nothing; that is not an error.
+    /// Removes messages. A receipt that is stale, or whose message is gone, is not an error.
     async fn ack(&self, queue: QueueName, receipts: Vec<Receipt>) -> Result<()>;
 
     /// Gives messages back: each is visible again after its delay.
@@ -49,7 +55,8 @@ pub trait Queue: Send + Sync {
         now: Timestamp,
     ) -> Result<()>;
 
-    /// Hides messages for `visibility` from now. Returns the receipts to use from then on; `None` for a stale one.
+    /// Hides messages for `visibility` from now. Returns the receipts to use from then on; `None` for one that is known to
+    /// be stale, or whose message is gone.
     async fn extend(
         &self,
         queue: QueueName,
@@ -64,7 +71,8 @@ pub trait Queue: Send + Sync {
         Ok(vec![true; queues.len()])
     }
 
-    /// Whether it holds nothing at all, visible or hidden.
+    /// Whether it holds nothing at all, visible or hidden. A backend that only counts about right says so once it has seen
+    /// the queue empty for long enough to believe it.
     async fn is_empty(&self, queue: QueueName, now: Timestamp) -> Result<bool> {
         Ok(self.depth(queue, now).await? == Depth::default())
     }
@@ -74,8 +82,18 @@ pub trait Queue: Send + Sync {
     /// Removes a queue with all its messages, up to `limit` of them a call. True once it is gone.
     async fn remove(&self, queue: QueueName, limit: u32) -> Result<bool>;
 
+    /// Whether it would answer now.
+    async fn ready(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// The most that one `receive` returns.
     fn receive_max(&self) -> usize;
+
+    /// Messages that one receive brings for the price of one. A worker waits a little to receive as many.
+    fn receive_batch(&self) -> usize {
+        1
+    }
 
     /// Moves when this process may have made a message receivable. A hint: a backend that cannot tell never moves it.
     fn changes(&self) -> watch::Receiver<u64>;

@@ -1,6 +1,6 @@
-use super::Result;
+use super::{Result, RunKey};
 use async_trait::async_trait;
-use conveyor_domain::{JobId, RunId};
+use conveyor_domain::JobId;
 
 /// Removing what is no longer wanted, in bounded steps that can be repeated.
 #[async_trait]
@@ -16,7 +16,7 @@ pub trait Retention: Send + Sync {
     async fn forget_job(&self, job: JobId) -> Result<bool>;
 
     /// Runs that have ended and whose queue may still be there.
-    async fn ended_runs_with_queue(&self, limit: u32) -> Result<Vec<RunId>>;
+    async fn ended_runs_with_queue(&self, limit: u32) -> Result<Vec<RunKey>>;
 
-    async fn queue_removed(&self, run: RunId) -> Result<()>;
+    async fn queue_removed(&self, key: RunKey) -> Result<()>;
 }

@@ -84,6 +84,8 @@ pub struct TasksQuery {
     pub filter: StatusFilter,
     pub after: Option<TaskId>,
     pub limit: u32,
+    /// The page ends early, never without a row, once its rows weigh this much ([`Task::weight`]).
+    pub max_bytes: usize,
 }
 
 /// Task rows and their attempts.

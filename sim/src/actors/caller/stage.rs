@@ -31,6 +31,7 @@ impl Caller {
             spec: list.spec.clone(),
             multipart: false,
             declared: Declared::default(),
+            parts_handle: None,
             staged: None,
             claimed: false,
             created: now,
@@ -83,7 +84,7 @@ impl Caller {
                 world.note(format!("caller {}: {} bytes for {name}", self.number, stored.size));
                 let whole = stored.size == list.bytes.len() as u64 && stored.etag == list.etag();
                 require(whole, Rule::Source, || format!("{name}: the bytes were stored as {stored:?}"))?;
-                let staged = Staged { object: key.to_string(), size: stored.size, etag: stored.etag };
+                let staged = Staged::new(key.to_string(), stored.size, stored.etag);
                 Ok(Some(Request::Stage { upload: id, staged: StagedList { staged, list } }))
             }
             // Sent again, under another key: no key is written twice.
@@ -165,7 +166,7 @@ impl Caller {
             let key = BlobKey::upload(id, WorkerId::new(now, world.dice.entropy()), 0);
             let stream = futures::stream::iter([Ok(list.bytes.clone())]).boxed();
             let stored = read("an object", blobs.put_stream(&key, stream).await)?;
-            let staged = Staged { object: key.to_string(), size: stored.size, etag: stored.etag };
+            let staged = Staged::new(key.to_string(), stored.size, stored.etag);
             let replaced = read("a put", store.put_staged(id, staged.clone(), now).await)?;
             if let Some(replaced) = replaced {
                 read("an object", blobs.delete(&key_of(&replaced)).await)?;

@@ -37,6 +37,7 @@ impl Worker {
             pack.extend_from_slice(body.as_deref().unwrap_or_default().as_bytes());
             let result = ResultRef {
                 object: body.as_ref().map(|_| object_key.to_string()),
+                whole: false,
                 offset: if body.is_some() { offset } else { 0 },
                 length: body.as_ref().map_or(0, String::len) as u64,
                 format: Format::Html,

@@ -1,4 +1,4 @@
-//! Random numbers that a seed repeats (xorshift64*): no dependency, and good enough for latencies.
+//! Random numbers that a seed repeats (xorshift64*): no dependency, and good enough for latencies and faults.
 
 #[derive(Debug)]
 pub struct Chance(u64);

@@ -1,0 +1,79 @@
+//! Flags of the AWS backend. Endpoints, region and credentials are the SDK's own: `AWS_REGION`, `AWS_ENDPOINT_URL`,
+//! `AWS_ENDPOINT_URL_DYNAMODB` and so on.
+
+use anyhow::{Context, ensure};
+use clap::Args;
+use conveyor_aws::{Settings, Timeouts};
+use std::time::Duration;
+
+#[derive(Clone, Debug, Args)]
+pub struct AwsArgs {
+    /// The DynamoDB table
+    #[arg(
+        long,
+        env = "CONVEYOR_AWS_TABLE",
+        value_name = "NAME",
+        default_value = "conveyor",
+        help_heading = "AWS"
+    )]
+    pub aws_table: String,
+
+    /// What the names of SQS queues begin with
+    #[arg(
+        long,
+        env = "CONVEYOR_AWS_QUEUE_PREFIX",
+        value_name = "NAME",
+        default_value = "conveyor",
+        help_heading = "AWS"
+    )]
+    pub aws_queue_prefix: String,
+
+    /// The S3 bucket; names are unique in all of AWS, so there is no default
+    #[arg(long, env = "CONVEYOR_AWS_BUCKET", value_name = "NAME", help_heading = "AWS")]
+    pub aws_bucket: Option<String>,
+
+    /// Fewest partitions that the rows of a job's tasks are spread over: more for throughput, 1 for the cheapest pages of
+    /// small jobs
+    #[arg(long, env = "CONVEYOR_AWS_TASK_SHARDS_MIN", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "AWS")]
+    pub aws_task_shards_min: u32,
+
+    /// Limit of one try of a call [ms]
+    #[arg(long, env = "CONVEYOR_AWS_ATTEMPT_TIMEOUT_MS", value_name = "MS", default_value_t = ms(Timeouts::default().attempt), value_parser = clap::value_parser!(u64).range(1..), help_heading = "AWS")]
+    pub aws_attempt_timeout_ms: u64,
+
+    /// Limit of all tries of a call [ms]
+    #[arg(long, env = "CONVEYOR_AWS_CALL_TIMEOUT_MS", value_name = "MS", default_value_t = ms(Timeouts::default().operation), value_parser = clap::value_parser!(u64).range(1..), help_heading = "AWS")]
+    pub aws_call_timeout_ms: u64,
+
+    /// Tries of a call that fails for a reason that may pass
+    #[arg(long, env = "CONVEYOR_AWS_ATTEMPTS_MAX", value_name = "N", default_value_t = Timeouts::default().attempts_max, value_parser = clap::value_parser!(u32).range(1..=100), help_heading = "AWS")]
+    pub aws_attempts_max: u32,
+}
+
+fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl AwsArgs {
+    pub fn settings(&self) -> anyhow::Result<Settings> {
+        let bucket = self.aws_bucket.clone().context("the AWS backend needs --aws-bucket")?;
+        let legal = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
+        // A queue is called `<prefix>-run-<26 characters>`, in at most 80.
+        ensure!(
+            legal(&self.aws_queue_prefix) && (1..=40).contains(&self.aws_queue_prefix.len()),
+            "--aws-queue-prefix may have 1 to 40 letters, digits, `-` and `_`"
+        );
+        Ok(Settings {
+            table: self.aws_table.clone(),
+            queue_prefix: self.aws_queue_prefix.clone(),
+            bucket,
+            task_shards_min: self.aws_task_shards_min,
+            timeouts: Timeouts {
+                attempt: Duration::from_millis(self.aws_attempt_timeout_ms),
+                operation: Duration::from_millis(self.aws_call_timeout_ms),
+                attempts_max: self.aws_attempts_max,
+                ..Timeouts::default()
+            },
+        })
+    }
+}

@@ -1,0 +1,57 @@
+//! The backend that the flags name, opened.
+
+use super::args::{BackendKind, ServerArgs};
+use anyhow::Context;
+use conveyor_domain::{Entropy, Timestamp};
+use conveyor_store::Backend;
+use conveyor_store::embedded::Embedded;
+use std::sync::Arc;
+
+/// A backend, for as long as the process has it.
+pub enum Opened {
+    Embedded(Arc<Embedded>),
+    Aws(Backend),
+}
+
+impl Opened {
+    pub async fn open(args: &ServerArgs, entropy: &Arc<Entropy>, now: Timestamp) -> anyhow::Result<Opened> {
+        match args.backend {
+            BackendKind::Embedded => Ok(Opened::Embedded(Embedded::open(&args.data_dir, now)?)),
+            BackendKind::Aws => {
+                let settings = args.aws.settings()?;
+                let backend = conveyor_aws::open(&settings, entropy.clone()).await;
+                Ok(Opened::Aws(backend))
+            }
+        }
+    }
+
+    pub fn backend(&self) -> Backend {
+        match self {
+            Opened::Embedded(store) => store.backend(),
+            Opened::Aws(backend) => backend.clone(),
+        }
+    }
+
+    /// Resolves, with the reason, when the store can no longer be trusted and the process has to end.
+    pub async fn broken(&self) -> String {
+        match self {
+            Opened::Embedded(store) => store.broken().await,
+            // What a service answers can be waited for; there is nothing here that could be left half done.
+            Opened::Aws(_) => std::future::pending().await,
+        }
+    }
+}
+
+/// Where it is, for people.
+pub fn describe(args: &ServerArgs) -> anyhow::Result<String> {
+    match args.backend {
+        BackendKind::Embedded => Ok(format!("data in {}", args.data_dir.display())),
+        BackendKind::Aws => {
+            let settings = args.aws.settings().context("AWS")?;
+            Ok(format!(
+                "table {}, queues {}-*, bucket {}",
+                settings.table, settings.queue_prefix, settings.bucket
+            ))
+        }
+    }
+}

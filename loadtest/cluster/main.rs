@@ -1,0 +1,55 @@
+//! `cluster dev ...`: takes the arguments of `conveyor dev` and runs the same as two processes of every role on the AWS
+//! backend, behind one address. Whatever is tested on `conveyor dev` is tested on this by starting it instead.
+//!
+//! The AWS endpoints come from the SDK's variables. The names of table, queues and bucket are kept in the data directory, so
+//! a second start finds what the first one left. All processes end with this one, however it ends.
+
+mod balance;
+mod place;
+mod roles;
+
+use anyhow::{Context, Result, bail};
+use place::Place;
+use roles::Roles;
+use std::process::ExitCode;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Of every role.
+const EACH: usize = 2;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<ExitCode> {
+    let (place, flags) = Place::parse(std::env::args().skip(1))?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let listener = TcpListener::bind(&place.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", place.listen))?;
+    roles::provision(&place)?;
+    let mut roles = Roles::start(&place, &flags, EACH).await?;
+    println!("listening on http://{}", listener.local_addr()?);
+    let balancing = tokio::spawn(balance::serve(listener, roles.apis()));
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        ended = roles.first_to_end() => bail!("conveyor {ended}"),
+    }
+    balancing.abort();
+    tokio::select! {
+        stopped = roles.stop() => stopped?,
+        _ = interrupt.recv() => return Ok(ExitCode::FAILURE),
+        _ = terminate.recv() => return Ok(ExitCode::FAILURE),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,213 @@
+//! `loadtest proxy`: an HTTP proxy before an AWS-compatible server, which misbehaves as AWS or a network can.
+//!
+//! The servers that run on one machine never throttle, never see two transactions meet, and never lose an answer.
+
+mod call;
+mod control;
+mod faults;
+mod partial;
+mod refusal;
+mod service;
+mod stats;
+
+use crate::chance::Chance;
+use crate::process::stop_signal;
+use anyhow::{Context, ensure};
+use axum::body::Body;
+use axum::http::uri::Authority;
+use clap::Args;
+use faults::{Delay, Faults, Luck};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use service::Service;
+use stats::Stats;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tower::service_fn;
+use url::Url;
+
+/// More than all roles of a test open together.
+const CONNECTIONS_MAX: usize = 4096;
+/// Shorter than servers keep idle connections: one that they close just then would fail a call that was not meant to.
+const IDLE_MAX: Duration = Duration::from_secs(2);
+/// What to wait after the system had no socket for us.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Stand between Conveyor and an AWS-compatible server, and misbehave like AWS or a network
+///
+/// Point AWS_ENDPOINT_URL_DYNAMODB (_SQS, _S3) at it. Requests are passed on byte for byte,
+/// with their Host, so that signatures and presigned URLs hold; bodies are streamed. Shares
+/// are of the calls, 0 to 1, and drawn from --seed: calls that arrive in the same order meet
+/// the same luck.
+///
+/// stdout says `listening on <URL>`, and with --control `control on <URL>`. There, GET /stats
+/// counts calls by operation and faults by kind, GET /faults shows the faults, and PUT /faults
+/// replaces them while it runs:
+///
+///   {"throttle": 0.3, "drop_requests": 0.05, "drop_answers": 0.05, "conflict": 0.1,
+///    "partial": 0.1, "delay_ms": [0, 200], "blocked": false}
+///
+/// What is left out of it does not happen. As long as `blocked` is true, connections are
+/// accepted and nothing is answered; calls that have waited go on afterwards. It runs until
+/// SIGTERM or Ctrl-C.
+#[derive(Clone, Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct Settings {
+    /// Address to listen on; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// The server that does the work, over plain HTTP
+    #[arg(long, value_name = "URL")]
+    upstream: Url,
+    /// Whose calls these are: it decides what errors look like
+    #[arg(long, value_name = "SERVICE")]
+    service: Service,
+    /// Address of the control endpoint; none without it
+    #[arg(long, value_name = "ADDRESS")]
+    control: Option<SocketAddr>,
+    /// Calls that are refused as too many, in the service's own form, and not passed on
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    throttle: f64,
+    /// Calls that are not passed on: the connection is closed
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    drop_requests: f64,
+    /// Calls that are done by the server, and then the connection is closed
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    drop_answers: f64,
+    /// DynamoDB: TransactWriteItems that are cancelled because another transaction has one of the items
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    conflict: f64,
+    /// DynamoDB, SQS: batches of which some are refused and the rest is done; their signature does not hold any more
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    partial: f64,
+    /// How long each call is held back, at least and at most: `0-200`, or one number
+    #[arg(long, value_name = "MS", default_value = "0")]
+    delay_ms: Delay,
+    /// Decides every random choice
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+}
+
+/// What all calls share.
+#[derive(Debug)]
+struct Proxy {
+    service: Service,
+    upstream: Authority,
+    client: Client<HttpConnector, Body>,
+    faults: watch::Sender<Faults>,
+    chance: Mutex<Chance>,
+    stats: Stats,
+}
+
+impl Settings {
+    fn faults(&self) -> Faults {
+        Faults {
+            throttle: self.throttle,
+            drop_requests: self.drop_requests,
+            drop_answers: self.drop_answers,
+            conflict: self.conflict,
+            partial: self.partial,
+            delay_ms: self.delay_ms,
+            blocked: false,
+        }
+    }
+}
+
+pub async fn run(settings: Settings) -> anyhow::Result<()> {
+    let proxy = Arc::new(Proxy::new(&settings)?);
+    let calls = listen(settings.listen).await?;
+    let control = match settings.control {
+        Some(address) => Some(listen(address).await?),
+        None => None,
+    };
+    let mut said = format!("listening on http://{}\n", calls.local_addr()?);
+    if let Some(control) = &control {
+        said += &format!("control on http://{}\n", control.local_addr()?);
+    }
+    {
+        let mut out = std::io::stdout().lock();
+        out.write_all(said.as_bytes())?;
+        // Whoever started us through a pipe waits for these lines.
+        out.flush()?;
+    }
+    let controlled = async {
+        match control {
+            Some(listener) => axum::serve(listener, control::router(proxy.clone())).await,
+            None => std::future::pending().await,
+        }
+    };
+    // Calls that are held back would hold a graceful shutdown up; this one just ends.
+    tokio::select! {
+        () = serve(calls, proxy.clone()) => Ok(()),
+        served = controlled => served.context("the control endpoint stopped"),
+        signal = stop_signal() => signal,
+    }
+}
+
+async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
+}
+
+/// Serves connections for ever. `axum::serve` cannot end one without an answer, so the loop is ours.
+async fn serve(listener: TcpListener, proxy: Arc<Proxy>) {
+    // One request at a time on a connection, so that closing it fails that one alone.
+    let builder = Builder::new(TokioExecutor::new()).http1_only();
+    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let permit = room.clone().acquire_owned().await;
+        let stream = accept(&listener).await;
+        let proxy = proxy.clone();
+        let service = service_fn(move |request| {
+            let proxy = proxy.clone();
+            async move { call::answer(&proxy, request).await }
+        });
+        let connection =
+            builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)).into_owned();
+        tokio::spawn(async move {
+            // A connection that ends early was meant to, or its caller went away.
+            let _ = connection.await;
+            drop(permit);
+        });
+    }
+}
+
+async fn accept(listener: &TcpListener) -> TcpStream {
+    loop {
+        if let Ok((stream, _)) = listener.accept().await {
+            // Answers are small and whole: waiting to fill a packet only delays them.
+            let _ = stream.set_nodelay(true);
+            return stream;
+        }
+        tokio::time::sleep(ACCEPT_PAUSE).await;
+    }
+}
+
+impl Proxy {
+    fn new(settings: &Settings) -> anyhow::Result<Proxy> {
+        let (faults, upstream) = (settings.faults(), &settings.upstream);
+        faults.check(settings.service)?;
+        ensure!(upstream.scheme() == "http", "--upstream is an http URL");
+        ensure!(upstream.path() == "/" && upstream.query().is_none(), "--upstream has no path");
+        let upstream = upstream.authority().parse().context("--upstream has no host")?;
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        let client = Client::builder(TokioExecutor::new())
+            .pool_idle_timeout(IDLE_MAX)
+            .pool_timer(TokioTimer::new())
+            .build(connector);
+        let chance = Mutex::new(Chance::new(settings.seed));
+        let (faults, _) = watch::channel(faults);
+        Ok(Proxy { service: settings.service, upstream, client, faults, chance, stats: Stats::default() })
+    }
+
+    fn draw(&self) -> Luck {
+        Luck::draw(&mut self.chance.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,48 @@
+use super::{Launch, Recipe, Service};
+use crate::install::{Source, python};
+use anyhow::Result;
+use std::path::Path;
+use std::process::Command;
+
+/// Its main program, once S3 keeps its objects in the folder of this server. Otherwise all servers of a machine keep them
+/// in the same one, and a bucket that is deleted takes the folder of its namesake with it.
+const MAIN: &str = r#"
+import os
+import localstack.services.s3.provider as s3
+s3.DEFAULT_S3_TMP_DIR = os.path.join(os.environ["TMPDIR"], "s3")
+from localstack.runtime.main import main
+main()
+"#;
+
+pub const RECIPE: Recipe = Recipe {
+    name: "localstack",
+    version: "2026.3.0",
+    source: Source::Python {
+        requirements: include_str!("../../requirements/localstack.txt"),
+        // It says 3.10, and uses what came with 3.12 and 3.13.
+        at_least: (3, 13),
+    },
+    needs: || Ok(()),
+    services: &[Service::Sqs, Service::S3],
+    command,
+};
+
+fn command(installed: &Path, launch: &Launch) -> Result<Command> {
+    let address = format!("127.0.0.1:{}", launch.port);
+    let mut command = Command::new(python::interpreter(installed));
+    command.args(["-c", MAIN]);
+    command.env("GATEWAY_LISTEN", &address).env("SERVICES", "sqs,s3");
+    // URLs of queues that can be reached as they are; otherwise they have a name that only public DNS resolves.
+    command.env("LOCALSTACK_HOST", &address).env("SQS_ENDPOINT_STRATEGY", "path");
+    // Presigned URLs are checked, as S3 does.
+    command.env("S3_SKIP_SIGNATURE_VALIDATION", "0");
+    // Nothing is sent or fetched, and no DNS server is started.
+    command.env("DISABLE_EVENTS", "1").env("SKIP_SSL_CERT_DOWNLOAD", "1").env("DNS_ADDRESS", "0");
+    // A line for every call would cost more than some calls.
+    command.env("LS_LOG", "warn");
+    // All three, or some files land in the folders of the system.
+    for variable in ["LOCALSTACK_VOLUME_DIR", "FILESYSTEM_ROOT", "TMPDIR"] {
+        command.env(variable, &launch.state);
+    }
+    Ok(command)
+}

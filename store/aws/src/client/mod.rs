@@ -1,0 +1,114 @@
+//! The SDK's clients, with every timeout, retry and backoff set here and nowhere else.
+
+mod meter;
+
+pub use meter::{count_capacity, count_read_rows};
+
+use aws_config::{BehaviorVersion, SdkConfig};
+use aws_sdk_s3::config::{RequestChecksumCalculation, ResponseChecksumValidation, StalledStreamProtectionConfig};
+use aws_smithy_types::retry::RetryConfig;
+use aws_smithy_types::timeout::TimeoutConfig;
+use meter::CallMeter;
+use std::time::Duration;
+
+/// What the resources are called. Endpoints, region and credentials are the SDK's own business, and follow its variables.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub table: String,
+    /// Queues are named `<prefix>-control`, `<prefix>-run-<run>`.
+    pub queue_prefix: String,
+    pub bucket: String,
+    /// Partitions that the tasks of a job have at least, however few it has.
+    pub task_shards_min: u32,
+    pub timeouts: Timeouts,
+}
+
+/// How long things may take, and how often they are tried.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    pub connect: Duration,
+    /// One try, until its answer begins.
+    pub attempt: Duration,
+    /// All tries of one call, with the waits between them.
+    pub operation: Duration,
+    pub attempts_max: u32,
+    pub backoff_base: Duration,
+    pub backoff_max: Duration,
+    /// One try of a call that moves an object.
+    pub transfer_attempt: Duration,
+    pub transfer_operation: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts {
+            connect: Duration::from_secs(2),
+            attempt: Duration::from_secs(5),
+            operation: Duration::from_secs(20),
+            attempts_max: 6,
+            backoff_base: Duration::from_millis(50),
+            backoff_max: Duration::from_secs(2),
+            transfer_attempt: Duration::from_secs(60),
+            transfer_operation: Duration::from_secs(180),
+        }
+    }
+}
+
+/// One client a service.
+#[derive(Clone, Debug)]
+pub struct Clients {
+    pub dynamodb: aws_sdk_dynamodb::Client,
+    pub sqs: aws_sdk_sqs::Client,
+    pub s3: aws_sdk_s3::Client,
+}
+
+impl Clients {
+    pub async fn connect(settings: &Settings) -> Clients {
+        let Timeouts { connect, attempt, operation, transfer_attempt, transfer_operation, .. } = settings.timeouts;
+        let shared = aws_config::defaults(BehaviorVersion::latest())
+            .retry_config(retry(settings.timeouts))
+            .timeout_config(timeout(connect, attempt, operation))
+            .load()
+            .await;
+        let dynamodb = aws_sdk_dynamodb::config::Builder::from(&shared).interceptor(CallMeter).build();
+        let sqs = aws_sdk_sqs::config::Builder::from(&shared).interceptor(CallMeter).build();
+        let s3 = aws_sdk_s3::config::Builder::from(&shared)
+            .interceptor(CallMeter)
+            .timeout_config(timeout(connect, transfer_attempt, transfer_operation))
+            .stalled_stream_protection(
+                StalledStreamProtectionConfig::enabled().grace_period(transfer_attempt).build(),
+            )
+            // The objects' own digests pin them; a presigned URL must not carry the checksum of an empty body.
+            .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
+            .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
+            .force_path_style(has_own_endpoint(&shared))
+            .build();
+        Clients {
+            dynamodb: aws_sdk_dynamodb::Client::from_conf(dynamodb),
+            sqs: aws_sdk_sqs::Client::from_conf(sqs),
+            s3: aws_sdk_s3::Client::from_conf(s3),
+        }
+    }
+}
+
+/// Tries again what may pass, out of a budget that a service that fails everything soon exhausts, and sends less where a
+/// service says that it is too much.
+fn retry(timeouts: Timeouts) -> RetryConfig {
+    RetryConfig::adaptive()
+        .with_max_attempts(timeouts.attempts_max)
+        .with_initial_backoff(timeouts.backoff_base)
+        .with_max_backoff(timeouts.backoff_max)
+}
+
+fn timeout(connect: Duration, attempt: Duration, operation: Duration) -> TimeoutConfig {
+    TimeoutConfig::builder()
+        .connect_timeout(connect)
+        .operation_attempt_timeout(attempt)
+        .operation_timeout(operation)
+        .build()
+}
+
+/// A server that is not AWS is asked by path: `bucket.127.0.0.1` is not a name.
+fn has_own_endpoint(shared: &SdkConfig) -> bool {
+    shared.endpoint_url().is_some() || std::env::var_os("AWS_ENDPOINT_URL_S3").is_some()
+}

@@ -1,0 +1,124 @@
+//! Objects in S3 (SPEC 5.6): one bucket, the keys of SPEC 4, an object's ETag as its pin.
+
+mod answer;
+mod cut;
+mod direct;
+mod download;
+mod join;
+mod provision;
+mod remove;
+mod unfinished;
+mod upload;
+
+pub use provision::{EXPORTS_PREFIX, provision};
+
+use crate::Settings;
+use crate::error::unavailable;
+use async_trait::async_trait;
+use aws_sdk_s3::primitives::ByteStream as Body;
+use bytes::Bytes;
+use conveyor_store::port::{BlobKey, ByteStream, DirectAccess, Stored};
+use conveyor_store::{Blobs, Error, Result};
+use download::Download;
+use futures::TryStreamExt;
+
+#[derive(Clone, Debug)]
+pub struct Objects {
+    s3: aws_sdk_s3::Client,
+    bucket: String,
+}
+
+impl Objects {
+    pub fn new(s3: aws_sdk_s3::Client, settings: &Settings) -> Objects {
+        Objects { s3, bucket: settings.bucket.clone() }
+    }
+
+    /// Writes an object whose bytes are all there, and returns its ETag.
+    async fn put_whole(&self, key: &BlobKey, body: Bytes) -> Result<String> {
+        let put = self.s3.put_object().bucket(&self.bucket).key(key.as_str()).body(Body::from(body));
+        let put = put.send().await.map_err(|e| unavailable("PutObject", &e))?;
+        etag(put.e_tag())
+    }
+
+    /// What is stored under a key, if anything is.
+    async fn stored(&self, key: &BlobKey) -> Result<Option<Stored>> {
+        let head = self.s3.head_object().bucket(&self.bucket).key(key.as_str());
+        match head.send().await {
+            Ok(head) => Ok(Some(Stored { size: length(head.content_length())?, etag: etag(head.e_tag())? })),
+            Err(error) if answer::is_missing(&error) => Ok(None),
+            Err(error) => Err(unavailable("HeadObject", &error)),
+        }
+    }
+}
+
+#[async_trait]
+impl Blobs for Objects {
+    async fn put(&self, key: &BlobKey, body: Bytes) -> Result<()> {
+        self.put_whole(key, body).await.map(|_| ())
+    }
+
+    async fn get(&self, key: &BlobKey, offset: u64, length: u64) -> Result<Bytes> {
+        if length == 0 {
+            // No range is empty, so that nothing cannot be asked for.
+            return self.stored(key).await?.map(|_| Bytes::new()).ok_or(Error::NotFound);
+        }
+        let pieces = Download::range(self, key, offset, length).open().await?;
+        let body: Vec<Bytes> = pieces.try_collect().await?;
+        match <[Bytes; 1]>::try_from(body) {
+            Ok([one]) => Ok(one),
+            Err(several) => Ok(several.concat().into()),
+        }
+    }
+
+    async fn put_stream(&self, key: &BlobKey, body: ByteStream) -> Result<Stored> {
+        upload::put_stream(self, key, body).await
+    }
+
+    async fn concat(&self, key: &BlobKey, parts: &[BlobKey]) -> Result<Stored> {
+        join::concat(self, key, parts).await
+    }
+
+    async fn read(&self, key: &BlobKey) -> Result<ByteStream> {
+        Download::all(self, key).open().await
+    }
+
+    async fn read_pinned(&self, key: &BlobKey, etag: &str, offset: u64) -> Result<ByteStream> {
+        Download::pinned(self, key, etag, offset).open().await
+    }
+
+    async fn delete(&self, key: &BlobKey) -> Result<()> {
+        let delete = self.s3.delete_object().bucket(&self.bucket).key(key.as_str());
+        delete.send().await.map_err(|e| unavailable("DeleteObject", &e))?;
+        Ok(())
+    }
+
+    async fn delete_under(&self, prefix: &BlobKey) -> Result<()> {
+        remove::under(self, prefix).await
+    }
+
+    async fn ready(&self) -> Result<()> {
+        let head = self.s3.head_bucket().bucket(&self.bucket);
+        head.send().await.map_err(|e| unavailable("HeadBucket", &e))?;
+        Ok(())
+    }
+
+    fn direct(&self) -> Option<&dyn DirectAccess> {
+        Some(self)
+    }
+}
+
+/// An ETag without the quotes that headers put around it.
+fn etag(header: Option<&str>) -> Result<String> {
+    let bare = header.map(|etag| etag.trim_matches('"')).filter(|etag| !etag.is_empty());
+    bare.map(str::to_owned).ok_or_else(|| Error::Unavailable("S3 answered without an ETag".to_owned()))
+}
+
+/// An ETag as a condition has it.
+fn quoted(etag: &str) -> String {
+    format!("\"{etag}\"")
+}
+
+fn length(header: Option<i64>) -> Result<u64> {
+    let length = header.and_then(|length| u64::try_from(length).ok());
+    length.ok_or_else(|| Error::Unavailable("S3 answered without a length".to_owned()))
+}

@@ -1,0 +1,165 @@
+//! Decisions on a job and its run: read, decided by the domain, and written if nothing has moved since.
+
+use super::item::{Draft, Item, corrupt, json, number, text};
+use super::rows::{JobRow, RunRow, State};
+use super::transact::{Condition, Unmet};
+use super::{Table, keys};
+use aws_sdk_dynamodb::types::TransactWriteItem;
+use conveyor_domain::ingest::IngestEvent;
+use conveyor_domain::lifecycle::{Command, Decision, decide};
+use conveyor_domain::message::{IngestRef, QueueName};
+use conveyor_domain::timeline::{self, LifecycleEvent};
+use conveyor_domain::{JobId, RunId, Timestamp};
+use conveyor_store::port::RunKey;
+use conveyor_store::{Error, Result};
+
+/// An entry of a timeline that is about to be written.
+#[derive(Clone, Debug)]
+pub enum NewEvent {
+    Lifecycle(LifecycleEvent),
+    /// With its number in the log of its run's ingest.
+    Ingest(u32, IngestEvent),
+}
+
+/// A job and a run as they shall be, and what happened.
+#[derive(Clone, Debug)]
+pub struct Next {
+    pub job: JobRow,
+    pub run: RunRow,
+    pub events: Vec<NewEvent>,
+}
+
+impl Next {
+    /// What the domain makes of a command.
+    pub fn decided(state: &State, command: &Command, now: Timestamp) -> Result<Next> {
+        let (job, run) = (&state.job.job, &state.run.run);
+        let Decision { job: next_job, run: next_run } = decide(job, run, &state.counts, command, now)?;
+        let changes = timeline::changes((job, run), (&next_job, &next_run));
+        Ok(Next {
+            job: JobRow { job: next_job, ..state.job.clone() },
+            run: RunRow { run: next_run, ..state.run.clone() },
+            events: changes.into_iter().map(NewEvent::Lifecycle).collect(),
+        })
+    }
+}
+
+impl Table {
+    /// A job with its latest run: the two as they were at one moment, with what was counted before that.
+    pub async fn load(&self, job: JobId) -> Result<Option<State>> {
+        // Only to learn which run is the latest; a read that is too old is found out below.
+        let latest = match self.get_stale(&keys::job(job)).await? {
+            Some(item) => Some(JobRow::decode(&item)?),
+            None => self.find_job(job).await?,
+        };
+        let Some(mut latest) = latest.map(|row| row.job.latest_run) else { return Ok(None) };
+        loop {
+            let Some(state) = self.load_run(RunKey { job, run: latest }).await? else { return Ok(None) };
+            if state.job.job.latest_run == latest {
+                return Ok(Some(state));
+            }
+            latest = state.job.job.latest_run;
+        }
+    }
+
+    /// A job with this run of it.
+    pub async fn load_run(&self, key: RunKey) -> Result<Option<State>> {
+        let counts = self.counts(key).await?;
+        let (job, run) = self.get_both(&keys::job(key.job), &keys::run(key.job, key.run)).await?;
+        let Some(job) = job else { return Ok(None) };
+        let job = JobRow::decode(&job)?;
+        match run {
+            Some(run) => Ok(Some(State { run: RunRow::decode(&run)?, job, counts })),
+            // It is the job's own, and goes together with it.
+            None if job.job.latest_run == key.run => Err(corrupt("run of a job")),
+            None => Ok(None),
+        }
+    }
+
+    /// The rows of new events, numbered on.
+    pub fn event_rows(
+        &self,
+        job: &mut JobRow,
+        run: RunId,
+        events: &[NewEvent],
+        now: Timestamp,
+    ) -> Result<Vec<Item>> {
+        let row = |event: &NewEvent| -> Result<Item> {
+            job.events += 1;
+            let draft = Draft::at(&keys::event(job.job.id, job.events))
+                .set("run", text(run.to_string()))
+                .set("at", number(now.0));
+            Ok(match event {
+                NewEvent::Lifecycle(event) => draft.set("doc", json(event)?),
+                NewEvent::Ingest(place, event) => draft.set("doc", json(event)?).set("lno", number(place)),
+            }
+            .item())
+        };
+        events.iter().map(row).collect()
+    }
+
+    /// Writes what was decided, unless the rows have moved since they were read: then nothing is written.
+    pub async fn write(
+        &self,
+        seen: &State,
+        next: &Next,
+        now: Timestamp,
+        more: Vec<TransactWriteItem>,
+    ) -> Result<std::result::Result<State, Unmet>> {
+        let (mut job, mut run) = (next.job.clone(), next.run.clone());
+        let events = self.event_rows(&mut job, run.run.id, &next.events, now)?;
+        if job == seen.job && run == seen.run && more.is_empty() {
+            return Ok(Ok(seen.clone()));
+        }
+        let mut writes = Vec::with_capacity(2 + events.len() + more.len());
+        let job_seen = Condition::version(seen.job.version);
+        if job == seen.job {
+            // It was part of the decision.
+            writes.push(self.check(&keys::job(job.job.id), job_seen)?);
+        } else {
+            job.version += 1;
+            writes.push(self.put(job.encode()?, Some(job_seen))?);
+        }
+        let run_seen = Condition::version(seen.run.version);
+        if run == seen.run {
+            writes.push(self.check(&keys::run(run.run.job, run.run.id), run_seen)?);
+        } else {
+            run.version += 1;
+            writes.push(self.put(run.encode()?, Some(run_seen))?);
+        }
+        for event in events {
+            writes.push(self.put(event, Some(Condition::absent()))?);
+        }
+        writes.extend(more);
+        match self.transact(writes).await? {
+            Ok(()) => {}
+            Err(unmet) => return Ok(Err(unmet)),
+        }
+        let ended = run.run.status != seen.run.run.status && run.run.status.is_terminal();
+        if ended && run.run.is_ingesting() {
+            // Whoever reads the list has to settle for what it wrote; the message that it works on may be gone.
+            self.call_ingester(run.run.job, run.run.id, now).await;
+        }
+        Ok(Ok(State { job, run, counts: seen.counts }))
+    }
+
+    /// Decides a command on the job's latest run, again and again until nobody else gets in between.
+    pub async fn change(&self, job: JobId, command: &Command, now: Timestamp) -> Result<State> {
+        let mut backoff = self.backoff();
+        loop {
+            let state = self.load(job).await?.ok_or(Error::NotFound)?;
+            let next = Next::decided(&state, command, now)?;
+            if let Ok(state) = self.write(&state, &next, now, Vec::new()).await? {
+                return Ok(state);
+            }
+            backoff.wait("a change of a job").await?;
+        }
+    }
+
+    /// Asks for somebody to look at the run's list. A call that gets lost is made again by the sweeper.
+    pub async fn call_ingester(&self, job: JobId, run: RunId, now: Timestamp) {
+        let message = IngestRef { job, run, progress: 1 }.to_string();
+        if let Err(error) = self.queues.send(QueueName::Control, vec![message], now).await {
+            tracing::warn!(%run, %error, "no ingester was called; a sweep will");
+        }
+    }
+}

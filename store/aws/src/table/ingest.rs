@@ -1,0 +1,212 @@
+//! Lists becoming tasks (SPEC 5.4, 6.10, 6.11). Rows, total, refs and event are written one after the other, in the order
+//! in which every break is harmless.
+
+use super::change::{NewEvent, Next};
+use super::insert::RowPlace;
+use super::jobs::{READS_INFLIGHT, refs};
+use super::rows::{INGESTING, JobRow, RunRow, State};
+use super::transact::Condition;
+use super::uploads::UploadClaim;
+use super::{Table, keys};
+use async_trait::async_trait;
+use conveyor_domain::ingest::{Entry, IngestEvent};
+use conveyor_domain::lifecycle::{Command, IngestStep, Refusal};
+use conveyor_domain::{JobStatus, RunId, Timestamp, timeline};
+use conveyor_store::port::{Acceptance, Appended, Chunk, Ingest, IngestStore, RunKey};
+use conveyor_store::{Error, Result};
+use conveyor_domain::message::{QueueName, TaskRef};
+use futures::{StreamExt, TryStreamExt, stream};
+
+/// How long the log among these events is.
+pub fn logged(events: &[NewEvent]) -> u32 {
+    let last = events.iter().filter_map(|event| match event {
+        NewEvent::Ingest(number, _) => Some(number + 1),
+        NewEvent::Lifecycle(_) => None,
+    });
+    last.max().unwrap_or(0)
+}
+
+/// Whether the run takes this entry now; otherwise why not.
+fn takes(state: Option<State>, entry: &Entry) -> std::result::Result<State, Appended> {
+    let Some(state) = state else { return Err(Appended::Gone) };
+    if entry.number() != state.run.logged {
+        // Numbers have no gaps, so whoever has the next one has seen the whole log.
+        return Err(Appended::Lost);
+    }
+    match state.job.job.status {
+        JobStatus::Deleted => Err(Appended::Gone),
+        JobStatus::Open | JobStatus::Closed => Ok(state),
+    }
+}
+
+/// A refusal of the domain is an answer here.
+fn refused<T>(outcome: Result<T>) -> Result<std::result::Result<T, Appended>> {
+    match outcome {
+        Ok(value) => Ok(Ok(value)),
+        Err(Error::Refused(Refusal::RunEnded)) => Ok(Err(Appended::Ended)),
+        Err(Error::Refused(Refusal::NotIngesting)) => Ok(Err(Appended::Lost)),
+        Err(error) => Err(error),
+    }
+}
+
+impl Table {
+    /// Makes the rows of a chunk count: the run's total and next index, never lower than they were.
+    async fn raise_total(&self, key: RunKey, entry: &Entry, now: Timestamp) -> Result<Option<Appended>> {
+        let Some(step @ IngestStep::Progress { .. }) = entry.effect() else { return Ok(None) };
+        let command = Command::Ingest(step.clone());
+        let mut backoff = self.backoff();
+        loop {
+            let state = match takes(self.load_run(key).await?, entry) {
+                Ok(state) => state,
+                Err(why) => return Ok(Some(why)),
+            };
+            let next = match refused(Next::decided(&state, &command, now))? {
+                Ok(next) => next,
+                Err(why) => return Ok(Some(why)),
+            };
+            let mut run = next.run;
+            if run.run.total == state.run.run.total && run.run.next_index == state.run.run.next_index {
+                return Ok(None);
+            }
+            run.version += 1;
+            if self.put_if(run.encode()?, Condition::version(state.run.version)).await? {
+                return Ok(None);
+            }
+            backoff.wait("the total of a run").await?;
+        }
+    }
+
+    /// Appends an entry and does what it says to the run.
+    async fn append_entry(&self, key: RunKey, entry: &Entry, now: Timestamp) -> Result<Appended> {
+        let by = self.entropy.next_u64();
+        let mut backoff = self.backoff();
+        loop {
+            let loaded = self.load_run(key).await?;
+            if let Some(state) = &loaded
+                && (state.run.logged, state.run.logged_by) == (entry.number() + 1, by)
+            {
+                // Ours, although its answer was lost.
+                return Ok(Appended::Done);
+            }
+            let state = match takes(loaded, entry) {
+                Ok(state) => state,
+                Err(why) => return Ok(why),
+            };
+            let mut next = match entry.effect() {
+                None => Next { job: state.job.clone(), run: state.run.clone(), events: Vec::new() },
+                Some(step) => {
+                    match refused(Next::decided(&state, &Command::Ingest(step.clone()), now))? {
+                        Ok(next) => next,
+                        Err(why) => return Ok(why),
+                    }
+                }
+            };
+            next.events.insert(0, NewEvent::Ingest(entry.number(), entry.event().clone()));
+            (next.run.logged, next.run.logged_at, next.run.logged_by) = (entry.number() + 1, now, by);
+            if self.write(&state, &next, now, Vec::new()).await?.is_ok() {
+                return Ok(Appended::Done);
+            }
+            backoff.wait("an event of an ingest").await?;
+        }
+    }
+}
+
+#[async_trait]
+impl IngestStore for Table {
+    async fn accept(&self, acceptance: Acceptance) -> Result<()> {
+        let Acceptance { job, run, source } = &acceptance;
+        let now = job.created;
+        let events = [
+            NewEvent::Lifecycle(timeline::submitted(job, run)),
+            NewEvent::Ingest(0, IngestEvent::Accepted { source: source.clone() }),
+        ];
+        let mut job_row = JobRow::new(job, Some(source.upload));
+        let mut run_row = RunRow::new(run, job.spec.task_shard_count);
+        run_row.logged = logged(&events);
+        let events = self.event_rows(&mut job_row, run.id, &events, now)?;
+        let mut backoff = self.backoff();
+        loop {
+            if self.find_job(job.id).await?.is_some() {
+                // Only a repeat has the same random id: the first one stands.
+                return Ok(());
+            }
+            let UploadClaim { writes: claim } = self.claim_upload(source, job.id, now).await?;
+            let mut writes = vec![
+                self.put(job_row.encode()?, Some(Condition::absent()))?,
+                self.put(run_row.encode()?, Some(Condition::absent()))?,
+            ];
+            for event in &events {
+                writes.push(self.put(event.clone(), Some(Condition::absent()))?);
+            }
+            writes.extend(claim);
+            match self.transact(writes).await? {
+                Ok(()) => break,
+                Err(unmet) if unmet.at(0).is_some() => return Ok(()),
+                Err(_) => backoff.wait("an accept").await?,
+            }
+        }
+        self.call_ingester(job.id, run.id, now).await;
+        Ok(())
+    }
+
+    async fn ingest(&self, key: RunKey) -> Result<Option<Ingest>> {
+        let mut backoff = self.backoff();
+        loop {
+            let log = self.log(key).await?;
+            let (job, run) = self.get_both(&keys::job(key.job), &keys::run(key.job, key.run)).await?;
+            let (Some(job), Some(run)) = (job, run) else { return Ok(None) };
+            let (job, run) = (JobRow::decode(&job)?.job, RunRow::decode(&run)?);
+            if job.status == JobStatus::Deleted || run.logged == 0 {
+                return Ok(None);
+            }
+            // Nobody appended in between: the log and the run belong together.
+            if log.len() == run.logged as usize {
+                return Ok(Some(Ingest { job, run: run.run, log }));
+            }
+            backoff.wait("the log of an ingest").await?;
+        }
+    }
+
+    async fn commit_chunk(&self, key: RunKey, chunk: Chunk, now: Timestamp) -> Result<Appended> {
+        let Chunk { rows, entry } = chunk;
+        let state = match takes(self.load_run(key).await?, &entry) {
+            Ok(state) => state,
+            Err(why) => return Ok(why),
+        };
+        if state.run.run.status.is_terminal() {
+            return Ok(Appended::Ended);
+        }
+        let (seed, shards) = (state.run.run.id_seed, state.run.shards);
+        self.insert_tasks(RowPlace { key, seed, shards }, &rows, now).await?;
+        // Before any of them can be worked on: never more done than there is.
+        if let Some(why) = self.raise_total(key, &entry, now).await? {
+            return Ok(why);
+        }
+        let bodies: Vec<String> =
+            refs(seed, shards, rows.iter().map(|(index, _)| *index)).map(|task: TaskRef| task.to_string()).collect();
+        if !bodies.is_empty() {
+            self.queues.send(QueueName::Run(key.run), bodies, now).await?;
+        }
+        self.append_entry(key, &entry, now).await
+    }
+
+    async fn append(&self, key: RunKey, entry: Entry, now: Timestamp) -> Result<Appended> {
+        self.append_entry(key, &entry, now).await
+    }
+
+    async fn ingesting_runs(&self, after: Option<RunId>, limit: u32) -> Result<Vec<(RunKey, Timestamp)>> {
+        let mut found = Vec::new();
+        for place in INGESTING {
+            found.extend(self.discovered(place, after, limit as usize).await?);
+        }
+        found.sort_by_key(|key| key.run);
+        found.dedup();
+        found.truncate(limit as usize);
+        let reads = found.into_iter().map(|key| async move {
+            let run = self.find_run(key).await?.filter(|row| row.run.is_ingesting());
+            Ok::<_, Error>(run.map(|row| (key, row.logged_at)))
+        });
+        let runs: Vec<Option<_>> = stream::iter(reads).buffered(READS_INFLIGHT).try_collect().await?;
+        Ok(runs.into_iter().flatten().collect())
+    }
+}

@@ -1,0 +1,290 @@
+//! Jobs: submitted, added to, changed, listed (SPEC 5.4).
+
+use super::change::{NewEvent, Next};
+use super::insert::RowPlace;
+use super::item::{Draft, Item, Row, corrupt, number, text};
+use super::keys::{self, GSI1, GSI1_SK, GSI2, GSI2_PK, GSI2_SK};
+use super::read::Range;
+use super::rows::{JobRow, RUNNING, RunRow, SUBMITTING, State};
+use super::transact::Condition;
+use super::uploads::UploadClaim;
+use super::{Table, ingest};
+use async_trait::async_trait;
+use conveyor_domain::ingest::IngestEvent;
+use conveyor_domain::lifecycle::Command;
+use conveyor_domain::message::TaskRef;
+use conveyor_domain::{
+    CallerId, JobId, Run, RunId, RunStats, RunStatus, TaskId, TaskInput, Timestamp, shards, timeline,
+};
+use conveyor_store::port::{
+    ActiveRun, Added, JobStore, JobView, JobsQuery, RunKey, RunView, Submission,
+};
+use conveyor_store::{Error, Result};
+use futures::{StreamExt, TryStreamExt, stream};
+
+/// Reads of one answer that are under way at once.
+pub const READS_INFLIGHT: usize = 16;
+/// Additions that are under way, or were given up, in one run.
+const HOLES_MAX: usize = 256;
+
+impl Table {
+    /// Runs in a place of the discovery index, oldest first, behind the one that is named. May be a moment old.
+    pub async fn discovered(&self, place: &str, after: Option<RunId>, enough: usize) -> Result<Vec<RunKey>> {
+        let range = match after {
+            // Ids are of one length: this sorts right behind the one.
+            Some(run) => Range::from(place.to_owned(), format!("{run}~")),
+            None => Range::everything(place.to_owned()),
+        };
+        let rows = self.first(&range.in_index(GSI2), enough).await?;
+        let key = |item: &Item| -> Result<RunKey> {
+            let job = keys::job_of(Row(item).text(keys::PK)?).ok_or_else(|| corrupt("job of a run"))?;
+            Ok(RunKey { job, run: Row(item).parsed(GSI2_SK)? })
+        };
+        rows.iter().map(key).collect()
+    }
+
+    /// What a submit makes visible, in one transaction.
+    async fn make_visible(&self, submission: &Submission) -> Result<()> {
+        let Submission { job, run, tasks, list } = submission;
+        let now = job.created;
+        let mut events = vec![NewEvent::Lifecycle(timeline::submitted(job, run))];
+        if let Some(list) = list {
+            let accepted = IngestEvent::Accepted { source: list.source.clone() };
+            let log = std::iter::once(&accepted).chain(&list.log).cloned();
+            events.extend((0..).zip(log).map(|(number, event)| NewEvent::Ingest(number, event)));
+        }
+        let mut run_row = RunRow::new(run, job.spec.task_shard_count);
+        run_row.logged = ingest::logged(&events);
+        let source = list.as_ref().map(|list| &list.source);
+        let mut job_row = JobRow::new(job, source.map(|source| source.upload));
+        let events = self.event_rows(&mut job_row, run.id, &events, now)?;
+        let mut backoff = self.backoff();
+        loop {
+            let claim = match source {
+                Some(source) => Some(self.claim_upload(source, job.id, now).await?),
+                None => None,
+            };
+            let mut writes = vec![
+                self.put(job_row.encode()?, Some(Condition::absent()))?,
+                self.put(run_row.encode()?, Some(Condition::absent()))?,
+            ];
+            for event in &events {
+                writes.push(self.put(event.clone(), Some(Condition::absent()))?);
+            }
+            if !tasks.is_empty() {
+                writes.push(self.delete(&keys::submitting(job.id), Some(Condition::present()))?);
+            }
+            if let Some(UploadClaim { writes: claims }) = claim {
+                writes.extend(claims);
+            }
+            let Err(unmet) = self.transact(writes).await? else { return Ok(()) };
+            if unmet.at(0).is_some() {
+                // Only a repeat has the same random id: the first one stands.
+                return Ok(());
+            }
+            // The upload was claimed by somebody else at the same time, or replaced: look at it again.
+            backoff.wait("a submit").await?;
+        }
+    }
+
+    async fn mark_submitting(&self, submission: &Submission) -> Result<()> {
+        let (job, at) = (submission.job.id, submission.job.created);
+        let marker = Draft::at(&keys::submitting(job))
+            .set("run", text(submission.run.id.to_string()))
+            .set("sh", number(submission.job.spec.task_shard_count))
+            .set(GSI2_PK, text(SUBMITTING))
+            .set(GSI2_SK, text(format!("{:015}#{job}", at.0)))
+            .item();
+        self.put_always(marker).await
+    }
+
+    /// Takes indexes for an addition, so that nobody else writes there.
+    async fn reserve(&self, job: JobId, command: &Command, count: u32) -> Result<(State, u32)> {
+        let mut backoff = self.backoff();
+        loop {
+            let state = self.load(job).await?.ok_or(Error::NotFound)?;
+            // Whether it may be added at all is found out before anything is written.
+            let decided = Next::decided(&state, command, state.run.run.updated)?;
+            if state.run.holes.len() >= HOLES_MAX {
+                let detail = "too many additions to this job are under way, or were given up";
+                return Err(Error::Unavailable(detail.to_owned()));
+            }
+            let first = state.run.run.next_index;
+            let mut run = state.run.clone();
+            run.holes.push((first, first + count));
+            run.run.next_index = decided.run.run.next_index;
+            run.version += 1;
+            if self.put_if(run.encode()?, Condition::version(state.run.version)).await? {
+                return Ok((State { run, ..state }, first));
+            }
+            backoff.wait("an addition").await?;
+        }
+    }
+
+    /// Counts an addition whose rows are there.
+    async fn count_addition(
+        &self,
+        job: JobId,
+        command: &Command,
+        hole: Option<(u32, u32)>,
+        now: Timestamp,
+    ) -> Result<State> {
+        let mut backoff = self.backoff();
+        loop {
+            let state = self.load(job).await?.ok_or(Error::NotFound)?;
+            let mut next = Next::decided(&state, command, now)?;
+            // Taken already.
+            next.run.run.next_index = state.run.run.next_index;
+            if let Some(hole) = hole {
+                let Some(place) = next.run.holes.iter().position(|open| *open == hole) else {
+                    return Err(Error::Conflict("the addition was given up meanwhile".to_owned()));
+                };
+                next.run.holes.remove(place);
+            }
+            if let Ok(state) = self.write(&state, &next, now, Vec::new()).await? {
+                return Ok(state);
+            }
+            backoff.wait("an addition").await?;
+        }
+    }
+
+    async fn active(&self, key: RunKey) -> Result<Option<ActiveRun>> {
+        let Some(found) = self.job_as_submitted(key.job).await? else { return Ok(None) };
+        let counts = self.counts(key).await?;
+        let Some(row) = self.find_run(key).await? else { return Ok(None) };
+        let stats = RunStats { total: row.run.total, counts };
+        let running = row.run.status == RunStatus::Running;
+        Ok(running.then_some(ActiveRun { job: found, run: row.run, stats }))
+    }
+}
+
+pub fn refs(seed: RunId, shards: u32, indexes: impl Iterator<Item = u32>) -> impl Iterator<Item = TaskRef> {
+    indexes.map(move |index| TaskRef { task: TaskId::of(seed, index), task_shard_count: shards })
+}
+
+#[async_trait]
+impl JobStore for Table {
+    fn task_shards(&self, expected_tasks: u64, open: bool) -> u32 {
+        shards::task_shards(expected_tasks, open).max(self.task_shards_min)
+    }
+
+    async fn submit(&self, submission: Submission) -> Result<Vec<TaskRef>> {
+        let Submission { job, run, tasks, .. } = &submission;
+        let shards = job.spec.task_shard_count;
+        if !tasks.is_empty() {
+            self.mark_submitting(&submission).await?;
+            let place = RowPlace { key: RunKey { job: job.id, run: run.id }, seed: run.id_seed, shards };
+            self.insert_tasks(place, tasks, job.created).await?;
+        }
+        self.make_visible(&submission).await?;
+        self.send_refs(run.id, refs(run.id_seed, shards, tasks.iter().map(|(index, _)| *index)), job.created)
+            .await;
+        Ok(Vec::new())
+    }
+
+    async fn add_tasks(
+        &self,
+        job: JobId,
+        tasks: Vec<TaskInput>,
+        last_batch: bool,
+        run_tasks_max: u32,
+        now: Timestamp,
+    ) -> Result<Added> {
+        let count = u32::try_from(tasks.len()).map_err(|_| Error::Corrupt("task count".to_owned()))?;
+        let command = Command::AddTasks { count, last_batch, run_tasks_max };
+        if count == 0 {
+            let state = self.count_addition(job, &command, None, now).await?;
+            return Ok(Added { view: state.view(), unsent: Vec::new() });
+        }
+        let (reserved, first) = self.reserve(job, &command, count).await?;
+        let Run { id, id_seed: seed, .. } = reserved.run.run;
+        let shards = reserved.run.shards;
+        let rows: Vec<_> = (first..).zip(tasks).collect();
+        self.insert_tasks(RowPlace { key: RunKey { job, run: id }, seed, shards }, &rows, now).await?;
+        let state = self.count_addition(job, &command, Some((first, first + count)), now).await?;
+        self.send_refs(id, refs(seed, shards, first..first + count), now).await;
+        Ok(Added { view: state.view(), unsent: Vec::new() })
+    }
+
+    async fn apply(&self, job: JobId, command: Command, now: Timestamp) -> Result<JobView> {
+        Ok(self.change(job, &command, now).await?.view())
+    }
+
+    async fn job(&self, caller: CallerId, job: JobId) -> Result<Option<JobView>> {
+        let state = self.load(job).await?.filter(|state| state.job.job.caller == caller);
+        Ok(state.map(State::view))
+    }
+
+    async fn jobs(&self, query: JobsQuery) -> Result<Vec<JobView>> {
+        let wanted = query.limit as usize;
+        // One at a time below the id that is named; ids are of one length.
+        let high = query.before.map_or_else(|| "~".to_owned(), |job| job.to_string());
+        let range = Range::up_to(keys::jobs_of(query.caller), high)
+            .in_index(GSI1)
+            .descending()
+            .by(query.limit.saturating_add(1));
+        let (mut views, mut from) = (Vec::new(), None);
+        loop {
+            let step = self.step(&range, from).await?;
+            let ids: Vec<JobId> =
+                step.items.iter().map(|item| Row(item).parsed(GSI1_SK)).collect::<Result<_>>()?;
+            let older = ids.into_iter().filter(|id| Some(*id) != query.before);
+            let loads = stream::iter(older.map(|id| self.load(id))).buffered(READS_INFLIGHT);
+            let found: Vec<Option<State>> = loads.try_collect().await?;
+            let fits = |state: &State| query.status.is_none_or(|status| state.job.job.status == status);
+            views.extend(found.into_iter().flatten().filter(fits).map(State::view));
+            from = step.next;
+            if views.len() >= wanted || from.is_none() {
+                views.truncate(wanted);
+                return Ok(views);
+            }
+        }
+    }
+
+    async fn run(&self, job: JobId, run: RunId) -> Result<Option<RunView>> {
+        let key = RunKey { job, run };
+        let counts = self.counts(key).await?;
+        Ok(self.find_run(key).await?.map(|row| row.view(counts)))
+    }
+
+    async fn runs(&self, job: JobId, before: Option<u32>, limit: u32) -> Result<Vec<RunView>> {
+        let range = Range::of(keys::job_partition(job), keys::RUNS).descending();
+        let rows = self.all(&range).await?;
+        let mut rows: Vec<RunRow> = rows.iter().map(RunRow::decode).collect::<Result<_>>()?;
+        rows.retain(|row| before.is_none_or(|before| row.run.sequence < before));
+        rows.sort_by_key(|row| std::cmp::Reverse(row.run.sequence));
+        rows.truncate(limit as usize);
+        // Counted first, read again afterwards: never more done than there is.
+        let views = rows.into_iter().map(|row| async move { self.run(job, row.run.id).await });
+        let views: Vec<Option<RunView>> = stream::iter(views).buffered(READS_INFLIGHT).try_collect().await?;
+        Ok(views.into_iter().flatten().collect())
+    }
+
+    async fn active_runs(&self) -> Result<Vec<ActiveRun>> {
+        let mut found = Vec::new();
+        for place in RUNNING {
+            found.extend(self.discovered(place, None, usize::MAX).await?);
+        }
+        // One that moves from one place to the other meanwhile is found in both.
+        found.sort_by_key(|key| key.run);
+        found.dedup();
+        let reads = found.into_iter().map(|key| async move {
+            let run = key.run;
+            match self.active(key).await {
+                // One row that cannot be read must not keep everybody else's work from going on.
+                Err(Error::Corrupt(detail)) => {
+                    tracing::error!(%run, detail, "a run cannot be read and is left out");
+                    Ok(None)
+                }
+                other => other,
+            }
+        });
+        let active: Vec<Option<ActiveRun>> =
+            stream::iter(reads).buffered(READS_INFLIGHT).try_collect().await?;
+        Ok(active.into_iter().flatten().collect())
+    }
+
+    async fn ready(&self) -> Result<()> {
+        self.get_stale(&keys::upload(conveyor_domain::UploadId::from_bytes([0; 16]))).await.map(drop)
+    }
+}

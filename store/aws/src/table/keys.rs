@@ -1,0 +1,193 @@
+//! Where every row is: partition and sort keys of the table (SPEC 5.3).
+
+use conveyor_domain::seal::KeyHash;
+use conveyor_domain::{CallerId, JobId, RunId, TaskId, UploadId, WorkerId};
+
+/// The attributes of the table's own key and of its two indexes.
+pub const PK: &str = "pk";
+pub const SK: &str = "sk";
+pub const GSI1: &str = "gsi1";
+pub const GSI1_PK: &str = "g1pk";
+pub const GSI1_SK: &str = "g1sk";
+pub const GSI2: &str = "gsi2";
+pub const GSI2_PK: &str = "g2pk";
+pub const GSI2_SK: &str = "g2sk";
+/// Seconds since 1970; a row that has it goes some time after that.
+pub const TTL: &str = "ttl";
+
+/// The whole key of one row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowKey {
+    pub pk: String,
+    pub sk: String,
+}
+
+fn key(pk: String, sk: impl Into<String>) -> RowKey {
+    RowKey { pk, sk: sk.into() }
+}
+
+pub fn job_partition(job: JobId) -> String {
+    format!("Job#{job}")
+}
+
+pub fn job(job: JobId) -> RowKey {
+    key(job_partition(job), "A")
+}
+
+/// Says that rows of a submit are being written that nobody can see yet.
+pub fn submitting(job: JobId) -> RowKey {
+    key(job_partition(job), "M")
+}
+
+pub const RUNS: &str = "R#";
+
+pub fn run(job: JobId, run: RunId) -> RowKey {
+    key(job_partition(job), format!("{RUNS}{run}"))
+}
+
+pub fn counters(run: RunId) -> String {
+    format!("C#{run}#")
+}
+
+/// One worker has a row for each settle that it writes at once: two transactions never touch the same.
+pub fn counter(job: JobId, run: RunId, worker: WorkerId, lane: usize) -> RowKey {
+    key(job_partition(job), format!("{}{worker}#{lane}", counters(run)))
+}
+
+pub const EVENTS: &str = "E#";
+
+pub fn event(job: JobId, number: u64) -> RowKey {
+    key(job_partition(job), event_sort(number))
+}
+
+pub fn event_sort(number: u64) -> String {
+    format!("{EVENTS}{number:012}")
+}
+
+/// Where the rows of a job's tasks are. One partition for a small job; many, by the hash of the id, for a large one.
+pub fn task_partition(job: JobId, shards: u32, task: TaskId) -> String {
+    match shards {
+        0 | 1 => job_partition(job),
+        n => shard_partition(job, fnv32a(task.to_string().as_bytes()) % n),
+    }
+}
+
+pub fn shard_partition(job: JobId, shard: u32) -> String {
+    format!("Job#{job}#TS{shard}")
+}
+
+/// Every partition that can hold tasks of a job.
+pub fn task_partitions(job: JobId, shards: u32) -> Vec<String> {
+    match shards {
+        0 | 1 => vec![job_partition(job)],
+        n => (0..n).map(|shard| shard_partition(job, shard)).collect(),
+    }
+}
+
+pub fn task(job: JobId, shards: u32, run: RunId, task: TaskId) -> RowKey {
+    key(task_partition(job, shards, task), format!("T#{run}#{task}"))
+}
+
+/// Sort keys of the tasks with indexes from `first` to `last`, both included.
+pub fn task_range(run: RunId, first: u32, last: u32) -> (String, String) {
+    // An index is followed by hex digits, all of which sort before this.
+    (format!("T#{run}#{first:08x}"), format!("T#{run}#{last:08x}~"))
+}
+
+pub const TASKS: &str = "T#";
+pub const ATTEMPTS: &str = "H#";
+
+pub fn attempts(run: RunId, task: TaskId) -> String {
+    format!("{ATTEMPTS}{run}#{task}#")
+}
+
+pub fn attempt(job: JobId, shards: u32, run: RunId, task: TaskId, number: u32) -> RowKey {
+    key(task_partition(job, shards, task), format!("{}{number:010}", attempts(run, task)))
+}
+
+pub fn grants(job: JobId) -> RowKey {
+    key(format!("Grants#{job}"), "A")
+}
+
+/// All in one partition: they are few, and have to be listed.
+pub const KEYS_PARTITION: &str = "Keys";
+
+pub fn api_key(hash: KeyHash) -> RowKey {
+    key(KEYS_PARTITION.to_owned(), hex(&hash.0))
+}
+
+pub fn upload_partition(upload: UploadId) -> String {
+    format!("Upload#{upload}")
+}
+
+pub fn upload(upload: UploadId) -> RowKey {
+    key(upload_partition(upload), "A")
+}
+
+pub const PARTS: &str = "P#";
+
+pub fn part(upload: UploadId, number: u32) -> RowKey {
+    key(upload_partition(upload), format!("{PARTS}{number:010}"))
+}
+
+/// A job that was made of an upload.
+pub fn claim(upload: UploadId, job: JobId) -> RowKey {
+    key(upload_partition(upload), format!("J#{job}"))
+}
+
+/// The partitions of the first index.
+pub fn jobs_of(caller: CallerId) -> String {
+    format!("Jobs#{caller}")
+}
+
+pub fn uploads_of(caller: CallerId) -> String {
+    format!("Uploads#{caller}")
+}
+
+/// The job that a partition of the table belongs to.
+pub fn job_of(pk: &str) -> Option<JobId> {
+    pk.strip_prefix("Job#")?.split('#').next()?.parse().ok()
+}
+
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// The 32-bit hash of Fowler, Noll and Vo, variant 1a: it decides where rows are, for ever.
+fn fnv32a(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_the_published_one() {
+        // Test vectors of the authors.
+        for (text, hash) in [("", 0x811c_9dc5), ("a", 0xe40c_292c), ("foobar", 0xbf9c_f968)] {
+            assert_eq!(fnv32a(text.as_bytes()), hash);
+        }
+    }
+
+    #[test]
+    fn a_range_holds_exactly_its_indexes() {
+        let (job, run) = (JobId::from_bytes([1; 16]), RunId::from_bytes([2; 16]));
+        let (low, high) = task_range(run, 5, 0x1f);
+        for (index, inside) in [(4, false), (5, true), (0x1f, true), (0x20, false)] {
+            let sk = task(job, 1, run, TaskId::of(run, index)).sk;
+            assert_eq!((low.as_str()..=high.as_str()).contains(&sk.as_str()), inside, "{index}");
+        }
+    }
+
+    #[test]
+    fn shards_are_even() {
+        let (job, run) = (JobId::from_bytes([1; 16]), RunId::from_bytes([2; 16]));
+        let mut counts = std::collections::BTreeMap::new();
+        for index in 0..16_000 {
+            *counts.entry(task_partition(job, 16, TaskId::of(run, index))).or_insert(0) += 1;
+        }
+        assert_eq!(counts.len(), 16);
+        assert!(counts.values().all(|n| (800..1_200).contains(n)), "{counts:?}");
+    }
+}

@@ -1,0 +1,223 @@
+//! Jobs and runs as rows. Each has a version; whoever writes one names the version that it read.
+
+use super::item::{Draft, Item, Row, corrupt, json, number, text};
+use super::keys::{self, GSI1_PK, GSI1_SK, GSI2_PK, GSI2_SK};
+use conveyor_domain::run::{Counts, IngestStatus, RunFailure};
+use conveyor_domain::{
+    FailureClass, Job, JobStatus, Run, RunStats, RunStatus, Timestamp, UploadId,
+};
+use conveyor_store::Result;
+use conveyor_store::port::{JobView, RunView};
+use std::sync::Arc;
+
+/// A job, and what is kept beside it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobRow {
+    pub job: Job,
+    pub version: u64,
+    /// Events of its timeline so far.
+    pub events: u64,
+    /// The upload that it holds on to.
+    pub upload: Option<UploadId>,
+}
+
+/// Indexes that an addition has reserved and not counted: rows there are nobody's yet.
+pub type Hole = (u32, u32);
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunRow {
+    pub run: Run,
+    pub version: u64,
+    pub shards: u32,
+    /// Events in the log of its ingest, when the last one was written, and by whom.
+    pub logged: u32,
+    pub logged_at: Timestamp,
+    pub logged_by: u64,
+    pub holes: Vec<Hole>,
+    pub queue_removed: bool,
+}
+
+impl JobRow {
+    pub fn new(job: &Job, upload: Option<UploadId>) -> JobRow {
+        JobRow { job: job.clone(), version: 0, events: 0, upload }
+    }
+
+    pub fn encode(&self) -> Result<Item> {
+        let Job { id, caller, spec, status, latest_run, created, updated } = &self.job;
+        let draft = Draft::at(&keys::job(*id))
+            .set("v", number(self.version))
+            .set("ev", number(self.events))
+            .set("cal", text(caller.to_string()))
+            .set("st", text(status.as_str()))
+            .set("run", text(latest_run.to_string()))
+            .set("ca", number(created.0))
+            .set("ua", number(updated.0))
+            .set("doc", json(spec.as_ref())?)
+            .set_some("up", self.upload.map(|upload| text(upload.to_string())))
+            .set(GSI1_PK, text(keys::jobs_of(*caller)))
+            .set(GSI1_SK, text(id.to_string()));
+        Ok(match status {
+            JobStatus::Deleted => draft.set(GSI2_PK, text(DELETED)).set(GSI2_SK, text(id.to_string())).item(),
+            JobStatus::Open | JobStatus::Closed => draft.item(),
+        })
+    }
+
+    pub fn decode(item: &Item) -> Result<JobRow> {
+        let row = Row(item);
+        let status = row.text("st")?;
+        let job = Job {
+            id: keys::job_of(row.text(keys::PK)?).ok_or_else(|| corrupt("job id"))?,
+            caller: row.parsed("cal")?,
+            status: JobStatus::ALL
+                .into_iter()
+                .find(|s| s.as_str() == status)
+                .ok_or_else(|| corrupt("job status"))?,
+            latest_run: row.parsed("run")?,
+            created: Timestamp(row.number("ca")?),
+            updated: Timestamp(row.number("ua")?),
+            spec: Arc::new(row.json("doc")?),
+        };
+        let upload = row.find_text("up")?.map(str::parse).transpose().map_err(|_| corrupt("upload id"))?;
+        Ok(JobRow { job, version: row.number("v")?, events: row.number("ev")?, upload })
+    }
+}
+
+/// Partitions of the second index.
+pub const DELETED: &str = "deleted";
+pub const SUBMITTING: &str = "submitting";
+pub const RUNNING: [&str; 2] = ["running", "running+ingesting"];
+pub const ENDED: [&str; 2] = ["ended", "ended+ingesting"];
+pub const INGESTING: [&str; 3] = ["running+ingesting", "ended+ingesting", "ingesting"];
+
+impl RunRow {
+    pub fn new(run: &Run, shards: u32) -> RunRow {
+        RunRow {
+            run: run.clone(),
+            version: 0,
+            shards,
+            logged: 0,
+            logged_at: run.created,
+            logged_by: 0,
+            holes: Vec::new(),
+            queue_removed: false,
+        }
+    }
+
+    /// Where those find the run who look for something to do with it.
+    fn discovery(&self) -> Option<&'static str> {
+        let ended = self.run.status.is_terminal() && !self.queue_removed;
+        let running = self.run.status == RunStatus::Running;
+        match (running, ended, self.run.is_ingesting()) {
+            (true, _, false) => Some(RUNNING[0]),
+            (true, _, true) => Some(RUNNING[1]),
+            (_, true, false) => Some(ENDED[0]),
+            (_, true, true) => Some(ENDED[1]),
+            (false, false, true) => Some(INGESTING[2]),
+            (false, false, false) => None,
+        }
+    }
+
+    /// Whether the row of a task is one that counts: written, and all its addition with it.
+    pub fn shows(&self, index: u32) -> bool {
+        index < self.run.next_index && !self.holes.iter().any(|(first, end)| (*first..*end).contains(&index))
+    }
+
+    pub fn encode(&self) -> Result<Item> {
+        let run = &self.run;
+        let draft = Draft::at(&keys::run(run.job, run.id))
+            .set("v", number(self.version))
+            .set("seq", number(run.sequence))
+            .set("st", text(run.status.as_str()))
+            .set("tot", number(run.total))
+            .set("nxt", number(run.next_index))
+            .set("lat", number(u8::from(run.latched)))
+            .set("seed", text(run.id_seed.to_string()))
+            .set("ca", number(run.created.0))
+            .set("ua", number(run.updated.0))
+            .set("sh", number(self.shards))
+            .set_some("ing", run.ingest.map(|ingest| text(ingest.as_str())))
+            .set_some("fail", run.failure.as_ref().map(json).transpose()?)
+            .set_some("qr", self.queue_removed.then(|| number(1)));
+        let draft = match self.logged {
+            0 => draft,
+            logged => draft
+                .set("ln", number(logged))
+                .set("la", number(self.logged_at.0))
+                .set("lb", number(self.logged_by)),
+        };
+        let draft = if self.holes.is_empty() { draft } else { draft.set("holes", json(&self.holes)?) };
+        Ok(match self.discovery() {
+            Some(place) => draft.set(GSI2_PK, text(place)).set(GSI2_SK, text(run.id.to_string())).item(),
+            None => draft.item(),
+        })
+    }
+
+    pub fn decode(item: &Item) -> Result<RunRow> {
+        let row = Row(item);
+        let (status, ingest) = (row.text("st")?, row.find_text("ing")?);
+        let id = row.text(keys::SK)?.strip_prefix(keys::RUNS).ok_or_else(|| corrupt("run id"))?;
+        let ingest_status = |text: &str| {
+            let found = IngestStatus::ALL.into_iter().find(|s| s.as_str() == text);
+            found.ok_or_else(|| corrupt("ingest status"))
+        };
+        let run = Run {
+            id: id.parse().map_err(|_| corrupt("run id"))?,
+            job: keys::job_of(row.text(keys::PK)?).ok_or_else(|| corrupt("job id"))?,
+            sequence: row.number("seq")?,
+            status: RunStatus::ALL
+                .into_iter()
+                .find(|s| s.as_str() == status)
+                .ok_or_else(|| corrupt("run status"))?,
+            total: row.number("tot")?,
+            next_index: row.number("nxt")?,
+            latched: row.number::<u8>("lat")? == 1,
+            ingest: ingest.map(ingest_status).transpose()?,
+            id_seed: row.parsed("seed")?,
+            failure: row.find_json::<RunFailure>("fail")?,
+            created: Timestamp(row.number("ca")?),
+            updated: Timestamp(row.number("ua")?),
+        };
+        Ok(RunRow {
+            version: row.number("v")?,
+            shards: row.number("sh")?,
+            logged: row.find_number("ln")?.unwrap_or(0),
+            logged_at: Timestamp(row.find_number("la")?.unwrap_or(run.created.0)),
+            logged_by: row.find_number("lb")?.unwrap_or(0),
+            holes: row.find_json("holes")?.unwrap_or_default(),
+            queue_removed: row.find_number::<u8>("qr")?.is_some(),
+            run,
+        })
+    }
+
+    pub fn view(self, counts: Counts) -> RunView {
+        RunView { stats: RunStats { total: self.run.total, counts }, run: self.run }
+    }
+}
+
+/// A job with a run of it, and what was counted of that before it was read: so never more than its total.
+#[derive(Clone, Debug)]
+pub struct State {
+    pub job: JobRow,
+    pub run: RunRow,
+    pub counts: Counts,
+}
+
+impl State {
+    pub fn view(self) -> JobView {
+        JobView { job: self.job.job, latest: self.run.view(self.counts) }
+    }
+}
+
+/// The attribute of a counter row that counts failures of a class.
+pub fn failed_attribute(class: FailureClass) -> String {
+    format!("f{}", class as usize)
+}
+
+pub fn decode_counts(item: &Item) -> Result<Counts> {
+    let row = Row(item);
+    let mut counts = Counts { successful: row.find_number("s")?.unwrap_or(0), ..Counts::default() };
+    for class in FailureClass::ALL {
+        counts.failed[class as usize] = row.find_number(&failed_attribute(class))?.unwrap_or(0);
+    }
+    Ok(counts)
+}

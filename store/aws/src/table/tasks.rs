@@ -1,0 +1,165 @@
+//! Task rows as they are stored, and the port that speaks of them.
+
+use super::insert::RowPlace;
+use super::item::{Item, Row, corrupt};
+use super::jobs::refs;
+use super::read::Range;
+use super::transact::Condition;
+use super::{Table, keys};
+use async_trait::async_trait;
+use conveyor_domain::message::TaskRef;
+use conveyor_domain::task::Attempt;
+use conveyor_domain::{ClaimToken, Task, TaskId, TaskInput, TaskStatus, Timestamp};
+use conveyor_store::port::{Claim, RunKey, SettleGroup, Settled, TaskStore, TasksQuery};
+use conveyor_store::{Error, Result};
+
+/// The number that a status is stored as; terminal ones are the larger.
+pub fn status_number(status: TaskStatus) -> u8 {
+    match status {
+        TaskStatus::Pending => 0,
+        TaskStatus::Processing => 1,
+        TaskStatus::Successful => 2,
+        TaskStatus::Failed => 3,
+    }
+}
+
+/// What claims and settles need to know of a row.
+#[derive(Clone, Debug)]
+pub struct TaskRow {
+    pub status: TaskStatus,
+    pub attempts: u32,
+    pub claims: u32,
+    pub token: Option<ClaimToken>,
+    pub not_before: Timestamp,
+    pub started: Option<Timestamp>,
+}
+
+impl TaskRow {
+    pub fn decode(item: &Item) -> Result<TaskRow> {
+        let row = Row(item);
+        Ok(TaskRow {
+            status: status(row)?,
+            attempts: row.number("att")?,
+            claims: row.number("cl")?,
+            token: row.find_number("tok")?.map(ClaimToken::from_stored),
+            not_before: Timestamp(row.number("nb")?),
+            started: row.find_number("sa")?.map(Timestamp),
+        })
+    }
+}
+
+fn status(row: Row<'_>) -> Result<TaskStatus> {
+    let code: u8 = row.number("st")?;
+    TaskStatus::ALL.into_iter().find(|s| status_number(*s) == code).ok_or_else(|| corrupt("task status"))
+}
+
+pub fn task_id(item: &Item) -> Result<TaskId> {
+    let sk = Row(item).text(keys::SK)?;
+    sk.rsplit('#').next().and_then(|id| id.parse().ok()).ok_or_else(|| corrupt("task id"))
+}
+
+pub fn decode_task(item: &Item) -> Result<Task> {
+    let row = Row(item);
+    let created: i64 = row.number("ca")?;
+    Ok(Task {
+        id: task_id(item)?,
+        status: status(row)?,
+        created: Timestamp(created),
+        updated: Timestamp(row.find_number("ua")?.unwrap_or(created)),
+        input: row.json("inp")?,
+        result: row.find_json("res")?,
+        error: row.find_json("err")?,
+    })
+}
+
+impl Table {
+    /// The row of a task, if it is one that counts.
+    async fn find_task(&self, key: RunKey, task: TaskId) -> Result<Option<Item>> {
+        let run = self.find_run(key).await?;
+        let shown = |run: &super::rows::RunRow| task.belongs_to(run.run.id_seed) && run.shows(task.index());
+        let Some(run) = run.filter(shown) else { return Ok(None) };
+        self.get(&keys::task(key.job, run.shards, key.run, task)).await
+    }
+
+    /// Makes rows up to this index count.
+    async fn raise_next_index(&self, key: RunKey, next_index: u32) -> Result<()> {
+        let mut backoff = self.backoff();
+        loop {
+            let mut run = self.find_run(key).await?.ok_or(Error::NotFound)?;
+            if run.run.next_index >= next_index {
+                return Ok(());
+            }
+            let seen = Condition::version(run.version);
+            (run.run.next_index, run.version) = (next_index, run.version + 1);
+            if self.put_if(run.encode()?, seen).await? {
+                return Ok(());
+            }
+            backoff.wait("rows of a run").await?;
+        }
+    }
+}
+
+#[async_trait]
+impl TaskStore for Table {
+    async fn put_tasks(
+        &self,
+        key: RunKey,
+        rows: Vec<(u32, TaskInput)>,
+        now: Timestamp,
+    ) -> Result<Vec<TaskRef>> {
+        let place = self.place(key).await?.ok_or(Error::NotFound)?;
+        self.insert_tasks(RowPlace { key, seed: place.seed, shards: place.shards }, &rows, now).await?;
+        let indexes = || rows.iter().map(|(index, _)| *index);
+        if let Some(last) = indexes().max() {
+            self.raise_next_index(key, last + 1).await?;
+        }
+        self.send_refs(key.run, refs(place.seed, place.shards, indexes()), now).await;
+        Ok(Vec::new())
+    }
+
+    async fn claim(
+        &self,
+        key: RunKey,
+        claims: Vec<(TaskRef, ClaimToken)>,
+        claims_max: u32,
+        now: Timestamp,
+    ) -> Result<Vec<Claim>> {
+        self.claim_tasks(key, claims, claims_max, now).await
+    }
+
+    async fn settle(&self, group: SettleGroup, now: Timestamp) -> Result<Vec<Settled>> {
+        self.settle_group(group, now).await
+    }
+
+    async fn task(&self, key: RunKey, task: TaskId) -> Result<Option<Task>> {
+        self.find_task(key, task).await?.as_ref().map(decode_task).transpose()
+    }
+
+    async fn tasks(&self, query: TasksQuery) -> Result<Vec<Task>> {
+        self.page(query).await
+    }
+
+    async fn attempts(&self, key: RunKey, task: TaskId) -> Result<Option<Vec<Attempt>>> {
+        let Some(item) = self.find_task(key, task).await? else { return Ok(None) };
+        let row = TaskRow::decode(&item)?;
+        let partition = Row(&item).text(keys::PK)?.to_owned();
+        let earlier = self.all(&Range::of(partition, &keys::attempts(key.run, task))).await?;
+        let attempt = |item: &Item| -> Result<Attempt> {
+            let row = Row(item);
+            Ok(Attempt {
+                number: row.number("no")?,
+                started: Timestamp(row.number("sa")?),
+                ended: Timestamp(row.number("ea")?),
+                error: row.find_json("err")?,
+            })
+        };
+        let mut history: Vec<Attempt> = earlier.iter().map(attempt).collect::<Result<_>>()?;
+        if row.status.is_terminal() {
+            // The last attempt is on the row itself.
+            let task = decode_task(&item)?;
+            let started = row.started.unwrap_or(task.updated);
+            history.push(Attempt { number: row.attempts, started, ended: task.updated, error: task.error });
+        }
+        Ok(Some(history))
+    }
+}

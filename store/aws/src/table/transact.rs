@@ -1,0 +1,220 @@
+//! Writes: single rows under a condition, and several rows in one transaction.
+
+use super::Table;
+use super::backoff::Backoff;
+use super::item::{Item, number};
+use super::keys::RowKey;
+use crate::client::count_capacity;
+use crate::error::unavailable;
+use aws_sdk_dynamodb::error::BuildError;
+use aws_sdk_dynamodb::types::{
+    AttributeValue, CancellationReason, ConditionCheck, Delete, Put, ReturnConsumedCapacity,
+    ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
+};
+use conveyor_store::{Error, Result};
+
+/// A transaction was not carried out because of these conditions: by the place of the write, the row as it is, if any.
+#[derive(Debug)]
+pub struct Unmet(Vec<(usize, Option<Item>)>);
+
+impl Unmet {
+    /// What stood in the way of this write.
+    pub fn at(&self, place: usize) -> Option<Option<&Item>> {
+        self.0.iter().find(|(at, _)| *at == place).map(|(_, item)| item.as_ref())
+    }
+}
+
+/// A condition on the row that a write is about to change.
+#[derive(Clone, Debug)]
+pub struct Condition {
+    pub expression: String,
+    pub values: Vec<(&'static str, AttributeValue)>,
+}
+
+impl Condition {
+    pub fn absent() -> Condition {
+        Condition { expression: "attribute_not_exists(pk)".to_owned(), values: Vec::new() }
+    }
+
+    pub fn present() -> Condition {
+        Condition { expression: "attribute_exists(pk)".to_owned(), values: Vec::new() }
+    }
+
+    pub fn version(version: u64) -> Condition {
+        Condition { expression: "v = :seen".to_owned(), values: vec![(":seen", number(version))] }
+    }
+}
+
+/// An update expression with its values.
+#[derive(Clone, Debug)]
+pub struct Expression {
+    pub text: String,
+    pub values: Vec<(&'static str, AttributeValue)>,
+}
+
+fn built<T>(built: std::result::Result<T, BuildError>) -> Result<T> {
+    built.map_err(|e| Error::Corrupt(e.to_string()))
+}
+
+impl Table {
+    pub fn backoff(&self) -> Backoff<'_> {
+        Backoff::new(&self.entropy)
+    }
+
+    pub fn put(&self, item: Item, condition: Option<Condition>) -> Result<TransactWriteItem> {
+        let mut put = Put::builder().table_name(&self.name).set_item(Some(item));
+        if let Some(condition) = condition {
+            put = put
+                .condition_expression(condition.expression)
+                .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+            for (name, value) in condition.values {
+                put = put.expression_attribute_values(name, value);
+            }
+        }
+        Ok(TransactWriteItem::builder().put(built(put.build())?).build())
+    }
+
+    pub fn check(&self, key: &RowKey, condition: Condition) -> Result<TransactWriteItem> {
+        let mut check = ConditionCheck::builder()
+            .table_name(&self.name)
+            .set_key(Some(key.attributes()))
+            .condition_expression(condition.expression)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        for (name, value) in condition.values {
+            check = check.expression_attribute_values(name, value);
+        }
+        Ok(TransactWriteItem::builder().condition_check(built(check.build())?).build())
+    }
+
+    pub fn delete(&self, key: &RowKey, condition: Option<Condition>) -> Result<TransactWriteItem> {
+        let mut delete = Delete::builder().table_name(&self.name).set_key(Some(key.attributes()));
+        if let Some(condition) = condition {
+            delete = delete.condition_expression(condition.expression);
+            for (name, value) in condition.values {
+                delete = delete.expression_attribute_values(name, value);
+            }
+        }
+        Ok(TransactWriteItem::builder().delete(built(delete.build())?).build())
+    }
+
+    pub fn update(
+        &self,
+        key: &RowKey,
+        expression: Expression,
+        condition: Option<Condition>,
+    ) -> Result<TransactWriteItem> {
+        let mut update = Update::builder()
+            .table_name(&self.name)
+            .set_key(Some(key.attributes()))
+            .update_expression(expression.text)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        for (name, value) in expression.values {
+            update = update.expression_attribute_values(name, value);
+        }
+        if let Some(condition) = condition {
+            update = update.condition_expression(condition.expression);
+            for (name, value) in condition.values {
+                update = update.expression_attribute_values(name, value);
+            }
+        }
+        Ok(TransactWriteItem::builder().update(built(update.build())?).build())
+    }
+
+    /// All of these writes or none. One that loses against another transaction is tried again; one whose conditions do not
+    /// hold says which. The SDK repeats a call whose answer was lost under the same token, so it is carried out once.
+    pub async fn transact(
+        &self,
+        writes: Vec<TransactWriteItem>,
+    ) -> Result<std::result::Result<(), Unmet>> {
+        let mut backoff = self.backoff();
+        loop {
+            let answer = self
+                .dynamodb
+                .transact_write_items()
+                .set_transact_items(Some(writes.clone()))
+                .return_consumed_capacity(ReturnConsumedCapacity::Total)
+                .send()
+                .await;
+            let error = match answer {
+                Ok(answer) => {
+                    count_capacity("TransactWriteItems", "write", answer.consumed_capacity());
+                    return Ok(Ok(()));
+                }
+                Err(error) => error,
+            };
+            let Some(refused) = error.as_service_error() else {
+                return Err(unavailable("TransactWriteItems", &error));
+            };
+            if let aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError::TransactionCanceledException(canceled) = refused {
+                let reasons = canceled.cancellation_reasons();
+                if let Some(reason) = reasons.iter().find(|r| !passes(r) && !is_unmet(r)) {
+                    let (code, message) = (reason.code().unwrap_or("?"), reason.message().unwrap_or("?"));
+                    return Err(Error::Corrupt(format!("a write was refused: {code}: {message}")));
+                }
+                let unmet: Vec<_> = reasons
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, reason)| is_unmet(reason))
+                    .map(|(place, reason)| (place, reason.item().filter(|item| !item.is_empty()).cloned()))
+                    .collect();
+                if !unmet.is_empty() {
+                    return Ok(Err(Unmet(unmet)));
+                }
+            } else if !refused.is_transaction_in_progress_exception() {
+                return Err(unavailable("TransactWriteItems", &error));
+            }
+            backoff.wait("TransactWriteItems").await?;
+        }
+    }
+
+    /// Writes a row, whatever is there.
+    pub async fn put_always(&self, item: Item) -> Result<()> {
+        let put = self
+            .dynamodb
+            .put_item()
+            .table_name(&self.name)
+            .set_item(Some(item))
+            .return_consumed_capacity(ReturnConsumedCapacity::Total);
+        let answer = put.send().await.map_err(|e| unavailable("PutItem", &e))?;
+        count_capacity("PutItem", "write", answer.consumed_capacity());
+        Ok(())
+    }
+
+    /// Writes a row if it still has the version that was read; says whether it did.
+    pub async fn put_if(&self, item: Item, condition: Condition) -> Result<bool> {
+        let mut put = self
+            .dynamodb
+            .put_item()
+            .table_name(&self.name)
+            .set_item(Some(item))
+            .condition_expression(condition.expression)
+            .return_consumed_capacity(ReturnConsumedCapacity::Total);
+        for (name, value) in condition.values {
+            put = put.expression_attribute_values(name, value);
+        }
+        match put.send().await {
+            Ok(answer) => {
+                count_capacity("PutItem", "write", answer.consumed_capacity());
+                Ok(true)
+            }
+            Err(error)
+                if error.as_service_error().is_some_and(|e| e.is_conditional_check_failed_exception()) =>
+            {
+                Ok(false)
+            }
+            Err(error) => Err(unavailable("PutItem", &error)),
+        }
+    }
+}
+
+fn is_unmet(reason: &CancellationReason) -> bool {
+    reason.code() == Some("ConditionalCheckFailed")
+}
+
+/// Reasons that are gone the next time, and those of writes that had none.
+fn passes(reason: &CancellationReason) -> bool {
+    matches!(
+        reason.code(),
+        None | Some("None" | "TransactionConflict" | "ProvisionedThroughputExceeded" | "ThrottlingError")
+    )
+}

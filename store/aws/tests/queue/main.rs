@@ -1,0 +1,38 @@
+//! Queues in SQS: every rule of queues, and what only SQS does, on each server that speaks it.
+
+#![expect(clippy::unwrap_used, reason = "in a test, an unwrap that fails is the report")]
+
+mod faults;
+mod provision;
+mod script;
+mod shared;
+mod world;
+
+use conveyor_aws_servers::Kind;
+
+/// Makes one test a server of each function.
+macro_rules! on_each_server {
+    ($($test:ident),* $(,)?) => {
+        mod localstack {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                super::$test(crate::world::OnSqs::new(crate::Kind::LocalStack).await).await;
+            })*
+        }
+        mod ministack {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                super::$test(crate::world::OnSqs::new(crate::Kind::MiniStack).await).await;
+            })*
+        }
+    };
+}
+pub(crate) use on_each_server;
+
+mod localstack {
+    conveyor_store::conformance_suite!(queue: crate::world::OnSqs::provisioned(crate::Kind::LocalStack).await);
+}
+
+mod ministack {
+    conveyor_store::conformance_suite!(queue: crate::world::OnSqs::provisioned(crate::Kind::MiniStack).await);
+}
