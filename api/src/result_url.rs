@@ -9,12 +9,7 @@ use conveyor_domain::{Task, TaskStatus, limits};
 use conveyor_store::port::{BlobKey, RunKey, Validity};
 
 /// `None` for a task that has no result.
-pub(crate) async fn of(
-    state: &ApiState,
-    base: &BaseUrl,
-    key: RunKey,
-    task: &Task,
-) -> Result<Option<String>> {
+pub(crate) async fn of(state: &ApiState, base: &BaseUrl, key: RunKey, task: &Task) -> Result<Option<String>> {
     if task.status != TaskStatus::Successful {
         return Ok(None);
     }

@@ -79,7 +79,7 @@ async fn all_jobs(client: &Client) -> Vec<String> {
 async fn every_acknowledged_job_completes_exactly_whenever_the_process_is_killed() {
     let gateway = Process::gateway(&["--latency-ms", "3", "--jitter-ms", "20", "--fail-ratio", "0.05"]);
     let mut acknowledged_in_all = 0;
-    for round in 0..ROUNDS {
+    for round in 0..support::rounds(ROUNDS) {
         let chance = Entropy::from_number(round);
         let dir = TempDir::new().unwrap();
         let server = serve(dir.path(), &gateway.url);

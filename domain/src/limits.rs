@@ -111,7 +111,10 @@ pub const PACK_BODY_MAX_BYTES: usize = 64 * KIB;
 pub const PACK_MAX_BYTES: usize = 4 * MIB;
 
 pub const VISIBILITY: Duration = Duration::from_secs(60);
-pub const VISIBILITY_EXTEND_EVERY: Duration = Duration::from_secs(20);
+/// How often what is worked on is hidden anew: two of three may be late.
+pub const fn extend_every(visibility: Duration) -> Duration {
+    Duration::from_millis(visibility.as_millis() as u64 / 3)
+}
 pub const CONTROL_MAX_RECEIVES: u32 = 5;
 pub const MESSAGE_MAX_BYTES: usize = 64 * KIB;
 

@@ -19,7 +19,9 @@ mod tests {
 
     #[test]
     fn only_large_and_open_jobs_are_spread() {
-        for (expected, shards) in [(0, 1), (9_999, 1), (15_625, 1), (15_626, 2), (250_000, 16), (1_000_000, 64)] {
+        for (expected, shards) in
+            [(0, 1), (9_999, 1), (15_625, 1), (15_626, 2), (250_000, 16), (1_000_000, 64)]
+        {
             assert_eq!(task_shards(expected, false), shards, "{expected}");
         }
         assert_eq!(task_shards(u64::MAX, false), SHARDS_MAX);

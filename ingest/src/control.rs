@@ -45,7 +45,8 @@ pub async fn run(ingester: Arc<Ingester>, stop: CancellationToken) {
 
 async fn receive(ingester: &Ingester, max: usize) -> Vec<Delivery> {
     let queue = &ingester.backend.queue;
-    let received = queue.receive(QueueName::Control, max, limits::VISIBILITY, ingester.clock.now()).await;
+    let received =
+        queue.receive(QueueName::Control, max, ingester.config.visibility, ingester.clock.now()).await;
     received.unwrap_or_else(|error| {
         tracing::warn!(%error, "the control queue does not answer");
         Vec::new()
@@ -79,7 +80,7 @@ pub async fn handle(ingester: &Ingester, delivery: Delivery, stop: &Cancellation
     let fate = loop {
         tokio::select! {
             fate = &mut working => break fate,
-            () = tokio::time::sleep(limits::VISIBILITY_EXTEND_EVERY) => keep(ingester, &mut receipt).await,
+            () = tokio::time::sleep(limits::extend_every(ingester.config.visibility)) => keep(ingester, &mut receipt).await,
         }
     };
     settle(ingester, receipt, fate).await;
@@ -88,7 +89,7 @@ pub async fn handle(ingester: &Ingester, delivery: Delivery, stop: &Cancellation
 /// Hides the message for longer. That it became somebody else's does not end the work: the log decides who goes on.
 async fn keep(ingester: &Ingester, receipt: &mut Receipt) {
     let (queue, now) = (&ingester.backend.queue, ingester.clock.now());
-    let kept = queue.extend(QueueName::Control, vec![receipt.clone()], limits::VISIBILITY, now).await;
+    let kept = queue.extend(QueueName::Control, vec![receipt.clone()], ingester.config.visibility, now).await;
     if let Ok(kept) = kept
         && let [Some(fresh)] = &kept[..]
     {

@@ -19,6 +19,7 @@ use conveyor_domain::{Clock, Entropy, WorkerId, limits};
 use conveyor_store::Backend;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 /// What an operator decides about ingesting.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +33,8 @@ pub struct IngestConfig {
     pub list_max_bytes: u64,
     pub list_expanded_max_bytes: u64,
     pub param_policy: ParamPolicy,
+    /// How long a control message that is worked on stays hidden without being extended.
+    pub visibility: Duration,
 }
 
 impl Default for IngestConfig {
@@ -43,6 +46,7 @@ impl Default for IngestConfig {
             list_max_bytes: limits::LIST_MAX_BYTES,
             list_expanded_max_bytes: limits::LIST_EXPANDED_MAX_BYTES,
             param_policy: ParamPolicy::ZenRows,
+            visibility: limits::VISIBILITY,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Queues of runs that have ended: what is still in them is not wanted.
 
 use crate::{Sweep, or_leave};
-use conveyor_domain::message::QueueName;
 use conveyor_domain::limits;
+use conveyor_domain::message::QueueName;
 use conveyor_store::Result;
 use conveyor_store::port::RunKey;
 

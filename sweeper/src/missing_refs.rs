@@ -30,8 +30,13 @@ async fn send(sweep: &Sweep<'_>, active: &ActiveRun) -> Result<u64> {
     let key = RunKey { job: active.job.id, run: active.run.id };
     let (mut after, mut sent) = (None, 0);
     loop {
-        let query =
-            TasksQuery { key, filter: StatusFilter::Unfinished, after, limit: limits::SWEEP_STEP_ROWS, max_bytes: usize::MAX };
+        let query = TasksQuery {
+            key,
+            filter: StatusFilter::Unfinished,
+            after,
+            limit: limits::SWEEP_STEP_ROWS,
+            max_bytes: usize::MAX,
+        };
         let tasks = store.tasks(query).await?;
         let Some(last) = tasks.last() else { return Ok(sent) };
         after = Some(last.id);

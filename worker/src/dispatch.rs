@@ -56,7 +56,7 @@ pub async fn run(worker: Worker, shutdown: CancellationToken) {
 
 async fn keep_hidden(worker: Arc<Worker>, flights: Arc<Flights>) {
     loop {
-        tokio::time::sleep(limits::VISIBILITY_EXTEND_EVERY).await;
+        tokio::time::sleep(limits::extend_every(worker.config.visibility)).await;
         if !flights.is_empty() {
             flights.extend_all(&worker).await;
         }
@@ -201,7 +201,8 @@ impl Dispatcher {
             return Ok(None);
         }
         let now = self.worker.clock.now();
-        let deliveries = self.worker.backend.queue.receive(run.queue, room, limits::VISIBILITY, now).await?;
+        let visibility = self.worker.config.visibility;
+        let deliveries = self.worker.backend.queue.receive(run.queue, room, visibility, now).await?;
         if let Some(known) = self.runs.get_mut(run.key.run) {
             known.receives.note(deliveries.len());
         }

@@ -2,7 +2,6 @@
 
 use crate::Worker;
 use crate::runs::RunContext;
-use conveyor_domain::limits;
 use conveyor_store::port::Receipt;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -68,7 +67,7 @@ impl Flights {
             let still_held = |(id, _): &(FlightId, Receipt)| self.lock().held.contains_key(id);
             let (ids, receipts): (Vec<_>, Vec<_>) = held.into_iter().filter(still_held).unzip();
             let now = worker.clock.now();
-            match worker.backend.queue.extend(queue, receipts, limits::VISIBILITY, now).await {
+            match worker.backend.queue.extend(queue, receipts, worker.config.visibility, now).await {
                 Ok(renewed) => self.renew(ids.into_iter().zip(renewed)),
                 Err(error) => tracing::warn!(%queue, %error, "messages could not be kept hidden"),
             }

@@ -11,6 +11,7 @@ mod pack;
 mod permits;
 mod runs;
 mod settle;
+mod waiting;
 
 pub use dispatch::run;
 
@@ -30,6 +31,8 @@ pub struct WorkerConfig {
     pub retry: RetryPolicy,
     pub claims_max: u32,
     pub shutdown_grace: Duration,
+    /// How long a message that is worked on stays hidden without being extended.
+    pub visibility: Duration,
     /// Sent to the gateway instead of the callers' own keys.
     pub gateway_credential: Option<Credential>,
 }
@@ -41,6 +44,7 @@ impl Default for WorkerConfig {
             retry: RetryPolicy::default(),
             claims_max: limits::CLAIMS_MAX,
             shutdown_grace: limits::SHUTDOWN_GRACE,
+            visibility: limits::VISIBILITY,
             gateway_credential: None,
         }
     }

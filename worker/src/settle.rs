@@ -6,16 +6,15 @@ use crate::flight::{FlightId, Flights};
 use crate::pack::{self, ObjectNumbers, Plan};
 use crate::permits::Slot;
 use crate::runs::RunContext;
+use crate::waiting::Waiting;
 use bytes::Bytes;
-use conveyor_domain::limits;
 use conveyor_domain::task::{Outcome, ResultRef};
-use conveyor_store::port::{ClaimedTask, Settle, SettleGroup, Settled};
+use conveyor_store::port::{ClaimedTask, RunKey, Settle, SettleGroup, Settled};
 use conveyor_store::{Error, Result};
-use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -41,21 +40,28 @@ pub async fn settle_loop(
     give_up: CancellationToken,
 ) {
     let numbers = Arc::new(ObjectNumbers::default());
-    let turns = Arc::new(Semaphore::new(limits::SETTLE_GROUPS_INFLIGHT));
     let groups = TaskTracker::new();
-    let mut batch = Vec::new();
-    while finished.recv_many(&mut batch, worker.config.slots as usize).await > 0 {
-        for group in by_run(std::mem::take(&mut batch)) {
-            let Ok(turn) = turns.clone().acquire_owned().await else { return };
+    let (settled, mut free) = mpsc::unbounded_channel();
+    let mut waiting = Waiting::new(worker.backend.store.settles_at_once());
+    let (mut batch, mut more) = (Vec::new(), true);
+    while more || !waiting.is_empty() {
+        tokio::select! {
+            received = finished.recv_many(&mut batch, worker.config.slots as usize), if more => {
+                more = received > 0;
+                waiting.add(std::mem::take(&mut batch));
+            }
+            Some(run) = free.recv() => waiting.free(run),
+        }
+        while let Some(group) = waiting.next() {
+            let turn = Turn { run: group.run.key, settled: settled.clone() };
             let (worker, flights, numbers, give_up) =
                 (worker.clone(), flights.clone(), numbers.clone(), give_up.clone());
             groups.spawn(async move {
                 tokio::select! {
-                    () = write_group(&worker, &flights, &numbers, group) => {}
+                    () = write_group(&worker, &flights, &numbers, group.tasks, turn) => {}
                     // What was not written comes back: the rows are claimed again after the restart.
                     () = give_up.cancelled() => {}
                 }
-                drop(turn);
             });
         }
     }
@@ -63,23 +69,25 @@ pub async fn settle_loop(
     groups.wait().await;
 }
 
-fn by_run(batch: Vec<Finished>) -> Vec<Vec<Finished>> {
-    let mut runs: HashMap<_, Vec<Finished>> = HashMap::new();
-    for finished in batch {
-        runs.entry(finished.run.key).or_default().push(finished);
-    }
-    let mut groups = Vec::new();
-    for mut of_run in runs.into_values() {
-        while of_run.len() > limits::SETTLE_GROUP_MAX {
-            let rest = of_run.split_off(limits::SETTLE_GROUP_MAX);
-            groups.push(std::mem::replace(&mut of_run, rest));
-        }
-        groups.push(of_run);
-    }
-    groups
+/// A group's turn at the store, over when it is dropped.
+struct Turn {
+    run: RunKey,
+    settled: mpsc::UnboundedSender<RunKey>,
 }
 
-async fn write_group(worker: &Worker, flights: &Flights, numbers: &ObjectNumbers, group: Vec<Finished>) {
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let _ = self.settled.send(self.run);
+    }
+}
+
+async fn write_group(
+    worker: &Worker,
+    flights: &Flights,
+    numbers: &ObjectNumbers,
+    group: Vec<Finished>,
+    turn: Turn,
+) {
     let Some(run) = group.first().map(|f| f.run.clone()) else { return };
     let landed = Landed { all: flights, run: run.clone(), flights: group.iter().map(|f| f.flight).collect() };
     let bodies: Vec<Option<Bytes>> = group
@@ -103,7 +111,10 @@ async fn write_group(worker: &Worker, flights: &Flights, numbers: &ObjectNumbers
     };
     let may_pass = |error: &Error| matches!(error, Error::Full(_) | Error::Unavailable(_));
     // Otherwise they are not acknowledged: the messages come back, and with them another chance.
-    if let Some(answers) = repeat("tasks could not be settled", settle, may_pass).await {
+    let answers = repeat("tasks could not be settled", settle, may_pass).await;
+    // The next group of the run need not wait for the messages of this one.
+    drop(turn);
+    if let Some(answers) = answers {
         report(&settles, &answers);
         drop_unused_objects(worker, &plan, &answers).await;
         give_messages_back(worker, flights, &run, &settles, &answers, &landed.flights).await;

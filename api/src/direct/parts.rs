@@ -135,5 +135,8 @@ async fn check_sha256(state: &ApiState, upload: &Upload, key: &BlobKey, joined: 
 }
 
 fn handle_of(upload: &Upload) -> Result<&str> {
-    upload.parts_handle.as_deref().ok_or_else(|| ApiError::internal("an upload in parts that was never begun"))
+    upload
+        .parts_handle
+        .as_deref()
+        .ok_or_else(|| ApiError::internal("an upload in parts that was never begun"))
 }

@@ -58,7 +58,8 @@ async fn page(
     // The run, not "the latest": pages of one list must not come from two runs.
     let cursors = Cursors::new(state, caller.id, &format!("results|{job}|{run}|{filter:?}"));
     let after = cursors.open(query.get("cursor"))?;
-    let (mut tasks, limit) = read(state, TasksQuery { key, filter, after, limit, max_bytes: limits::RESULTS_PAGE_BYTES }).await?;
+    let (mut tasks, limit) =
+        read(state, TasksQuery { key, filter, after, limit, max_bytes: limits::RESULTS_PAGE_BYTES }).await?;
     let next_cursor = cursors.page(&mut tasks, limit, |task| task.id);
     let mut results = Vec::with_capacity(tasks.len());
     for task in &tasks {

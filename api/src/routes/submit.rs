@@ -196,7 +196,14 @@ impl Ids {
     }
 
     /// What is decided once for the life of a job: where its rows go, and the key that it forwards, sealed for it alone.
-    fn fix(&self, state: &ApiState, caller: &Caller, mut spec: JobSpec, expected: u64, open: bool) -> JobSpec {
+    fn fix(
+        &self,
+        state: &ApiState,
+        caller: &Caller,
+        mut spec: JobSpec,
+        expected: u64,
+        open: bool,
+    ) -> JobSpec {
         spec.task_shard_count = state.store().task_shards(expected, open);
         if state.config.forward_keys {
             let (context, key) = (self.job.to_string(), caller.key.as_bytes());

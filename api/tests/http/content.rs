@@ -49,7 +49,14 @@ async fn the_type_is_that_of_the_tasks_format() {
     let key = world.submit("closed", 2).await;
     world.succeed(key, 0, Format::Pdf, b"%PDF").await;
     assert_eq!(world.get(&content(key, 0)).await.header("content-type"), "application/pdf");
-    let empty = ResultRef { object: None, whole: false, offset: 0, length: 0, format: Format::Json, http_status: 204 };
+    let empty = ResultRef {
+        object: None,
+        whole: false,
+        offset: 0,
+        length: 0,
+        format: Format::Json,
+        http_status: 204,
+    };
     world.settle(key, 1, Outcome::Successful(empty)).await;
     let answer = world.get(&content(key, 1)).await;
     assert_eq!((answer.status.as_u16(), answer.body.len()), (200, 0));
@@ -68,8 +75,14 @@ async fn a_task_without_a_body_says_why() {
     assert_eq!(failed.refused(422, "http_404"), "The target answered 404.");
     assert_eq!(failed.json()["status"], 404, "the task's own problem");
     let gone = BlobKey::job_prefix(key.job).to_string() + "/runs/x";
-    let result =
-        ResultRef { object: Some(gone), whole: false, offset: 0, length: 1, format: Format::Html, http_status: 200 };
+    let result = ResultRef {
+        object: Some(gone),
+        whole: false,
+        offset: 0,
+        length: 1,
+        format: Format::Html,
+        http_status: 200,
+    };
     world.settle(key, 2, Outcome::Successful(result)).await;
     world.get(&content(key, 2)).await.refused(410, "result_expired");
 }
@@ -79,7 +92,8 @@ async fn stored_nonsense_is_a_defect_and_stays_inside() {
     let world = World::new().await;
     let key = world.submit("closed", 1).await;
     let object = Some("../../etc/passwd".to_owned());
-    let result = ResultRef { object, whole: false, offset: 0, length: 1, format: Format::Html, http_status: 200 };
+    let result =
+        ResultRef { object, whole: false, offset: 0, length: 1, format: Format::Html, http_status: 200 };
     world.settle(key, 0, Outcome::Successful(result)).await;
     let detail = world.get(&content(key, 0)).await.refused(500, "internal");
     assert!(!detail.contains("passwd") && !detail.contains("object"), "{detail}");

@@ -146,6 +146,11 @@ pub struct ServerArgs {
     #[arg(long, env = "CONVEYOR_SLOTS", value_name = "N", default_value_t = limits::SLOTS, value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Limits")]
     pub slots: u32,
 
+    /// How long a message that is worked on stays hidden from others, unless it is extended, which happens three times as
+    /// often: what a killed process held comes back after this [ms]
+    #[arg(long, env = "CONVEYOR_VISIBILITY_MS", value_name = "MS", default_value_t = ms(limits::VISIBILITY), value_parser = clap::value_parser!(u64).range(2_000..=3_600_000), help_heading = "Limits")]
+    pub visibility_ms: u64,
+
     /// Attempts at a task before it has failed
     #[arg(long, env = "CONVEYOR_ATTEMPTS_MAX", value_name = "N", default_value_t = limits::ATTEMPTS_MAX, value_parser = clap::value_parser!(u32).range(1..=100), help_heading = "Limits")]
     pub attempts_max: u32,
@@ -200,6 +205,10 @@ impl ServerArgs {
             base: Duration::from_millis(self.retry_base_ms),
             cap: Duration::from_millis(self.retry_cap_ms),
         }
+    }
+
+    pub fn visibility(&self) -> Duration {
+        Duration::from_millis(self.visibility_ms)
     }
 
     pub fn shutdown_grace(&self) -> Duration {

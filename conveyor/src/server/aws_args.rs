@@ -37,6 +37,17 @@ pub struct AwsArgs {
     #[arg(long, env = "CONVEYOR_AWS_TASK_SHARDS_MIN", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "AWS")]
     pub aws_task_shards_min: u32,
 
+    /// How long a queue must have been seen empty before lost messages are sent again; the counts of SQS take a minute to
+    /// agree [ms]
+    #[arg(
+        long,
+        env = "CONVEYOR_AWS_QUEUE_EMPTY_AFTER_MS",
+        value_name = "MS",
+        default_value_t = 60_000,
+        help_heading = "AWS"
+    )]
+    pub aws_queue_empty_after_ms: u64,
+
     /// Limit of one try of a call [ms]
     #[arg(long, env = "CONVEYOR_AWS_ATTEMPT_TIMEOUT_MS", value_name = "MS", default_value_t = ms(Timeouts::default().attempt), value_parser = clap::value_parser!(u64).range(1..), help_heading = "AWS")]
     pub aws_attempt_timeout_ms: u64,
@@ -68,6 +79,7 @@ impl AwsArgs {
             queue_prefix: self.aws_queue_prefix.clone(),
             bucket,
             task_shards_min: self.aws_task_shards_min,
+            queue_empty_after: Duration::from_millis(self.aws_queue_empty_after_ms),
             timeouts: Timeouts {
                 attempt: Duration::from_millis(self.aws_attempt_timeout_ms),
                 operation: Duration::from_millis(self.aws_call_timeout_ms),

@@ -153,6 +153,7 @@ fn start_worker(parts: &Parts) -> anyhow::Result<()> {
         slots: args.slots,
         retry: args.retry(),
         shutdown_grace: args.shutdown_grace(),
+        visibility: args.visibility(),
         gateway_credential: args.gateway_api_key.clone().map(Credential::new),
         ..WorkerConfig::default()
     };
@@ -177,6 +178,7 @@ fn start_ingester(parts: &Parts) {
         list_max_bytes: args.list_max_bytes,
         list_expanded_max_bytes: args.list_expanded_max_bytes,
         param_policy: args.param_policy(),
+        visibility: args.visibility(),
     };
     let ingester = Ingester::new(parts.backend.clone(), parts.clock.clone(), &parts.entropy, config);
     parts.start("ingester", conveyor_ingest::run(Arc::new(ingester), parts.stop.clone()));

@@ -12,11 +12,25 @@ use tokio::time::Instant;
 
 pub const KEY: &str = "test-key-0123456789";
 pub const OTHER_KEY: &str = "other-key-0123456789";
-const START_DEADLINE: Duration = Duration::from_secs(30);
-pub const DEADLINE: Duration = Duration::from_secs(60);
+const START_DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = Duration::from_secs(180);
+
+/// Whether servers are started as two processes of every role on the AWS backend, with the servers that the SDK's variables
+/// name, instead of as one process on the embedded store.
+pub fn on_aws() -> bool {
+    std::env::var_os("CONVEYOR_TEST_CLUSTER").is_some()
+}
+
+/// Rounds of a test that begins anew in each: fewer where a round takes seconds.
+pub fn rounds(on_embedded: u64) -> u64 {
+    if on_aws() { on_embedded.div_ceil(8) } else { on_embedded }
+}
 
 pub fn conveyor() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_conveyor"));
+    cleared(Command::new(env!("CARGO_BIN_EXE_conveyor")))
+}
+
+fn cleared(mut command: Command) -> Command {
     // What the developer's own shell exports must not decide a test.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CONVEYOR_")) {
         command.env_remove(name);
@@ -35,6 +49,8 @@ fn sibling(name: &str) -> PathBuf {
 pub struct Process {
     child: Child,
     pub url: String,
+    /// Where it takes orders, if it is a proxy.
+    pub control: String,
 }
 
 impl Process {
@@ -46,14 +62,17 @@ impl Process {
         let (found, lines) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                if let Some(url) = line.strip_prefix("listening on ") {
+                if let Some(url) = line.strip_prefix("listening on ").or(line.strip_prefix("control on ")) {
                     let _ = found.send(url.to_owned());
                 }
             }
         });
-        let url = lines.recv_timeout(START_DEADLINE);
-        let mut process = Process { child, url: String::new() };
-        process.url = url.unwrap_or_else(|_| panic!("the program did not say where it listens"));
+        let mut process = Process { child, url: String::new(), control: String::new() };
+        let said = || lines.recv_timeout(START_DEADLINE).expect("the program did not say where it listens");
+        process.url = said();
+        if command.get_args().any(|argument| argument == "--control") {
+            process.control = said();
+        }
         process
     }
 
@@ -65,6 +84,14 @@ impl Process {
     pub fn gateway(flags: &[&str]) -> Process {
         let mut command = Command::new(sibling("loadtest"));
         command.args(["gateway", "--listen", "127.0.0.1:0"]).args(flags);
+        Process::start(command)
+    }
+
+    /// A proxy of the load test in front of a server that speaks like an AWS service.
+    pub fn proxy(service: &str, upstream: &str) -> Process {
+        let mut command = Command::new(sibling("loadtest"));
+        command.args(["proxy", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]);
+        command.args(["--service", service, "--upstream", upstream]);
         Process::start(command)
     }
 
@@ -108,7 +135,11 @@ impl Drop for Process {
 }
 
 pub fn server_command(data_dir: &Path, flags: &[&str]) -> Command {
-    let mut command = conveyor();
+    let mut command = if on_aws() { cleared(Command::new(sibling("cluster"))) } else { conveyor() };
+    if on_aws() {
+        // What a killed process held comes back by its own time there.
+        command.env("CONVEYOR_VISIBILITY_MS", "3000").env("CONVEYOR_AWS_QUEUE_EMPTY_AFTER_MS", "2000");
+    }
     command.args(["dev", "--listen", "127.0.0.1:0", "--api-key", KEY, "--api-key", OTHER_KEY]);
     command.arg("--data-dir").arg(data_dir).args(flags).env("CONVEYOR_LOG", "warn");
     command
@@ -124,7 +155,7 @@ pub fn run(mut command: Command) -> Output {
 pub async fn refused(mut command: Command) -> String {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts");
     let mut stderr = child.stderr.take().expect("piped");
-    let process = Process { child, url: String::new() };
+    let process = Process { child, url: String::new(), control: String::new() };
     let status = process.wait(START_DEADLINE).await;
     let mut text = String::new();
     stderr.read_to_string(&mut text).expect("text");
@@ -173,6 +204,11 @@ impl Client {
 
     pub async fn get(&self, path: &str) -> (u16, Value) {
         self.call(Method::GET, path, None).await.expect("an answer")
+    }
+
+    /// For a server that may be gone.
+    pub async fn try_get(&self, path: &str) -> reqwest::Result<(u16, Value)> {
+        self.call(Method::GET, path, None).await
     }
 
     pub async fn post(&self, path: &str) -> (u16, Value) {

@@ -24,7 +24,7 @@ async fn a_message_stays_hidden_for_as_long_as_its_list_is_read() {
     // whenever nothing else is left to do; that of the world moves along.
     for _ in 0..15 {
         world.clock.pass(20_000);
-        tokio::time::sleep(limits::VISIBILITY_EXTEND_EVERY + Duration::from_millis(1)).await;
+        tokio::time::sleep(limits::extend_every(limits::VISIBILITY) + Duration::from_millis(1)).await;
         assert!(receive().await.unwrap().is_empty(), "somebody else got it");
     }
     working.abort();

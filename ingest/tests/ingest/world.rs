@@ -137,7 +137,8 @@ impl World {
         let mut tasks = Vec::new();
         loop {
             let after = tasks.last().map(|task: &Task| task.id);
-            let query = TasksQuery { key, filter: StatusFilter::All, after, limit: 1000, max_bytes: usize::MAX };
+            let query =
+                TasksQuery { key, filter: StatusFilter::All, after, limit: 1000, max_bytes: usize::MAX };
             let page = self.backend.store.tasks(query).await.unwrap();
             if page.is_empty() {
                 return tasks;

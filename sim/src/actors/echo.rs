@@ -143,7 +143,13 @@ impl Snapshot {
 
 async fn snapshot(world: &World, job: &JobModel) -> Check<Snapshot> {
     let (store, queue) = (&world.truth.store, &world.truth.queue);
-    let query = TasksQuery { key: job.key, filter: StatusFilter::All, after: None, limit: ROWS_MAX, max_bytes: usize::MAX };
+    let query = TasksQuery {
+        key: job.key,
+        filter: StatusFilter::All,
+        after: None,
+        limit: ROWS_MAX,
+        max_bytes: usize::MAX,
+    };
     Ok(Snapshot {
         view: read("a job", store.job(job.caller, job.key.job).await)?,
         rows: read("tasks", store.tasks(query).await)?,

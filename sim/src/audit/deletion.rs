@@ -26,7 +26,8 @@ pub async fn absent(world: &mut World, number: usize) -> Check {
     }
     let (job, store) = (&world.model.jobs[number], &world.truth.store);
     let run = read("a run", store.run(job.key.job, job.key.run).await)?;
-    let query = TasksQuery { key: job.key, filter: StatusFilter::All, after: None, limit: 1, max_bytes: usize::MAX };
+    let query =
+        TasksQuery { key: job.key, filter: StatusFilter::All, after: None, limit: 1, max_bytes: usize::MAX };
     let rows = store.tasks(query).await;
     require(run.is_none() && rows == Err(Error::NotFound), Rule::Deletion, || {
         format!("{job} is gone, and its run or rows are not: {run:?}, {rows:?}")

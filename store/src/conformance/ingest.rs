@@ -53,7 +53,8 @@ async fn finish(world: &World, key: RunKey) {
 }
 
 async fn indexes(world: &World, key: RunKey) -> Vec<u32> {
-    let query = TasksQuery { key, filter: StatusFilter::All, after: None, limit: 1_000, max_bytes: usize::MAX };
+    let query =
+        TasksQuery { key, filter: StatusFilter::All, after: None, limit: 1_000, max_bytes: usize::MAX };
     must(world.backend.store.tasks(query).await).iter().map(|task| task.id.index()).collect()
 }
 

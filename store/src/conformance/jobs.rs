@@ -92,7 +92,8 @@ pub async fn concurrent_additions_never_share_an_index(harness: &dyn Harness) {
         world.send(key, unsent).await;
     }
     assert_eq!(world.view(key).await.latest.stats.total, 3 + 55);
-    let query = TasksQuery { key, filter: StatusFilter::All, after: None, limit: 1_000, max_bytes: usize::MAX };
+    let query =
+        TasksQuery { key, filter: StatusFilter::All, after: None, limit: 1_000, max_bytes: usize::MAX };
     let ids: HashSet<_> = must(world.backend.store.tasks(query).await).into_iter().map(|t| t.id).collect();
     assert_eq!(ids.len(), 58);
 }

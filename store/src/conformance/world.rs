@@ -198,7 +198,12 @@ impl World {
 pub fn success() -> Outcome {
     let object = Some("jobs/x/results/1".to_owned());
     Outcome::Successful(ResultRef {
-        object, whole: false, offset: 3, length: 5, format: Format::Html, http_status: 200,
+        object,
+        whole: false,
+        offset: 3,
+        length: 5,
+        format: Format::Html,
+        http_status: 200,
     })
 }
 

@@ -22,7 +22,8 @@ pub use keys::KeyStore;
 pub use queue::{Delivery, Depth, Queue, Receipt};
 pub use retention::Retention;
 pub use tasks::{
-    Claim, ClaimedTask, RunKey, Settle, SettleGroup, Settled, StatusFilter, TaskStore, TasksQuery,
+    Claim, ClaimedTask, RunKey, Settle, SettleGroup, Settled, SettlesAtOnce, StatusFilter, TaskStore,
+    TasksQuery,
 };
 
 pub use uploads::{UploadStore, UploadsQuery};

@@ -1,5 +1,6 @@
 use super::Result;
 use async_trait::async_trait;
+use conveyor_domain::limits;
 use conveyor_domain::message::TaskRef;
 use conveyor_domain::task::{Attempt, Outcome};
 use conveyor_domain::{ClaimToken, JobId, RunId, Task, TaskId, TaskInput, TaskStatus, Timestamp, WorkerId};
@@ -88,9 +89,22 @@ pub struct TasksQuery {
     pub max_bytes: usize,
 }
 
+/// How many groups of settles a worker writes at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SettlesAtOnce {
+    pub in_all: usize,
+    pub of_a_run: usize,
+}
+
 /// Task rows and their attempts.
 #[async_trait]
 pub trait TaskStore: Send + Sync {
+    /// What is best for this store. Fewer at once means larger groups.
+    fn settles_at_once(&self) -> SettlesAtOnce {
+        let most = limits::SETTLE_GROUPS_INFLIGHT;
+        SettlesAtOnce { in_all: most, of_a_run: most }
+    }
+
     /// Writes rows that are not there yet and leaves the others as they are. Returns the refs that still have to be sent.
     async fn put_tasks(
         &self,

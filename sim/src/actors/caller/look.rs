@@ -31,7 +31,8 @@ impl Caller {
         let first = world.dice.between(0, job.next_index);
         let after = first.checked_sub(1).map(|index| TaskId::of(job.key.run, index));
         let limit = world.dice.between(1, 20);
-        let query = TasksQuery { key: job.key, filter: StatusFilter::All, after, limit, max_bytes: usize::MAX };
+        let query =
+            TasksQuery { key: job.key, filter: StatusFilter::All, after, limit, max_bytes: usize::MAX };
         match answer("tasks", world.backend.store.tasks(query).await)? {
             Answer::Got(page) => {
                 world.note(format!("caller {}: {} tasks of {job} from {first}", self.number, page.len()));

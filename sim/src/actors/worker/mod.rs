@@ -167,7 +167,7 @@ impl Worker {
         if of_run().any(|f| matches!(f.phase, Phase::Over(_))) {
             actions.push((9, Action::Return(key)));
         }
-        if of_run().any(|f| f.hidden.until(now) >= limits::VISIBILITY_EXTEND_EVERY) {
+        if of_run().any(|f| f.hidden.until(now) >= limits::extend_every(limits::VISIBILITY)) {
             actions.push((4, Action::Extend(key)));
         }
     }

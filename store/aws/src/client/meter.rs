@@ -26,6 +26,8 @@ impl Intercept for CallMeter {
     ) -> Result<(), BoxError> {
         let Some(call) = cfg.load::<Metadata>() else { return Ok(()) };
         let outcome = match context.response() {
+            // Signed, for somebody else to send.
+            None if context.output_or_error().is_none() => return Ok(()),
             None => "no_answer",
             Some(answer) if answer.status().is_success() => "ok",
             Some(answer) if answer.status().is_server_error() => "server_error",

@@ -5,7 +5,9 @@ mod meter;
 pub use meter::{count_capacity, count_read_rows};
 
 use aws_config::{BehaviorVersion, SdkConfig};
-use aws_sdk_s3::config::{RequestChecksumCalculation, ResponseChecksumValidation, StalledStreamProtectionConfig};
+use aws_sdk_s3::config::{
+    RequestChecksumCalculation, ResponseChecksumValidation, StalledStreamProtectionConfig,
+};
 use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
 use meter::CallMeter;
@@ -20,7 +22,23 @@ pub struct Settings {
     pub bucket: String,
     /// Partitions that the tasks of a job have at least, however few it has.
     pub task_shards_min: u32,
+    /// How long a queue must have been seen empty to be called so: about what the counts of SQS take to agree.
+    pub queue_empty_after: Duration,
     pub timeouts: Timeouts,
+}
+
+impl Settings {
+    /// Table, queues and bucket of one name, and the defaults for everything else.
+    pub fn named(name: &str) -> Settings {
+        Settings {
+            table: name.to_owned(),
+            queue_prefix: name.to_owned(),
+            bucket: name.to_owned(),
+            task_shards_min: 1,
+            queue_empty_after: Duration::from_secs(60),
+            timeouts: Timeouts::default(),
+        }
+    }
 }
 
 /// How long things may take, and how often they are tried.
@@ -64,7 +82,8 @@ pub struct Clients {
 
 impl Clients {
     pub async fn connect(settings: &Settings) -> Clients {
-        let Timeouts { connect, attempt, operation, transfer_attempt, transfer_operation, .. } = settings.timeouts;
+        let Timeouts { connect, attempt, operation, transfer_attempt, transfer_operation, .. } =
+            settings.timeouts;
         let shared = aws_config::defaults(BehaviorVersion::latest())
             .retry_config(retry(settings.timeouts))
             .timeout_config(timeout(connect, attempt, operation))

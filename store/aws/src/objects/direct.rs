@@ -76,7 +76,8 @@ impl DirectAccess for Objects {
         let number = i32::try_from(number).map_err(|e| Error::Corrupt(e.to_string()))?;
         let part = self.s3.upload_part().bucket(&self.bucket).key(key.as_str());
         let part = part.upload_id(handle).part_number(number);
-        let signed = part.presigned(presigning(validity)?).await.map_err(|e| unavailable("UploadPart", &e))?;
+        let signed =
+            part.presigned(presigning(validity)?).await.map_err(|e| unavailable("UploadPart", &e))?;
         Ok(signed.uri().to_owned())
     }
 

@@ -49,8 +49,6 @@ const RETENTION: Duration = Duration::from_secs(14 * 24 * 3600);
 /// SQS hides a message for 12 hours at most, counted from its receive, and refuses what is longer. This leaves an hour for
 /// what was done since.
 const HIDDEN_MAX: Duration = Duration::from_secs(11 * 3600);
-/// How long the counts of SQS may take to agree after the last send.
-const COUNTS_AGREE_AFTER: Duration = Duration::from_secs(60);
 
 /// Messages are hidden by whole seconds, never for less than was asked for.
 fn seconds(time: Duration) -> i32 {
@@ -78,15 +76,9 @@ impl Queues {
         Queues {
             urls: Urls::new(sqs.clone(), Names::new(&settings.queue_prefix)),
             sqs,
-            emptiness: Emptiness::new(COUNTS_AGREE_AFTER),
+            emptiness: Emptiness::new(settings.queue_empty_after),
             changes: watch::Sender::new(0),
         }
-    }
-
-    /// For servers whose counts are exact, or sooner right: how long a queue must have been seen empty to be called so.
-    #[must_use]
-    pub fn empty_after(self, time: Duration) -> Queues {
-        Queues { emptiness: Emptiness::new(time), ..self }
     }
 
     fn announce(&self) {

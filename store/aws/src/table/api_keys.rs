@@ -20,7 +20,9 @@ impl KeyStore for Table {
             .update_item()
             .table_name(&self.name)
             .set_key(Some(keys::api_key(key).attributes()))
-            .update_expression("SET cal = if_not_exists(cal, :caller), ca = if_not_exists(ca, :now) REMOVE ra")
+            .update_expression(
+                "SET cal = if_not_exists(cal, :caller), ca = if_not_exists(ca, :now) REMOVE ra",
+            )
             .expression_attribute_values(":caller", text(caller.to_string()))
             .expression_attribute_values(":now", number(now.0))
             .return_values(ReturnValue::AllNew)

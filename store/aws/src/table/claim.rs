@@ -7,9 +7,7 @@ use super::{Table, keys};
 use crate::client::count_capacity;
 use crate::error::unavailable;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-use aws_sdk_dynamodb::types::{
-    ReturnConsumedCapacity, ReturnValue, ReturnValuesOnConditionCheckFailure,
-};
+use aws_sdk_dynamodb::types::{ReturnConsumedCapacity, ReturnValue, ReturnValuesOnConditionCheckFailure};
 use conveyor_domain::message::TaskRef;
 use conveyor_domain::task::{ClaimDecision, decide_claim};
 use conveyor_domain::{ClaimToken, RunStatus, TaskStatus, Timestamp, limits};
@@ -77,7 +75,11 @@ impl Table {
             if row.token == Some(wanted.token) && row.status == TaskStatus::Processing {
                 // Our own claim, whose answer was lost. It may have been the one that was one too many.
                 let task = claimed(wanted, &found)?;
-                return Ok(if row.claims > claims_max { Claim::Exhausted(task) } else { Claim::Claimed(task) });
+                return Ok(if row.claims > claims_max {
+                    Claim::Exhausted(task)
+                } else {
+                    Claim::Claimed(task)
+                });
             }
             match decide_claim(row.status, row.claims, claims_max, row.not_before, wanted.now) {
                 ClaimDecision::Terminal => return Ok(Claim::Terminal),

@@ -1,9 +1,9 @@
 //! What was counted of a run: the sum of its counter rows, each of which has one writer at a time.
 
 use super::Table;
+use super::keys;
 use super::read::Range;
 use super::rows::decode_counts;
-use super::keys;
 use conveyor_domain::run::Counts;
 use conveyor_domain::{RunId, WorkerId};
 use conveyor_store::Result;

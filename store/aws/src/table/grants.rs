@@ -6,8 +6,8 @@ use super::{Table, keys};
 use async_trait::async_trait;
 use conveyor_domain::grant::{Grants, Holding};
 use conveyor_domain::{JobId, Timestamp, WorkerId};
-use conveyor_store::port::Coordinator;
 use conveyor_store::Result;
+use conveyor_store::port::Coordinator;
 use std::time::Duration;
 
 /// A row that nobody wrote to for so long is removed. Not when it is empty: its version must not begin anew while somebody

@@ -11,10 +11,10 @@ use super::{Table, keys};
 use async_trait::async_trait;
 use conveyor_domain::ingest::{Entry, IngestEvent};
 use conveyor_domain::lifecycle::{Command, IngestStep, Refusal};
+use conveyor_domain::message::{QueueName, TaskRef};
 use conveyor_domain::{JobStatus, RunId, Timestamp, timeline};
 use conveyor_store::port::{Acceptance, Appended, Chunk, Ingest, IngestStore, RunKey};
 use conveyor_store::{Error, Result};
-use conveyor_domain::message::{QueueName, TaskRef};
 use futures::{StreamExt, TryStreamExt, stream};
 
 /// How long the log among these events is.
@@ -94,12 +94,10 @@ impl Table {
             };
             let mut next = match entry.effect() {
                 None => Next { job: state.job.clone(), run: state.run.clone(), events: Vec::new() },
-                Some(step) => {
-                    match refused(Next::decided(&state, &Command::Ingest(step.clone()), now))? {
-                        Ok(next) => next,
-                        Err(why) => return Ok(why),
-                    }
-                }
+                Some(step) => match refused(Next::decided(&state, &Command::Ingest(step.clone()), now))? {
+                    Ok(next) => next,
+                    Err(why) => return Ok(why),
+                },
             };
             next.events.insert(0, NewEvent::Ingest(entry.number(), entry.event().clone()));
             (next.run.logged, next.run.logged_at, next.run.logged_by) = (entry.number() + 1, now, by);
@@ -182,8 +180,9 @@ impl IngestStore for Table {
         if let Some(why) = self.raise_total(key, &entry, now).await? {
             return Ok(why);
         }
-        let bodies: Vec<String> =
-            refs(seed, shards, rows.iter().map(|(index, _)| *index)).map(|task: TaskRef| task.to_string()).collect();
+        let bodies: Vec<String> = refs(seed, shards, rows.iter().map(|(index, _)| *index))
+            .map(|task: TaskRef| task.to_string())
+            .collect();
         if !bodies.is_empty() {
             self.queues.send(QueueName::Run(key.run), bodies, now).await?;
         }

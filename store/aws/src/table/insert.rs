@@ -5,9 +5,7 @@ use super::item::{Item, json, number, text};
 use super::keys;
 use crate::client::count_capacity;
 use crate::error::unavailable;
-use aws_sdk_dynamodb::types::{
-    BatchStatementErrorCodeEnum, BatchStatementRequest, ReturnConsumedCapacity,
-};
+use aws_sdk_dynamodb::types::{BatchStatementErrorCodeEnum, BatchStatementRequest, ReturnConsumedCapacity};
 use conveyor_domain::{RunId, TaskId, TaskInput, Timestamp};
 use conveyor_store::port::RunKey;
 use conveyor_store::{Error, Result};
@@ -156,4 +154,3 @@ impl Table {
         }
     }
 }
-

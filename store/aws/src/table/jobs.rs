@@ -16,9 +16,7 @@ use conveyor_domain::message::TaskRef;
 use conveyor_domain::{
     CallerId, JobId, Run, RunId, RunStats, RunStatus, TaskId, TaskInput, Timestamp, shards, timeline,
 };
-use conveyor_store::port::{
-    ActiveRun, Added, JobStore, JobView, JobsQuery, RunKey, RunView, Submission,
-};
+use conveyor_store::port::{ActiveRun, Added, JobStore, JobView, JobsQuery, RunKey, RunView, Submission};
 use conveyor_store::{Error, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 

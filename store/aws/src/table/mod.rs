@@ -29,11 +29,11 @@ mod uploads;
 pub use provision::provision;
 
 use crate::Settings;
-use conveyor_store::port::Queue;
 use aws_sdk_dynamodb::Client;
 use conveyor_domain::Entropy;
 use conveyor_domain::message::{QueueName, TaskRef};
 use conveyor_domain::{RunId, Timestamp};
+use conveyor_store::port::Queue;
 use counters::Lanes;
 use places::Places;
 use std::sync::Arc;
@@ -50,7 +50,12 @@ pub struct Table {
 }
 
 impl Table {
-    pub fn new(dynamodb: Client, settings: &Settings, queues: Arc<dyn Queue>, entropy: Arc<Entropy>) -> Table {
+    pub fn new(
+        dynamodb: Client,
+        settings: &Settings,
+        queues: Arc<dyn Queue>,
+        entropy: Arc<Entropy>,
+    ) -> Table {
         Table {
             dynamodb,
             name: settings.table.clone(),

@@ -54,7 +54,10 @@ fn check(found: &TableDescription) -> Result<()> {
 async fn create(dynamodb: &Client, table: &str) -> Result<bool> {
     let text = |name: &str| {
         built(
-            AttributeDefinition::builder().attribute_name(name).attribute_type(ScalarAttributeType::S).build(),
+            AttributeDefinition::builder()
+                .attribute_name(name)
+                .attribute_type(ScalarAttributeType::S)
+                .build(),
         )
     };
     let mut call = dynamodb.create_table().table_name(table).billing_mode(BillingMode::PayPerRequest);
@@ -83,7 +86,8 @@ async fn create(dynamodb: &Client, table: &str) -> Result<bool> {
 }
 
 fn schema(partition: &str, sort: &str) -> Result<Vec<KeySchemaElement>> {
-    let key = |name: &str, kind| built(KeySchemaElement::builder().attribute_name(name).key_type(kind).build());
+    let key =
+        |name: &str, kind| built(KeySchemaElement::builder().attribute_name(name).key_type(kind).build());
     Ok(vec![key(partition, KeyType::Hash)?, key(sort, KeyType::Range)?])
 }
 
@@ -124,6 +128,7 @@ async fn expire_rows(dynamodb: &Client, table: &str) -> Result<()> {
         return Ok(());
     }
     let ttl = built(TimeToLiveSpecification::builder().enabled(true).attribute_name(TTL).build())?;
-    let answer = dynamodb.update_time_to_live().table_name(table).time_to_live_specification(ttl).send().await;
+    let answer =
+        dynamodb.update_time_to_live().table_name(table).time_to_live_specification(ttl).send().await;
     answer.map(drop).map_err(|e| unavailable("UpdateTimeToLive", &e))
 }

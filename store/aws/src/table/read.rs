@@ -6,9 +6,7 @@ use super::keys::{GSI1, GSI1_PK, GSI1_SK, GSI2, GSI2_PK, GSI2_SK, PK, RowKey, SK
 use crate::client::count_capacity;
 use crate::error::unavailable;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
-use aws_sdk_dynamodb::types::{
-    AttributeValue, Get, ReturnConsumedCapacity, Select, TransactGetItem,
-};
+use aws_sdk_dynamodb::types::{AttributeValue, Get, ReturnConsumedCapacity, Select, TransactGetItem};
 use conveyor_store::{Error, Result};
 
 /// A range of rows of one partition of the table, or of an index.

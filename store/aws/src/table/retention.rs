@@ -1,11 +1,11 @@
 //! Removing deleted jobs and noting removed queues, a bounded number of rows a step.
 
+use super::Table;
 use super::item::{Item, Row, corrupt};
 use super::keys::{self, GSI2};
 use super::read::Range;
 use super::rows::{DELETED, ENDED, JobRow, RunRow};
 use super::transact::Condition;
-use super::Table;
 use async_trait::async_trait;
 use conveyor_domain::{JobId, JobStatus};
 use conveyor_store::Result;

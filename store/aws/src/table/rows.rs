@@ -3,9 +3,7 @@
 use super::item::{Draft, Item, Row, corrupt, json, number, text};
 use super::keys::{self, GSI1_PK, GSI1_SK, GSI2_PK, GSI2_SK};
 use conveyor_domain::run::{Counts, IngestStatus, RunFailure};
-use conveyor_domain::{
-    FailureClass, Job, JobStatus, Run, RunStats, RunStatus, Timestamp, UploadId,
-};
+use conveyor_domain::{FailureClass, Job, JobStatus, Run, RunStats, RunStatus, Timestamp, UploadId};
 use conveyor_store::Result;
 use conveyor_store::port::{JobView, RunView};
 use std::sync::Arc;

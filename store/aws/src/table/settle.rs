@@ -125,12 +125,15 @@ impl Table {
             Outcome::Successful(result) => {
                 (format!("{ended}, res = :res REMOVE err"), vec![(":res", json(result)?), (":nb", number(0))])
             }
-            Outcome::Failed { problem, .. } => {
-                (format!("{ended}, err = :err REMOVE res"), vec![(":err", json(problem)?), (":nb", number(0))])
-            }
+            Outcome::Failed { problem, .. } => (
+                format!("{ended}, err = :err REMOVE res"),
+                vec![(":err", json(problem)?), (":nb", number(0))],
+            ),
             Outcome::Retry { not_before, .. } => (ended.to_owned(), vec![(":nb", number(not_before.0))]),
             // No attempt was made: the claim is taken back.
-            Outcome::Release => ("SET st = :st, ua = :now, cl = cl - :one, nb = :zero".to_owned(), Vec::new()),
+            Outcome::Release => {
+                ("SET st = :st, ua = :now, cl = cl - :one, nb = :zero".to_owned(), Vec::new())
+            }
         };
         values.extend(more);
         values.extend([(":one", number(1)), (":zero", number(0))]);

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use conveyor_domain::message::TaskRef;
 use conveyor_domain::task::Attempt;
 use conveyor_domain::{ClaimToken, Task, TaskId, TaskInput, TaskStatus, Timestamp};
-use conveyor_store::port::{Claim, RunKey, SettleGroup, Settled, TaskStore, TasksQuery};
+use conveyor_store::port::{Claim, RunKey, SettleGroup, Settled, SettlesAtOnce, TaskStore, TasksQuery};
 use conveyor_store::{Error, Result};
 
 /// The number that a status is stored as; terminal ones are the larger.
@@ -101,6 +101,11 @@ impl Table {
 
 #[async_trait]
 impl TaskStore for Table {
+    /// Every transaction pays for its counter row, and every group for an object: one at a time of a run, as large as it gets.
+    fn settles_at_once(&self) -> SettlesAtOnce {
+        SettlesAtOnce { in_all: 16, of_a_run: 1 }
+    }
+
     async fn put_tasks(
         &self,
         key: RunKey,

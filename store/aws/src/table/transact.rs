@@ -122,10 +122,7 @@ impl Table {
 
     /// All of these writes or none. One that loses against another transaction is tried again; one whose conditions do not
     /// hold says which. The SDK repeats a call whose answer was lost under the same token, so it is carried out once.
-    pub async fn transact(
-        &self,
-        writes: Vec<TransactWriteItem>,
-    ) -> Result<std::result::Result<(), Unmet>> {
+    pub async fn transact(&self, writes: Vec<TransactWriteItem>) -> Result<std::result::Result<(), Unmet>> {
         let mut backoff = self.backoff();
         loop {
             let answer = self

@@ -1,10 +1,10 @@
 //! Upload slots (SPEC 6.9). One row a slot, with a version; parts and claims beside it.
 
+use super::Table;
 use super::item::{Draft, Item, Row, json, number, text};
 use super::keys::{self, GSI1, GSI1_PK, GSI1_SK, GSI2, GSI2_PK, GSI2_SK};
 use super::read::{Filter, Range};
 use super::transact::Condition;
-use super::Table;
 use async_trait::async_trait;
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use conveyor_domain::ingest::Source;
@@ -139,8 +139,7 @@ impl Table {
         let seen = Condition::version(row.version);
         (row.version, row.claims) = (row.version + 1, row.claims + 1);
         let claim = Draft::at(&keys::claim(source.upload, job)).set("at", number(now.0)).item();
-        let writes =
-            vec![self.put(row.encode()?, Some(seen))?, self.put(claim, Some(Condition::absent()))?];
+        let writes = vec![self.put(row.encode()?, Some(seen))?, self.put(claim, Some(Condition::absent()))?];
         Ok(UploadClaim { writes })
     }
 
@@ -284,7 +283,8 @@ impl UploadStore for Table {
             if row.upload.staged.is_some() {
                 return Err(Refusal::UploadComplete.into());
             }
-            let before: Option<Part> = self.get(&key).await?.map(|item| Row(&item).json("doc")).transpose()?;
+            let before: Option<Part> =
+                self.get(&key).await?.map(|item| Row(&item).json("doc")).transpose()?;
             let write = self.put(Draft::at(&key).set("doc", json(&part)?).item(), None)?;
             if self.save_upload(row, vec![write]).await? {
                 return Ok(before.map(|p| p.staged).filter(|staged| *staged != part.staged));

@@ -2,8 +2,7 @@
 
 use async_trait::async_trait;
 use aws_sdk_dynamodb::config::{Credentials, Region};
-use conveyor_aws::Clients;
-use conveyor_aws::{Settings, Timeouts};
+use conveyor_aws::{Clients, Settings, Timeouts};
 use conveyor_aws_servers::{Combination, Environment};
 use conveyor_domain::Entropy;
 use conveyor_store::Backend;
@@ -26,12 +25,17 @@ impl OnAws {
             tokio::task::spawn_blocking(move || Environment::shared(combination)).await.unwrap().unwrap();
         let number = WORLDS.fetch_add(1, Ordering::SeqCst);
         let name = format!("conformance-{}-{number}", std::process::id());
+        // Beside many others, on a machine that may be slow.
+        let timeouts = Timeouts {
+            attempt: Duration::from_secs(20),
+            operation: Duration::from_secs(60),
+            ..Timeouts::default()
+        };
         let settings = Settings {
-            table: name.clone(),
-            queue_prefix: name.clone(),
-            bucket: name,
             task_shards_min,
-            timeouts: Timeouts { attempt: Duration::from_secs(20), operation: Duration::from_secs(60), ..Timeouts::default() },
+            queue_empty_after: Duration::ZERO,
+            timeouts,
+            ..Settings::named(&name)
         };
         let clients = clients(&environment, &settings).await;
         conveyor_aws::provision_with(&clients, &settings).await.unwrap();

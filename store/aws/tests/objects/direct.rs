@@ -23,7 +23,10 @@ crate::on_each_server!(
 );
 
 fn good_for(seconds: i64) -> Validity {
-    #[expect(clippy::disallowed_methods, reason = "the server has a clock of its own, and it is the real one")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the server has a clock of its own, and it is the real one"
+    )]
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let from = Timestamp(i64::try_from(now.as_millis()).unwrap());
     Validity { from, until: Timestamp(from.0 + seconds * 1_000) }
@@ -67,7 +70,8 @@ async fn a_url_takes_one_type(world: World) {
 }
 
 async fn a_url_takes_what_was_declared(world: World) {
-    let (right, other, longer) = (Bytes::from_static(b"right"), Bytes::from_static(b"wrong"), Bytes::from_static(b"right "));
+    let (right, other, longer) =
+        (Bytes::from_static(b"right"), Bytes::from_static(b"wrong"), Bytes::from_static(b"right "));
     let declared = Declared { size: Some(5), sha256: Some(hex(&right)) };
     let sent = key("uploads/1/sent");
     let to = world.objects.put_url(&sent, "text/plain", &declared, good_for(60)).await.unwrap();
@@ -83,7 +87,8 @@ async fn a_url_takes_what_was_declared(world: World) {
 
 async fn a_url_is_for_one_key_for_a_while(world: World) {
     let declared = Declared::default();
-    let to = world.objects.put_url(&key("uploads/1/sent"), "text/plain", &declared, good_for(60)).await.unwrap();
+    let to =
+        world.objects.put_url(&key("uploads/1/sent"), "text/plain", &declared, good_for(60)).await.unwrap();
     let edited = SignedPut { url: to.url.replace("uploads/1/sent", "uploads/2/sent"), ..to };
     assert_eq!(put(&edited, Some("text/plain"), Bytes::from_static(b"x")).await, 403);
     let Validity { from, .. } = good_for(0);
@@ -128,7 +133,8 @@ async fn parts_are_sent_by_url_and_joined(world: World) {
     assert_eq!(sizes, [(1, 5 * MIB as u64), (2, 9)], "the later of two counts");
     assert_eq!(world.objects.find(&sent).await, Ok(None));
 
-    let Joined::Done(Stored { size, etag }) = world.objects.join_parts(&sent, &handle, &parts).await.unwrap() else {
+    let Joined::Done(Stored { size, etag }) = world.objects.join_parts(&sent, &handle, &parts).await.unwrap()
+    else {
         panic!("they are all there");
     };
     assert_eq!(size, 5 * MIB as u64 + 9);
@@ -137,7 +143,10 @@ async fn parts_are_sent_by_url_and_joined(world: World) {
     assert_eq!(world.objects.parts(&sent, &handle).await, Ok(None));
     assert_eq!(put_part(&urls[1], bytes(7)).await, 404, "from now on nothing changes it");
     let again = world.objects.join_parts(&sent, &handle, &parts).await.unwrap();
-    assert!(matches!(&again, Joined::Gone) || matches!(&again, Joined::Done(same) if same.etag == etag), "{again:?}");
+    assert!(
+        matches!(&again, Joined::Gone) || matches!(&again, Joined::Done(same) if same.etag == etag),
+        "{again:?}"
+    );
     let all = world.objects.get(&sent, 0, size).await.unwrap();
     assert!(all == [&one[..], &two].concat());
 }

@@ -1,11 +1,14 @@
 use crate::world::{World, client};
-use aws_sdk_s3::types::{ExpirationStatus, LifecycleExpiration, LifecycleRule, LifecycleRuleFilter};
 use aws_sdk_s3::types::{BucketLifecycleConfiguration, BucketLocationConstraint};
+use aws_sdk_s3::types::{ExpirationStatus, LifecycleExpiration, LifecycleRule, LifecycleRuleFilter};
 use conveyor_aws::Settings;
 use conveyor_aws::objects::{Objects, provision};
 use conveyor_store::{Blobs, Error};
 
-crate::on_each_server!(a_bucket_is_made_once_and_keeps_what_an_operator_set, a_bucket_that_is_not_there_is_said_so);
+crate::on_each_server!(
+    a_bucket_is_made_once_and_keeps_what_an_operator_set,
+    a_bucket_that_is_not_there_is_said_so
+);
 
 async fn rules(world: &World) -> Vec<LifecycleRule> {
     let get = world.s3.get_bucket_lifecycle_configuration().bucket(&world.settings.bucket);

@@ -61,7 +61,9 @@ impl Proxy {
                 break;
             }
             let take = |left: usize| left.checked_sub(1);
-            if carried >= after_bytes && self.cuts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok() {
+            if carried >= after_bytes
+                && self.cuts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok()
+            {
                 break;
             }
         }

@@ -27,7 +27,11 @@ crate::on_each_server!(
 
 /// Bytes that are different everywhere.
 pub fn bytes(length: usize) -> Bytes {
-    (0..length as u64).step_by(8).flat_map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()).take(length).collect()
+    (0..length as u64)
+        .step_by(8)
+        .flat_map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes())
+        .take(length)
+        .collect()
 }
 
 fn streamed(whole: &Bytes) -> ByteStream {
@@ -51,7 +55,8 @@ async fn a_long_stream_is_written_in_parts(world: World) {
     assert_eq!(stored.size, whole.len() as u64);
     assert!(stored.etag.ends_with("-3"), "three parts: {}", stored.etag);
     assert!(read(&world, "s/long", &stored).await == whole);
-    let far = collected(world.objects.read_pinned(&key("s/long"), &stored.etag, 20_000_000).await.unwrap()).await;
+    let far =
+        collected(world.objects.read_pinned(&key("s/long"), &stored.etag, 20_000_000).await.unwrap()).await;
     assert!(far.unwrap() == whole.slice(20_000_000..));
     assert_eq!(world.unfinished().await, 0);
 }
@@ -160,7 +165,8 @@ async fn large_parts_are_joined_where_they_are(world: World) {
     assert!(!carried.etag.contains('-'), "a part that is too short was carried: {}", carried.etag);
     assert!(read(&world, "p/carried", &carried).await == [&two[..], &one].concat());
     world.objects.put(&key("p/0"), Bytes::new()).await.unwrap();
-    let with_nothing = world.objects.concat(&key("p/n"), &[key("p/0"), key("p/2"), key("p/0")]).await.unwrap();
+    let with_nothing =
+        world.objects.concat(&key("p/n"), &[key("p/0"), key("p/2"), key("p/0")]).await.unwrap();
     assert!(read(&world, "p/n", &with_nothing).await == two);
     assert_eq!(world.unfinished().await, 0);
 }

@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::{Credentials, Region};
 use conveyor_aws::objects::{Objects, provision};
-use conveyor_aws::{Clients, Settings, Timeouts};
+use conveyor_aws::{Clients, Settings};
 use conveyor_aws_servers::{Environment, Kind, shared};
 use conveyor_domain::Timestamp;
 use conveyor_store::Backend;
@@ -31,13 +31,7 @@ impl World {
         let endpoint = tokio::task::spawn_blocking(move || shared::url(server)).await.unwrap().unwrap();
         let number = BUCKETS.fetch_add(1, Ordering::SeqCst);
         let bucket = format!("objects-{}-{number}", std::process::id());
-        let settings = Settings {
-            table: "unused".to_owned(),
-            queue_prefix: "unused".to_owned(),
-            bucket,
-            task_shards_min: 1,
-            timeouts: Timeouts::default(),
-        };
+        let settings = Settings::named(&bucket);
         let s3 = client(&settings, &endpoint).await;
         assert!(provision(&s3, &settings).await.unwrap());
         let dir = TempDir::new().unwrap();

@@ -2,6 +2,8 @@
 
 use crate::world::{NOW, OnSqs, run_queue};
 use aws_sdk_sqs::types::QueueAttributeName;
+use conveyor_aws::Settings;
+use conveyor_aws::queue::Queues;
 use conveyor_domain::Timestamp;
 use conveyor_domain::message::QueueName;
 use conveyor_store::Queue;
@@ -78,6 +80,7 @@ async fn a_queue_is_called_empty_once_it_was_so_for_a_while(world: OnSqs) {
     for (s, empty) in [(130, false), (170, false), (190, true)] {
         assert_eq!(queues.is_empty(queue, after(s)).await.unwrap(), empty, "{s}");
     }
-    let exact = world.queues().empty_after(Duration::ZERO);
+    let settings = Settings { queue_empty_after: Duration::ZERO, ..world.settings.clone() };
+    let exact = Queues::new(world.sqs.clone(), &settings);
     assert!(exact.is_empty(queue, NOW).await.unwrap());
 }

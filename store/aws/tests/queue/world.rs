@@ -3,7 +3,7 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::{Builder, Credentials, Region};
 use aws_sdk_sqs::types::QueueAttributeName;
 use conveyor_aws::queue::{Queues, provision};
-use conveyor_aws::{Clients, Settings, Timeouts};
+use conveyor_aws::{Clients, Settings};
 use conveyor_aws_servers::{Environment, Kind, shared};
 use conveyor_domain::message::QueueName;
 use conveyor_domain::{Entropy, RunId, Timestamp};
@@ -22,13 +22,7 @@ static WORLDS: AtomicU32 = AtomicU32::new(0);
 
 pub fn settings() -> Settings {
     let number = WORLDS.fetch_add(1, Ordering::SeqCst);
-    Settings {
-        table: "unused".to_owned(),
-        queue_prefix: format!("queue-{}-{number}", std::process::id()),
-        bucket: "unused".to_owned(),
-        task_shards_min: 1,
-        timeouts: Timeouts::default(),
-    }
+    Settings::named(&format!("queue-{}-{number}", std::process::id()))
 }
 
 /// The client that a process would have, but for where it goes.

@@ -26,6 +26,7 @@ fn command(installed: &Path, launch: &Launch) -> Result<Command> {
     command.arg("-XX:-UsePerfData");
     command.arg(format!("-Djava.io.tmpdir={}", launch.state.display()));
     command.args(["-Djava.library.path=./DynamoDBLocal_lib", "-jar", "DynamoDBLocal.jar"]);
+    // There is no way to keep it from listening on every interface.
     command.args(["-inMemory", "-sharedDb", "-disableTelemetry", "-port", &launch.port.to_string()]);
     Ok(command)
 }

@@ -4,12 +4,16 @@ use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
 
-/// Its main program, once S3 keeps its objects in the folder of this server. Otherwise all servers of a machine keep them
-/// in the same one, and a bucket that is deleted takes the folder of its namesake with it.
+/// Its main program, after two corrections for which there is no setting.
+/// - S3 keeps its objects in the folder of this server. Otherwise all servers of a machine keep them in the same one, and
+///   a bucket that is deleted takes the folder of its namesake with it.
+/// - It listens on loopback only. Otherwise it takes no more than the port from `GATEWAY_LISTEN`.
 const MAIN: &str = r#"
-import os
+import functools, os
 import localstack.services.s3.provider as s3
+from twisted.internet import endpoints
 s3.DEFAULT_S3_TMP_DIR = os.path.join(os.environ["TMPDIR"], "s3")
+endpoints.TCP4ServerEndpoint = functools.partial(endpoints.TCP4ServerEndpoint, interface="127.0.0.1")
 from localstack.runtime.main import main
 main()
 "#;
@@ -40,7 +44,8 @@ fn command(installed: &Path, launch: &Launch) -> Result<Command> {
     command.env("DISABLE_EVENTS", "1").env("SKIP_SSL_CERT_DOWNLOAD", "1").env("DNS_ADDRESS", "0");
     // A line for every call would cost more than some calls.
     command.env("LS_LOG", "warn");
-    // All three, or some files land in the folders of the system.
+    // Its files. In a container it would take it for its own, and use /etc/localstack, /var/lib/localstack and the like.
+    command.env("OVERRIDE_IN_DOCKER", "0");
     for variable in ["LOCALSTACK_VOLUME_DIR", "FILESYSTEM_ROOT", "TMPDIR"] {
         command.env(variable, &launch.state);
     }

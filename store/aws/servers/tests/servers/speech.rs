@@ -1,7 +1,8 @@
 //! Every server speaks what it says that it speaks.
 
-use crate::http::{call, s3};
+use crate::http::{address, call, s3};
 use conveyor_aws_servers::{Combination, Environment, Installation, Kind, Server, Service};
+use std::net::{Ipv4Addr, TcpStream};
 
 const TABLE: &str = r#"{"TableName": "things", "BillingMode": "PAY_PER_REQUEST",
     "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}],
@@ -9,6 +10,9 @@ const TABLE: &str = r#"{"TableName": "things", "BillingMode": "PAY_PER_REQUEST",
 
 fn speaks(kind: Kind) {
     let server = Server::start(&Installation::find().unwrap(), kind).unwrap();
+    // Who listens on one address of loopback cannot be reached at another. DynamoDB Local has no setting for it.
+    let elsewhere = (Ipv4Addr::new(127, 0, 0, 2), address(server.url()).port());
+    assert!(kind == Kind::DynamoDbLocal || TcpStream::connect(elsewhere).is_err(), "it listens everywhere");
     for service in kind.services() {
         match service {
             Service::DynamoDb => speaks_dynamodb(server.url()),
