@@ -59,7 +59,7 @@ impl Deployment {
     fn role(&self, role: &str) -> Process {
         let mut command = self.command(role);
         command.args(["--backend", "aws", "--listen", "127.0.0.1:0", "--api-key", KEY]);
-        command.args(["--secret-key", &"0b".repeat(32), "--gateway-url", "null:", "--chunk-rows", "1000"]);
+        command.args(["--secret-key", &"0b".repeat(32), "--gateway-url", "demo:", "--chunk-rows", "1000"]);
         command.args(["--visibility-ms", "4000", "--aws-queue-empty-after-ms", "3000", "--slots", "128"]);
         command.args(["--aws-attempt-timeout-ms", "2000", "--aws-call-timeout-ms", "8000"]);
         command.arg("--data-dir").arg(self.dir.path()).env("CONVEYOR_LOG", "error");
@@ -161,21 +161,29 @@ async fn every_service_can_fail_in_every_way() {
     let [dynamodb_url, sqs_url, s3_url] = [0, 1, 2].map(|n| proxies[n].url.clone());
     let deployment = Deployment::start("faulty", &Environment { dynamodb_url, sqs_url, s3_url });
     let job = deployment.submit().await;
-    let faults = [
-        json!({"throttle": 0.3}),
-        json!({"drop_answers": 0.1, "drop_requests": 0.1}),
-        json!({"conflict": 0.2, "partial": 0.2, "delay_ms": [0, 50]}),
-        json!({"blocked": true}),
-    ];
+    // What only some of them know.
+    let special =
+        [json!({"conflict": 0.2, "partial": 0.2}), json!({"partial": 0.2}), json!({"delay_ms": [0, 200]})];
+    let faults = |proxy: usize| {
+        [
+            json!({"throttle": 0.3}),
+            json!({"drop_answers": 0.1, "drop_requests": 0.1}),
+            special[proxy].clone(),
+            json!({"blocked": true}),
+        ]
+    };
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let order = |proxy: usize, faults: Value| {
         let request = http.put(format!("{}/faults", proxies[proxy].control)).json(&faults);
-        async move { assert!(request.send().await.unwrap().status().is_success()) }
+        async move {
+            let answer = request.send().await.unwrap();
+            assert!(answer.status().is_success(), "{}", answer.text().await.unwrap());
+        }
     };
     let (until, mut troubles, mut done) = (Instant::now() + DONE_WITHIN, 0, false);
     while !done {
-        for (proxy, fault) in (0..3).flat_map(|proxy| faults.iter().map(move |fault| (proxy, fault))) {
-            order(proxy, fault.clone()).await;
+        for (proxy, fault) in (0..3).flat_map(|proxy| faults(proxy).map(|fault| (proxy, fault))) {
+            order(proxy, fault).await;
             tokio::time::sleep(Duration::from_millis(2_500)).await;
             order(proxy, json!({})).await;
             troubles += 1;
@@ -192,7 +200,10 @@ async fn every_service_can_fail_in_every_way() {
     assert!(troubles >= 12, "done after {troubles} troubles: not every service had every one");
     for (proxy, (service, _)) in proxies.iter().zip(upstreams) {
         let stats = http.get(format!("{}/stats", proxy.control)).send().await.unwrap().text().await.unwrap();
-        println!("{service}: {stats}");
+        let stats: Value = serde_json::from_str(&stats).unwrap();
+        for fault in ["throttle", "drop_answers", "blocked"] {
+            assert!(stats["faults"][fault].as_u64() > Some(0), "{service} never had {fault}: {stats}");
+        }
     }
 }
 

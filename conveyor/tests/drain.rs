@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test, an unwrap that fails is the report")]
 
+#[path = "support/at_rest.rs"]
+mod at_rest;
 mod support;
 
 use serde_json::{Value, json};
@@ -237,17 +239,13 @@ async fn no_key_is_readable_at_rest() {
     let system = system(&[], &[]);
     let job = system.client.submit(&urls("sealed", 1)).await;
     system.client.wait_for(&job, &["completed"]).await;
-    let mut files = vec![system._dir.path().to_owned()];
-    let mut looked_at = 0;
-    while let Some(path) = files.pop() {
-        if path.is_dir() {
-            files.extend(std::fs::read_dir(path).unwrap().map(|e| e.unwrap().path()));
-        } else {
-            let bytes = std::fs::read(&path).unwrap();
-            let key = support::KEY.as_bytes();
-            assert!(!bytes.windows(key.len()).any(|w| w == key), "{} holds the key", path.display());
-            looked_at += 1;
-        }
+    let kept = match support::on_aws() {
+        true => at_rest::in_aws(system._dir.path()).await,
+        false => at_rest::in_files(system._dir.path()),
+    };
+    assert!(kept.len() >= 3, "nothing was looked at");
+    for (place, bytes) in kept {
+        let key = support::KEY.as_bytes();
+        assert!(!bytes.windows(key.len()).any(|w| w == key), "{place} holds the key");
     }
-    assert!(looked_at >= 3, "nothing was looked at");
 }

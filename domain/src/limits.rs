@@ -152,6 +152,8 @@ pub const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Request bodies in memory at once, all together.
 pub const BODIES_MAX_BYTES: usize = 256 * MIB;
+/// What a backend that is ready answers within.
+pub const READY_WITHIN: Duration = Duration::from_secs(5);
 pub const REQUEST_ID_MAX: usize = 128;
 pub const API_KEY_MIN_CHARS: usize = 16;
 

@@ -2,7 +2,7 @@
 
 use crate::workspace::{Variable, Workspace};
 use anyhow::Result;
-use conveyor_aws_servers::{Installation, Kind, Server};
+use conveyor_aws_servers::{Combination, Environment, Installation, Kind, Server};
 
 /// Installs all of them. A step that needs one would do it as well; this one says how long it takes.
 pub fn install(workspace: &Workspace) -> Result<()> {
@@ -24,6 +24,13 @@ impl Servers {
             println!("{} {} runs at {}", server.kind().name(), server.kind().version(), server.url());
         }
         Ok(Servers(servers))
+    }
+
+    /// What makes the SDK of any process use these.
+    pub fn environment(&self) -> Result<Vec<Variable>> {
+        let urls: Vec<_> = self.0.iter().map(|server| (server.kind(), server.url().to_owned())).collect();
+        let environment = Environment::of(Combination::Default, &urls)?;
+        Ok(environment.variables().map(|(name, value)| (name, value.to_owned())).into())
     }
 
     /// What makes tests use these instead of starting their own.

@@ -16,7 +16,7 @@ pub struct Step {
     pub run: fn(&Workspace) -> Result<()>,
 }
 
-pub const STEPS: [Step; 10] = [
+pub const STEPS: [Step; 12] = [
     Step {
         name: "format",
         what: "every file is formatted",
@@ -57,7 +57,7 @@ pub const STEPS: [Step; 10] = [
         what: "store conformance, HTTP answers, the gateway client",
         on: "every crate but the binary, embedded store",
         others_need_it: false,
-        run: |w| integration_tests(w, |folder| folder != BINARY && !AWS.contains(&folder), &[]),
+        run: |w| integration_tests(w, &Tests::of(|folder| folder != BINARY && !AWS.contains(&folder)), &[]),
     },
     Step {
         name: "aws",
@@ -66,7 +66,7 @@ pub const STEPS: [Step; 10] = [
         others_need_it: false,
         run: |w| {
             let servers = aws::Servers::start(w)?;
-            integration_tests(w, |folder| AWS.contains(&folder), &servers.variables())
+            integration_tests(w, &Tests::of(|folder| AWS.contains(&folder)), &servers.variables())
         },
     },
     Step {
@@ -81,14 +81,31 @@ pub const STEPS: [Step; 10] = [
         what: "real processes, sockets and files, ended by kill -9",
         on: "the conveyor binary, embedded store",
         others_need_it: false,
-        run: |w| integration_tests(w, |folder| folder == BINARY, &[]),
+        run: |w| integration_tests(w, &Tests { but: &ONLY_AWS, ..Tests::of(|folder| folder == BINARY) }, &[]),
+    },
+    Step {
+        name: "cluster",
+        what: "the same, and every role killed and every service failing at random",
+        on: "two processes of every role; DynamoDB (dynoxide), SQS and S3 (localstack)",
+        others_need_it: false,
+        run: cluster,
     },
     Step {
         name: "client",
         what: "the zenrows client from PyPI, unchanged",
         on: "the conveyor binary, embedded store",
         others_need_it: false,
-        run: |w| client(w, &[]),
+        run: |w| client(w, "conveyor", &[]),
+    },
+    Step {
+        name: "client-aws",
+        what: "the zenrows client from PyPI, unchanged",
+        on: "two processes of every role; DynamoDB (dynoxide), SQS and S3 (localstack)",
+        others_need_it: false,
+        run: |w| {
+            let servers = aws::Servers::start(w)?;
+            client(w, "cluster", &servers.environment()?)
+        },
     },
 ];
 
@@ -102,27 +119,73 @@ const BINARY: &str = "conveyor";
 /// The folders of the packages whose tests need AWS-compatible servers.
 const AWS: [&str; 2] = ["store/aws", "store/aws/servers"];
 
+/// Tests of the binary that are about the AWS backend alone, and those that are about the embedded store alone.
+const ONLY_AWS: [&str; 1] = ["aws"];
+const ONLY_EMBEDDED: [&str; 4] = ["deploy", "full_disk", "operations", "startup"];
+/// The same among the tests of the other files.
+const ONLY_EMBEDDED_TESTS: [&str; 1] = ["accepted_now_and_drained_later_by_separate_roles"];
+
 /// Always the whole workspace with its tests: for a part of it cargo would choose other features of the dependencies, and
 /// compile them all again.
 fn build(workspace: &Workspace) -> Result<()> {
     workspace.cargo(&["build", "--workspace", "--all-targets", "--locked"])
 }
 
+/// Which tests to run.
+struct Tests {
+    /// By the folder of their package.
+    of: fn(&str) -> bool,
+    /// Files that are left out.
+    but: &'static [&'static str],
+    /// Tests that are left out, and how many run at once.
+    skip: &'static [&'static str],
+    at_once: Option<&'static str>,
+}
+
+impl Tests {
+    fn of(of: fn(&str) -> bool) -> Tests {
+        Tests { of, but: &[], skip: &[], at_once: None }
+    }
+}
+
 /// The tests in the `tests` folders of some packages, by name for the same reason.
-fn integration_tests(workspace: &Workspace, wanted: fn(&str) -> bool, variables: &[Variable]) -> Result<()> {
-    let targets = workspace.test_targets(wanted)?;
+fn integration_tests(workspace: &Workspace, tests: &Tests, variables: &[Variable]) -> Result<()> {
+    let mut targets = workspace.test_targets(tests.of)?;
+    targets.retain(|target| !tests.but.contains(&target.as_str()));
     ensure!(!targets.is_empty(), "there are no such tests");
     let mut args = vec!["test", "--workspace", "--locked", "--no-fail-fast"];
     for target in &targets {
         args.extend(["--test", target]);
     }
+    args.push("--");
+    for name in tests.skip {
+        args.extend(["--skip", name]);
+    }
+    if let Some(at_once) = tests.at_once {
+        args.extend(["--test-threads", at_once]);
+    }
     workspace.cargo_with(&args, variables)
 }
 
-fn client(workspace: &Workspace, variables: &[Variable]) -> Result<()> {
+/// The tests of the binary on the AWS backend.
+fn cluster(workspace: &Workspace) -> Result<()> {
+    let servers = aws::Servers::start(workspace)?;
+    let mut variables = servers.variables();
+    variables.push(("CONVEYOR_TEST_CLUSTER", "1".to_owned()));
+    // Each starts eight processes.
+    let tests = Tests {
+        but: &ONLY_EMBEDDED,
+        skip: &ONLY_EMBEDDED_TESTS,
+        at_once: Some("2"),
+        ..Tests::of(|folder| folder == BINARY)
+    };
+    integration_tests(workspace, &tests, &variables)
+}
+
+fn client(workspace: &Workspace, server: &str, variables: &[Variable]) -> Result<()> {
     // A no-op after the step `build`; with `--only client` it keeps an old binary from passing for the new one.
     build(workspace)?;
-    let (conveyor, loadtest) = (workspace.binary("conveyor"), workspace.binary("loadtest"));
+    let (conveyor, loadtest) = (workspace.binary(server), workspace.binary("loadtest"));
     for binary in [&conveyor, &loadtest] {
         ensure!(binary.is_file(), "{} was not built", binary.display());
     }

@@ -39,6 +39,11 @@ pub(crate) async fn sign(
 ) -> Result<Vec<UploadTarget>> {
     let (key, handle) = (BlobKey::sent(upload.id), handle_of(upload)?);
     let validity = Validity { from: state.now(), until };
+    // Whatever comes before such a part is already as much as a list may be.
+    let (max, part_min) = (state.config.list_max_bytes, direct.part_min_bytes());
+    if numbers.iter().any(|number| u64::from(number.saturating_sub(1)) * part_min >= max) {
+        return Err(too_large(max));
+    }
     let mut targets = Vec::with_capacity(numbers.len());
     for number in numbers {
         let url = direct.part_url(&key, handle, number, validity).await?;

@@ -7,6 +7,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
+use conveyor_domain::limits;
+use conveyor_store::Error;
 use serde_json::{Value, json};
 
 /// The process runs. It asks nobody: a store that is away is no reason to be restarted.
@@ -19,8 +21,9 @@ pub(super) async fn readyz(State(state): State<Shared>) -> Result<Json<Value>> {
         return Err(shutting_down());
     }
     let backend = &state.backend;
-    let (store, queue, blobs) =
-        tokio::join!(backend.store.ready(), backend.queue.ready(), backend.blobs.ready());
+    let asked = async { tokio::join!(backend.store.ready(), backend.queue.ready(), backend.blobs.ready()) };
+    let late = |_| Error::Unavailable("no answer in time".to_owned());
+    let (store, queue, blobs) = tokio::time::timeout(limits::READY_WITHIN, asked).await.map_err(late)?;
     store.and(queue).and(blobs)?;
     Ok(Json(json!({"status": "ready"})))
 }

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops there")]
 
 mod content;
+mod direct;
 mod errors;
 mod events;
 mod ingest;

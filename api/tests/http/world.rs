@@ -68,10 +68,20 @@ impl World {
     }
 
     pub async fn with_metrics(config: ApiConfig, metrics: conveyor_api::MetricsText) -> World {
+        World::over(|embedded| embedded, Timestamp(1_767_225_600_000), config, metrics).await
+    }
+
+    /// On a backend that is made of the embedded one.
+    pub async fn over(
+        backend: impl FnOnce(Backend) -> Backend,
+        now: Timestamp,
+        config: ApiConfig,
+        metrics: conveyor_api::MetricsText,
+    ) -> World {
         let dir = TempDir::new().unwrap();
-        let clock = Arc::new(TestClock(AtomicI64::new(1_767_225_600_000)));
+        let clock = Arc::new(TestClock(AtomicI64::new(now.0)));
         let entropy = Arc::new(Entropy::from_number(42));
-        let backend = Embedded::open(dir.path(), clock.now()).unwrap().backend();
+        let backend = backend(Embedded::open(dir.path(), clock.now()).unwrap().backend());
         for key in [KEY, OTHER_KEY] {
             let caller = CallerId::new(clock.now(), &entropy);
             backend.store.put_key(KeyHash::of(key), caller, clock.now()).await.unwrap();

@@ -2,6 +2,7 @@
 
 #![expect(dead_code, reason = "each test file uses a part of this")]
 
+use conveyor_aws_servers::{Combination, Environment};
 use reqwest::Method;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
@@ -15,8 +16,7 @@ pub const OTHER_KEY: &str = "other-key-0123456789";
 const START_DEADLINE: Duration = Duration::from_secs(60);
 pub const DEADLINE: Duration = Duration::from_secs(180);
 
-/// Whether servers are started as two processes of every role on the AWS backend, with the servers that the SDK's variables
-/// name, instead of as one process on the embedded store.
+/// Whether servers are started as two processes of every role on the AWS backend instead of as one on the embedded store.
 pub fn on_aws() -> bool {
     std::env::var_os("CONVEYOR_TEST_CLUSTER").is_some()
 }
@@ -137,6 +137,8 @@ impl Drop for Process {
 pub fn server_command(data_dir: &Path, flags: &[&str]) -> Command {
     let mut command = if on_aws() { cleared(Command::new(sibling("cluster"))) } else { conveyor() };
     if on_aws() {
+        let environment = Environment::shared(Combination::Default).expect("AWS-compatible servers");
+        command.envs(environment.variables());
         // What a killed process held comes back by its own time there.
         command.env("CONVEYOR_VISIBILITY_MS", "3000").env("CONVEYOR_AWS_QUEUE_EMPTY_AFTER_MS", "2000");
     }

@@ -130,6 +130,15 @@ impl Api {
     }
 
     async fn send(&self, request: RequestBuilder) -> Result<Response, Attempt> {
+        self.send_while(request, is_transient).await
+    }
+
+    /// Sends a request that can be sent again as long as it is answered with such a status.
+    async fn send_while(
+        &self,
+        request: RequestBuilder,
+        passes: impl Fn(StatusCode) -> bool,
+    ) -> Result<Response, Attempt> {
         let response = request.send().await.map_err(|e| self.broken(e))?;
         if response.status().is_success() {
             return Ok(response);
@@ -138,12 +147,9 @@ impl Api {
         let retry_after = response.headers().get(RETRY_AFTER).and_then(|v| v.to_str().ok()?.parse().ok());
         let body = response.bytes().await.map_err(|e| self.broken(e))?;
         let failure = Failure::refused(problem_of(status, &body));
-        Err(match status {
-            StatusCode::REQUEST_TIMEOUT
-            | StatusCode::BAD_GATEWAY
-            | StatusCode::SERVICE_UNAVAILABLE
-            | StatusCode::GATEWAY_TIMEOUT => Attempt::Retry(failure, retry_after.map(Duration::from_secs)),
-            _ => Attempt::GiveUp(failure),
+        Err(match passes(status) {
+            true => Attempt::Retry(failure, retry_after.map(Duration::from_secs)),
+            false => Attempt::GiveUp(failure),
         })
     }
 
@@ -158,24 +164,38 @@ impl Api {
     fn broken(&self, error: reqwest::Error) -> Attempt {
         // Waiting again for a server that was silent for so long would not help anybody.
         let retry = !error.is_timeout() || error.is_connect();
-        let failure = Failure::unreachable(&self.shown_server(), &reason(error));
+        // A signed URL may lead elsewhere.
+        let place = error.url().map(transfer::place_of);
+        let failure = Failure::unreachable(&self.shown(place), &reason(error));
         if retry { Attempt::Retry(failure, None) } else { Attempt::GiveUp(failure) }
     }
 
     /// An upload that stands still.
-    pub fn takes_nothing(&self) -> Failure {
+    pub fn takes_nothing(&self, to: &Signed) -> Failure {
         let reason = format!("it took nothing for {} s", SILENCE_MAX.as_secs());
-        Failure::unreachable(&self.shown_server(), &reason)
+        Failure::unreachable(&self.shown(to.place(&self.server)), &reason)
     }
 
-    /// The server without a password that its URL may hold.
-    fn shown_server(&self) -> String {
+    /// A place without a password that its URL may hold; the server as the user named it, if that is where it is.
+    fn shown(&self, place: Option<Url>) -> String {
         let mut url = self.server.clone();
         // It only fails for URLs without a host, which are not accepted as servers.
         let _ = url.set_username("");
         let _ = url.set_password(None);
+        let url = place.filter(|place| place.origin() != url.origin()).unwrap_or(url);
         url.as_str().trim_end_matches('/').to_owned()
     }
+}
+
+/// An answer that another one may follow.
+fn is_transient(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::REQUEST_TIMEOUT
+            | StatusCode::BAD_GATEWAY
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT
+    )
 }
 
 fn builder(server: &Url) -> ClientBuilder {
@@ -202,11 +222,19 @@ fn problem_of(status: StatusCode, body: &[u8]) -> Problem {
     serde_json::from_slice(body).unwrap_or_else(|_| {
         let title = status.canonical_reason().unwrap_or("Error");
         let problem = Problem::new(status.as_u16(), format!("http_{}", status.as_u16()), title);
-        match cut(String::from_utf8_lossy(body).trim(), limits::ECHO_MAX_CHARS) {
+        let body = String::from_utf8_lossy(body);
+        let said = message_in_xml(&body).unwrap_or_else(|| body.trim());
+        match cut(said, limits::ECHO_MAX_CHARS) {
             "" => problem,
             text => problem.with_detail(text),
         }
     })
+}
+
+/// What S3 says is wrong.
+fn message_in_xml(body: &str) -> Option<&str> {
+    let (_, rest) = body.trim_start().strip_prefix('<')?.split_once("<Message>")?;
+    Some(rest.split_once("</Message>")?.0)
 }
 
 /// The innermost cause, which is the one that says something. The URL is left out: it may be signed.

@@ -1,9 +1,9 @@
 //! Bodies that are too long to be held: downloads, uploads and streams.
 
 use super::super::failure::Failure;
-use super::{Api, Attempt, Patience};
+use super::{Api, Attempt, Patience, is_transient};
 use reqwest::header::{ACCEPT, CONTENT_LENGTH, HeaderValue};
-use reqwest::{Body, Method, Response};
+use reqwest::{Body, Method, Response, StatusCode};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io;
@@ -20,6 +20,25 @@ pub struct Signed {
     url: String,
     #[serde(default)]
     headers: BTreeMap<String, String>,
+}
+
+impl Signed {
+    /// Where it leads, without what permits it.
+    pub fn place(&self, server: &Url) -> Option<Url> {
+        server.join(&self.url).ok().map(|url| place_of(&url))
+    }
+}
+
+/// A URL without what may be secret in it.
+pub fn place_of(url: &Url) -> Url {
+    let mut place = url.clone();
+    // It only fails for URLs without a host, which lead nowhere.
+    let _ = place.set_username("");
+    let _ = place.set_password(None);
+    place.set_path("");
+    place.set_query(None);
+    place.set_fragment(None);
+    place
 }
 
 impl Api {
@@ -60,7 +79,7 @@ impl Api {
     }
 
     /// Sends bytes to where a slot says. How long that may take is for the caller to say.
-    pub async fn put(&self, to: &Signed, body: Body, bytes: Option<u64>) -> Result<(), Attempt> {
+    pub async fn put(&self, to: &Signed, body: Body, bytes: u64) -> Result<(), Attempt> {
         let makes_no_sense = |what: String| Failure::not_understood(format!("the upload's request: {what}"));
         let url = self.server.join(&to.url).map_err(|e| makes_no_sense(e.to_string()))?;
         let method = Method::from_str(&to.method).map_err(|e| makes_no_sense(e.to_string()))?;
@@ -68,11 +87,11 @@ impl Api {
         for (name, value) in &to.headers {
             request = request.header(name, value);
         }
-        if let Some(bytes) = bytes {
-            // Without it the body would be sent in chunks, which presigned URLs do not take.
-            request = request.header(CONTENT_LENGTH, bytes);
-        }
-        self.send(request).await.map(|_| ())
+        // Without it the body would be sent in chunks, which presigned URLs do not take.
+        request = request.header(CONTENT_LENGTH, bytes);
+        // The same bytes in the same place do no harm, so that even a defect of the storage is worth another try.
+        let passes = |status| is_transient(status) || status == StatusCode::INTERNAL_SERVER_ERROR;
+        self.send_while(request, passes).await.map(|_| ())
     }
 
     async fn write(&self, mut response: Response, path: &Path) -> Result<(), Attempt> {

@@ -6,7 +6,7 @@ mod tell;
 
 pub use gather::List;
 pub use single::{Bytes, ListFile, Single};
-pub use tell::{Told, format_name, to_wire};
+pub use tell::{Told, format_name, read_head, to_wire};
 
 use super::failure::Failure;
 use std::io::ErrorKind;

@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
+use md5::Md5;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 const MIB: usize = 1024 * 1024;
+const PART_MIN: usize = MIB + MIB / 2;
 
 /// One slot, and what was sent to it.
 #[derive(Debug, Default)]
@@ -29,6 +31,8 @@ struct Seen {
     claimed: bool,
     job: Value,
     job_answer: Option<StatusCode>,
+    /// Parts have other digests, and a smallest size.
+    like_s3: bool,
 }
 
 #[derive(Clone, Default)]
@@ -63,10 +67,16 @@ impl Stub {
         let mut slot = json!({"file_input_id": "U", "type": seen.slot["type"], "status": status,
                               "size_bytes": seen.slot["size_bytes"], "expires_at": "later"});
         if seen.slot["multipart"] == true {
-            let hash =
-                |bytes: &[u8]| Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect::<String>();
+            let hex = |digest: &[u8]| digest.iter().map(|b| format!("{b:02x}")).collect::<String>();
+            let hash = |bytes: &[u8]| match seen.like_s3 {
+                false => hex(&Sha256::digest(bytes)),
+                true => hex(&Md5::digest(bytes)),
+            };
             let part = |(n, bytes): (&u32, &Vec<u8>)| json!({"number": n, "size_bytes": bytes.len(), "etag": hash(bytes)});
             slot["multipart"] = json!({"parts_max": 1000});
+            if seen.like_s3 {
+                slot["multipart"]["part_min_bytes"] = json!(PART_MIN);
+            }
             slot["parts"] = seen.parts.iter().map(part).collect();
         } else {
             slot["upload"] =
@@ -105,6 +115,7 @@ async fn take_part(
     body: axum::body::Bytes,
 ) -> StatusCode {
     assert!(!headers.contains_key("x-api-key"), "a signed URL needs no key and may lead anywhere");
+    assert_eq!(headers["content-length"], body.len().to_string());
     let mut seen = stub.seen();
     if let Some(status) = seen.answers.get_mut(&number).and_then(Vec::pop) {
         return status;
@@ -192,17 +203,70 @@ async fn parts_are_sent_again_and_what_broke_off_can_be_resumed() {
     assert_eq!(stub.seen().job, Value::Null, "nothing was submitted");
 
     // What is there, and the same, is not sent again; what is there and something else is.
-    let piece = |n: usize| bytes.chunks(MIB).nth(n - 1).unwrap().to_vec();
-    let parts = BTreeMap::from([(1, piece(1)), (2, vec![b'x'; MIB]), (4, piece(4))]);
     let slot = stub.seen().slot.clone();
-    *stub.seen() = Seen { slot, parts, ..Seen::default() };
-    run(&server, &[submit.as_slice(), &["--resume", "U"]].concat()).await.unwrap();
-    let mut seen = stub.seen();
-    seen.taken.sort_unstable();
-    assert_eq!(seen.taken, [2, 3]);
-    assert_eq!(seen.parts.values().flatten().copied().collect::<Vec<u8>>(), bytes);
-    assert!(seen.complete);
-    assert_eq!(seen.job["file_input_id"], "U");
+    for (like_s3, part_bytes, parts, missing) in
+        [(false, MIB, vec![1, 4], vec![2, 3]), (true, PART_MIN, vec![1, 3], vec![2])]
+    {
+        let piece = |n: u32| bytes.chunks(part_bytes).nth(n as usize - 1).unwrap().to_vec();
+        let mut parts: BTreeMap<_, _> = parts.into_iter().map(|n| (n, piece(n))).collect();
+        parts.insert(2, vec![b'x'; part_bytes]);
+        *stub.seen() = Seen { slot: slot.clone(), parts, like_s3, ..Seen::default() };
+        run(&server, &[submit.as_slice(), &["--resume", "U"]].concat()).await.unwrap();
+        let mut seen = stub.seen();
+        seen.taken.sort_unstable();
+        assert_eq!(seen.taken, missing);
+        assert_eq!(seen.parts.values().flatten().copied().collect::<Vec<u8>>(), bytes);
+        assert!(seen.complete);
+        assert_eq!(seen.job["file_input_id"], "U");
+    }
+}
+
+/// Something that can be read once.
+fn pipe(directory: &tempfile::TempDir, bytes: Vec<u8>) -> (PathBuf, std::thread::JoinHandle<()>) {
+    let path = directory.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    let into = path.clone();
+    (path, std::thread::spawn(move || std::fs::write(into, bytes).unwrap()))
+}
+
+#[tokio::test]
+async fn what_can_be_read_once_is_sent_in_parts_that_can_be_sent_again() {
+    let (_, bytes) = list(&tempfile::tempdir().unwrap(), 13 * MIB);
+    for (length, parts) in [(2 * MIB, vec![]), (12 * MIB, vec![6, 6]), (13 * MIB, vec![6, 6, 1])] {
+        let directory = tempfile::tempdir().unwrap();
+        let stub = Stub::default();
+        let server = stub.serve().await;
+        stub.seen().answers.insert(2, vec![StatusCode::INTERNAL_SERVER_ERROR]);
+        let (path, writing) = pipe(&directory, bytes[..length].to_vec());
+        run(&server, &["submit", path.to_str().unwrap(), "--part-bytes", "6291456"]).await.unwrap();
+        writing.join().unwrap();
+        let seen = stub.seen();
+        let sizes: Vec<usize> = seen.parts.values().map(|part| part.len() / MIB).collect();
+        assert_eq!((sizes, seen.slot["multipart"] == true), (parts.clone(), !parts.is_empty()));
+        let sent = if parts.is_empty() {
+            seen.whole.clone()
+        } else {
+            seen.parts.values().flatten().copied().collect()
+        };
+        assert!(sent == bytes[..length] && seen.claimed);
+    }
+}
+
+#[tokio::test]
+async fn what_the_storage_says_is_told() {
+    let refuse = || async {
+        let xml = "<?xml version=\"1.0\"?>\n<Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>";
+        (StatusCode::FORBIDDEN, xml)
+    };
+    let elsewhere = serve(Router::new().route("/bucket/key", put(refuse))).await;
+    let slot = json!({"file_input_id": "U", "upload": {"method": "PUT", "url": format!("{elsewhere}/bucket/key?X-Amz=secret")}});
+    let router = Router::new().route("/v1/job_inputs", post(move || async move { Json(slot) }));
+    let server = serve(router).await;
+    let directory = tempfile::tempdir().unwrap();
+    let (path, _) = list(&directory, 2 * MIB);
+    let refused = run(&server, &["submit", path.to_str().unwrap()]).await.unwrap_err();
+    assert_eq!(refused.line(), "Forbidden: Request has expired (http_403)");
 }
 
 #[tokio::test]

@@ -33,21 +33,20 @@ impl Meter {
         Meter { bar: bar.clone(), seen: Arc::default() }
     }
 
-    /// Sends the bytes of a reader. If it is known how many there are, another number is an error, and so is a server
-    /// that does not take them; a source of unknown length may take its time.
+    /// Sends the bytes of a reader. Another number of them is an error, and so is a server that does not take them.
     pub async fn send(
         &self,
         api: &Api,
         to: &Signed,
         name: &str,
         reader: impl AsyncRead + Send + 'static,
-        bytes: Option<u64>,
+        bytes: u64,
     ) -> Result<(), Attempt> {
         let pieces = ReaderStream::with_capacity(reader, PIECE_BYTES);
         let body = Body::wrap_stream(self.counted(pieces, bytes));
         let outcome = tokio::select! {
             outcome = api.put(to, body, bytes) => outcome,
-            () = self.stall(), if bytes.is_some() => Err(Attempt::Retry(api.takes_nothing(), None)),
+            () = self.stall() => Err(Attempt::Retry(api.takes_nothing(to), None)),
         };
         if outcome.is_err() {
             // It will have to be sent again.
@@ -59,15 +58,14 @@ impl Meter {
         }
     }
 
-    fn counted<B, S>(&self, pieces: S, bytes: Option<u64>) -> impl Stream<Item = io::Result<B>> + use<B, S>
+    fn counted<B, S>(&self, pieces: S, bytes: u64) -> impl Stream<Item = io::Result<B>> + use<B, S>
     where
         B: AsRef<[u8]>,
         S: Stream<Item = io::Result<B>>,
     {
         let (meter, at_end) = (self.clone(), self.clone());
-        let check = stream::once(future::lazy(move |_| match bytes {
-            Some(bytes) if bytes != at_end.sent() => Some(Err(io::Error::other("its size has changed"))),
-            Some(_) | None => None,
+        let check = stream::once(future::lazy(move |_| {
+            (bytes != at_end.sent()).then(|| Err(io::Error::other("its size has changed")))
         }));
         pieces.chain(check.filter_map(future::ready)).inspect(move |piece| match piece {
             Ok(piece) => meter.count(piece.as_ref().len() as u64),
@@ -103,7 +101,7 @@ mod tests {
     use super::*;
     use futures::TryStreamExt;
 
-    async fn counted(bytes: &'static [u8], expected: Option<u64>) -> (io::Result<Vec<Vec<u8>>>, u64) {
+    async fn counted(bytes: &'static [u8], expected: u64) -> (io::Result<Vec<Vec<u8>>>, u64) {
         let meter = Meter::new(&ProgressBar::hidden());
         let pieces = stream::iter(bytes.chunks(2).map(|piece| Ok(piece.to_vec())));
         let sent = meter.counted(pieces, expected).try_collect().await;
@@ -112,8 +110,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_source_that_changed_its_size_is_not_sent_as_if_it_were_whole() {
-        assert_eq!(counted(b"abc", Some(3)).await.0.unwrap(), [b"ab".to_vec(), b"c".to_vec()]);
-        assert_eq!(counted(b"abc", None).await.1, 3);
-        assert_eq!(counted(b"abc", Some(4)).await.0.unwrap_err().to_string(), "its size has changed");
+        let (sent, bytes) = counted(b"abc", 3).await;
+        assert_eq!((sent.unwrap(), bytes), (vec![b"ab".to_vec(), b"c".to_vec()], 3));
+        assert_eq!(counted(b"abc", 4).await.0.unwrap_err().to_string(), "its size has changed");
     }
 }

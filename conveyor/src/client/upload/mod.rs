@@ -9,19 +9,23 @@ mod whole;
 use super::args::SubmitArgs;
 use super::failure::Failure;
 use super::http::{Answer, Api, Signed};
-use super::list::{Bytes, Input, ListFile, Single, format_name, to_wire};
+use super::list::{Bytes, Input, ListFile, Single, format_name, read_head, to_wire};
 use super::print::Output;
 use super::progress::{self, ctrl_c};
-use conveyor_domain::limits::{self, MIB};
+use conveyor_domain::limits::MIB;
 use conveyor_domain::list::{Compression, ListFault};
 use indicatif::{HumanBytes, ProgressBar};
 use plan::Plan;
 use serde_json::{Value, json};
-use slot::{Part, Slot, Upload, parts_max};
+use slot::{Part, Slot, Upload};
+use std::io;
+use whole::Whole;
 
 /// Larger files are sent in parts, so that what breaks off can be resumed.
 const WHOLE_MAX_BYTES: u64 = 64 * MIB as u64;
 const PART_BYTES: u64 = 16 * MIB as u64;
+/// What can be read only once is cut before a server says what it takes: S3 takes no smaller ones.
+const STREAMED_PART_MIN_BYTES: u64 = 5 * MIB as u64;
 
 const BAR: &str = "uploading {bar:24} {bytes}/{total_bytes} {binary_bytes_per_sec}, eta {eta}";
 const BAR_OF_UNKNOWN: &str = "uploading {bytes} {binary_bytes_per_sec}";
@@ -43,10 +47,12 @@ pub async fn stage<'a>(
     output: Output,
 ) -> Result<Staging<'a>, Failure> {
     output.remark(&description(&list));
-    let (in_parts, size) = match &list.bytes {
+    let name = list.name;
+    let bytes = begun(list.bytes, args).await.map_err(|e| Failure::unreadable(&name, e.into()))?;
+    let (in_parts, size) = match &bytes {
         Bytes::File(file) => (file.size > args.part_bytes.unwrap_or(WHOLE_MAX_BYTES), Some(file.size)),
         Bytes::Memory(bytes) => (false, Some(bytes.len() as u64)),
-        Bytes::Stream(..) => (false, None),
+        Bytes::Stream(..) => (true, None),
     };
     let mut body = to_wire(&list.spec);
     if let Some(size) = size {
@@ -60,15 +66,38 @@ pub async fn stage<'a>(
     let slot = answer.document;
     let staging = Staging { api, upload: slot.file_input_id.clone(), argument: &args.inputs[0] };
     let bar = bar(output, size);
-    match (list.bytes, slot.upload) {
+    match (bytes, slot.upload) {
         (Bytes::File(file), None) if in_parts => {
-            let plan = Plan::new(file.size, args.part_bytes.unwrap_or(PART_BYTES), parts_max(slot.multipart));
+            let multipart = slot.multipart.unwrap_or_default();
+            let plan = Plan::new(file.size, args.part_bytes.unwrap_or(PART_BYTES), &multipart);
             staging.send_parts(&file, plan, &[], &bar).await?;
         }
-        (bytes, Some(to)) => staging.send_whole(&to, &list.name, bytes, &bar).await?,
-        (_, None) => return Err(Failure::not_understood("the slot does not say where the list goes")),
+        (Bytes::Stream(first, rest), None) => {
+            let sent = interruptible(parts::send_stream(&staging, &name, first, rest, &bar)).await;
+            bar.finish_and_clear();
+            // Whatever comes next cannot be read a second time: there is nothing to go on with.
+            sent?;
+        }
+        (Bytes::File(file), Some(to)) => staging.send_whole(&to, &name, Whole::File(file), &bar).await?,
+        (Bytes::Memory(bytes), Some(to)) => {
+            staging.send_whole(&to, &name, Whole::Memory(bytes), &bar).await?;
+        }
+        (_, None) | (Bytes::Stream(..), Some(_)) => {
+            return Err(Failure::not_understood("the slot does not say where the list goes"));
+        }
     }
     Ok(staging)
+}
+
+/// Reads enough of what can be read only once to know whether it is a part, or all of it: signed URLs take nothing whose
+/// length is not known, and a part that breaks off can be sent again.
+async fn begun(bytes: Bytes, args: &SubmitArgs) -> io::Result<Bytes> {
+    let Bytes::Stream(mut first, mut rest) = bytes else { return Ok(bytes) };
+    let part_bytes = args.part_bytes.unwrap_or(PART_BYTES).max(STREAMED_PART_MIN_BYTES);
+    let part_bytes = usize::try_from(part_bytes).unwrap_or(usize::MAX);
+    let missing = part_bytes.saturating_sub(first.len());
+    first.extend(read_head(&mut rest, missing).await?);
+    Ok(if first.len() < part_bytes { Bytes::Memory(first) } else { Bytes::Stream(first, rest) })
 }
 
 /// Goes on with an upload that broke off. One that is complete needs nothing more.
@@ -79,7 +108,7 @@ pub async fn resume<'a>(
     output: Output,
 ) -> Result<Staging<'a>, Failure> {
     let answer: Answer<Upload> = api.get(api.url(&["job_inputs", upload])).await?;
-    let Upload { file_input_id, status, size_bytes, upload, parts } = answer.document;
+    let Upload { file_input_id, status, size_bytes, upload, multipart, parts } = answer.document;
     let staging = Staging { api, upload: file_input_id, argument: &args.inputs[0] };
     match status.as_str() {
         "uploaded" => {
@@ -102,10 +131,11 @@ pub async fn resume<'a>(
     }
     let bar = bar(output, Some(file.size));
     if let Some(to) = upload {
-        staging.send_whole(&to, staging.argument, Bytes::File(file), &bar).await?;
+        staging.send_whole(&to, staging.argument, Whole::File(file), &bar).await?;
         return Ok(staging);
     }
-    let plan = Plan::new(file.size, args.part_bytes.unwrap_or(PART_BYTES), limits::UPLOAD_PARTS_MAX);
+    let multipart = multipart.unwrap_or_default();
+    let plan = Plan::new(file.size, args.part_bytes.unwrap_or(PART_BYTES), &multipart);
     if parts.iter().any(|part| u64::from(part.number) > plan.count()) {
         return Err(Failure::not_resumable("it was begun with smaller parts")
             .with_hint("pass the --part-bytes that it was begun with, or submit the file anew"));
@@ -131,12 +161,11 @@ impl Staging<'_> {
         &self,
         to: &Signed,
         name: &str,
-        bytes: Bytes,
+        whole: Whole,
         bar: &ProgressBar,
     ) -> Result<(), Failure> {
-        let is_file =
-            matches!(Input::of(self.argument), Input::File(_)) && !matches!(bytes, Bytes::Stream(..));
-        let sent = interruptible(whole::send(self.api, to, name, bytes, bar)).await;
+        let is_file = matches!(Input::of(self.argument), Input::File(_));
+        let sent = interruptible(whole::send(self.api, to, name, whole, bar)).await;
         bar.finish_and_clear();
         sent.map_err(|failure| if is_file { self.explained(failure) } else { failure })
     }

@@ -12,13 +12,22 @@ pub struct Slot {
     pub multipart: Option<Multipart>,
 }
 
-#[derive(Debug, Deserialize)]
+/// What a server says about parts.
+#[derive(Debug, Default, Deserialize)]
 pub struct Multipart {
-    pub parts_max: Option<u32>,
+    parts_max: Option<u32>,
+    part_min_bytes: Option<u64>,
 }
 
-pub fn parts_max(multipart: Option<Multipart>) -> u32 {
-    multipart.and_then(|m| m.parts_max).unwrap_or(limits::UPLOAD_PARTS_MAX)
+impl Multipart {
+    pub fn parts_max(&self) -> u32 {
+        self.parts_max.unwrap_or(limits::UPLOAD_PARTS_MAX)
+    }
+
+    /// What every part but the last must have.
+    pub fn part_min_bytes(&self) -> u64 {
+        self.part_min_bytes.unwrap_or(1)
+    }
 }
 
 /// An upload as it stands.
@@ -30,6 +39,7 @@ pub struct Upload {
     pub size_bytes: Option<u64>,
     /// Where a list goes that is sent whole.
     pub upload: Option<Signed>,
+    pub multipart: Option<Multipart>,
     #[serde(default)]
     pub parts: Vec<Part>,
 }
@@ -38,13 +48,27 @@ pub struct Upload {
 pub struct Part {
     pub number: u32,
     pub size_bytes: u64,
-    /// Its sha256, in hex; some servers write it like the header, in quotes.
+    /// A digest of its bytes, in hex; some servers write it like the header, in quotes.
     pub etag: String,
 }
 
+/// What an ETag may be. Which it is, its length tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Digested<'a> {
+    Sha256(&'a str),
+    Md5(&'a str),
+    /// Nothing that can be computed here.
+    Otherwise,
+}
+
 impl Part {
-    pub fn sha256(&self) -> &str {
-        self.etag.trim_matches('"')
+    pub fn digest(&self) -> Digested<'_> {
+        let etag = self.etag.trim_matches('"');
+        match (etag.len(), etag.bytes().all(|b| b.is_ascii_hexdigit())) {
+            (64, true) => Digested::Sha256(etag),
+            (32, true) => Digested::Md5(etag),
+            _ => Digested::Otherwise,
+        }
     }
 }
 

@@ -72,7 +72,7 @@ impl Environment {
     /// Servers that are shared, as in [`shared::url`].
     pub fn shared(combination: Combination) -> Result<Environment> {
         let urls = combination.servers().iter().map(|kind| Ok((*kind, shared::url(*kind)?)));
-        Environment::of(&urls.collect::<Result<Vec<_>>>()?)
+        Environment::of_all(&urls.collect::<Result<Vec<_>>>()?)
     }
 
     /// What to set for a process that is to use them.
@@ -89,7 +89,14 @@ impl Environment {
         ]
     }
 
-    fn of(urls: &[(Kind, String)]) -> Result<Environment> {
+    /// Of servers that run already, those of the combination.
+    pub fn of(combination: Combination, urls: &[(Kind, String)]) -> Result<Environment> {
+        let urls: Vec<_> =
+            urls.iter().filter(|(kind, _)| combination.servers().contains(kind)).cloned().collect();
+        Environment::of_all(&urls)
+    }
+
+    fn of_all(urls: &[(Kind, String)]) -> Result<Environment> {
         let url = |service: Service| -> Result<String> {
             let server = urls.iter().find(|(kind, _)| kind.services().contains(&service));
             Ok(server.with_context(|| format!("no server speaks {}", service.name()))?.1.clone())
@@ -121,7 +128,7 @@ impl Running {
 
     fn of(servers: Vec<Server>) -> Result<Running> {
         let urls: Vec<_> = servers.iter().map(|server| (server.kind(), server.url().to_owned())).collect();
-        Ok(Running { environment: Environment::of(&urls)?, servers })
+        Ok(Running { environment: Environment::of_all(&urls)?, servers })
     }
 }
 
@@ -134,17 +141,17 @@ mod tests {
         for combination in Combination::ALL {
             let urls: Vec<_> =
                 combination.servers().iter().map(|kind| (*kind, format!("http://{}", kind.name()))).collect();
-            let environment = Environment::of(&urls).unwrap();
+            let environment = Environment::of_all(&urls).unwrap();
             assert!(environment.variables().iter().all(|(_, value)| !value.is_empty()));
             assert_eq!(combination.name().parse::<Combination>().unwrap(), combination);
         }
-        assert!(Environment::of(&[(Kind::Dynoxide, String::new())]).is_err());
+        assert!(Environment::of_all(&[(Kind::Dynoxide, String::new())]).is_err());
     }
 
     #[test]
     fn a_service_is_asked_where_it_is_spoken() {
         let urls = [(Kind::Dynoxide, "http://d".to_owned()), (Kind::LocalStack, "http://l".to_owned())];
-        let environment = Environment::of(&urls).unwrap();
+        let environment = Environment::of_all(&urls).unwrap();
         assert_eq!(
             (&*environment.dynamodb_url, &*environment.sqs_url, &*environment.s3_url),
             ("http://d", "http://l", "http://l")

@@ -16,7 +16,7 @@ use crate::Settings;
 use crate::error::unavailable;
 use async_trait::async_trait;
 use aws_sdk_s3::primitives::ByteStream as Body;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use conveyor_store::port::{BlobKey, ByteStream, DirectAccess, Stored};
 use conveyor_store::{Blobs, Error, Result};
 use download::Download;
@@ -62,12 +62,12 @@ impl Blobs for Objects {
             // No range is empty, so that nothing cannot be asked for.
             return self.stored(key).await?.map(|_| Bytes::new()).ok_or(Error::NotFound);
         }
-        let pieces = Download::range(self, key, offset, length).open().await?;
-        let body: Vec<Bytes> = pieces.try_collect().await?;
-        match <[Bytes; 1]>::try_from(body) {
-            Ok([one]) => Ok(one),
-            Err(several) => Ok(several.concat().into()),
+        let mut pieces = Download::range(self, key, offset, length).open().await?;
+        let mut body = BytesMut::with_capacity(usize::try_from(length).unwrap_or_default());
+        while let Some(piece) = pieces.try_next().await? {
+            body.extend_from_slice(&piece);
         }
+        Ok(body.freeze())
     }
 
     async fn put_stream(&self, key: &BlobKey, body: ByteStream) -> Result<Stored> {

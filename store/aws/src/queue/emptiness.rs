@@ -10,6 +10,9 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// Looks that are further apart than this say nothing of the time between them.
+const LOOKS_APART_MAX: Duration = Duration::from_secs(60);
+
 /// Looks that saw a queue empty, the first and the last of them.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
@@ -19,7 +22,7 @@ struct Seen {
 
 #[derive(Debug)]
 pub struct Emptiness {
-    /// How long a queue must have been seen empty. Looks that are further apart than that say nothing of the time between.
+    /// How long a queue must have been seen empty.
     enough: Duration,
     seen: Mutex<HashMap<QueueName, Seen>>,
 }
@@ -40,7 +43,7 @@ impl Emptiness {
             seen.clear();
         }
         let entry = seen.entry(queue).or_insert(Seen { first: now, last: now });
-        if entry.last.until(now) > self.enough || now < entry.last {
+        if entry.last.until(now) > self.enough.max(LOOKS_APART_MAX) || now < entry.last {
             entry.first = now;
         }
         entry.last = now;
@@ -65,6 +68,13 @@ mod tests {
 
     fn minute() -> Emptiness {
         Emptiness::new(Duration::from_secs(60))
+    }
+
+    #[test]
+    fn looks_may_be_further_apart_than_the_time_that_is_enough() {
+        let emptiness = Emptiness::new(Duration::from_secs(2));
+        assert!(!emptiness.believe(QUEUE, at(0)));
+        assert!(emptiness.believe(QUEUE, at(5)));
     }
 
     #[test]

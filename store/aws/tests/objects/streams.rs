@@ -2,6 +2,7 @@
 
 use crate::proxy::Proxy;
 use crate::world::{World, key};
+use aws_sdk_s3::types::{BucketVersioningStatus, VersioningConfiguration};
 use bytes::Bytes;
 use conveyor_domain::limits::MIB;
 use conveyor_store::port::{ByteStream, Stored};
@@ -23,6 +24,7 @@ crate::on_each_server!(
     large_parts_are_joined_where_they_are,
     parts_that_cannot_be_joined_leave_nothing_behind,
     everything_under_a_prefix_goes,
+    a_bucket_that_keeps_versions_will_do,
 );
 
 /// Bytes that are different everywhere.
@@ -193,4 +195,22 @@ async fn everything_under_a_prefix_goes(world: World) {
     assert_eq!(world.keys().await, ["jobs/10"]);
     assert_eq!(world.unfinished().await, 1, "of another prefix");
     world.objects.delete_under(&key("jobs/1")).await.unwrap();
+}
+
+async fn a_bucket_that_keeps_versions_will_do(world: World) {
+    let versions = VersioningConfiguration::builder().status(BucketVersioningStatus::Enabled).build();
+    let keep = world.s3.put_bucket_versioning().bucket(&world.settings.bucket);
+    keep.versioning_configuration(versions).send().await.unwrap();
+    let one = world.objects.put_stream(&key("s/x"), streamed(&bytes(10))).await.unwrap();
+    let two = world.objects.put_stream(&key("s/x"), streamed(&bytes(11))).await.unwrap();
+    let replaced = world.objects.read_pinned(&key("s/x"), &one.etag, 0).await;
+    assert_eq!(replaced.err(), Some(Error::Changed));
+    assert_eq!(read(&world, "s/x", &two).await, bytes(11));
+    world.objects.put(&key("s/y"), bytes(3)).await.unwrap();
+    world.objects.delete(&key("s/x")).await.unwrap();
+    assert_eq!(world.objects.get(&key("s/x"), 0, 1).await, Err(Error::NotFound));
+    for _ in 0..2 {
+        world.objects.delete_under(&key("s")).await.unwrap();
+    }
+    assert_eq!(world.objects.get(&key("s/y"), 0, 0).await, Err(Error::NotFound));
 }

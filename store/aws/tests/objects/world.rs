@@ -30,8 +30,7 @@ impl World {
     pub async fn on(server: Kind) -> World {
         let endpoint = tokio::task::spawn_blocking(move || shared::url(server)).await.unwrap().unwrap();
         let number = BUCKETS.fetch_add(1, Ordering::SeqCst);
-        let bucket = format!("objects-{}-{number}", std::process::id());
-        let settings = Settings::named(&bucket);
+        let settings = Settings::named(&format!("objects-{}-{number}", std::process::id()));
         let s3 = client(&settings, &endpoint).await;
         assert!(provision(&s3, &settings).await.unwrap());
         let dir = TempDir::new().unwrap();

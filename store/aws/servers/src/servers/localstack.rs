@@ -4,16 +4,28 @@ use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
 
-/// Its main program, after two corrections for which there is no setting.
+/// Its main program, after corrections for which there is no setting.
 /// - S3 keeps its objects in the folder of this server. Otherwise all servers of a machine keep them in the same one, and
 ///   a bucket that is deleted takes the folder of its namesake with it.
 /// - It listens on loopback only. Otherwise it takes no more than the port from `GATEWAY_LISTEN`.
+/// - It ends if its port is taken. Otherwise it runs on, deaf, and even SIGTERM does not end it.
 const MAIN: &str = r#"
-import functools, os
+import os
 import localstack.services.s3.provider as s3
 from twisted.internet import endpoints
+
+class Loopback(endpoints.TCP4ServerEndpoint):
+    def __init__(self, reactor, port):
+        super().__init__(reactor, port, interface="127.0.0.1")
+
+    def listen(self, factory):
+        def end(failure):
+            print(failure.getErrorMessage(), flush=True)
+            os._exit(1)
+        return super().listen(factory).addErrback(end)
+
 s3.DEFAULT_S3_TMP_DIR = os.path.join(os.environ["TMPDIR"], "s3")
-endpoints.TCP4ServerEndpoint = functools.partial(endpoints.TCP4ServerEndpoint, interface="127.0.0.1")
+endpoints.TCP4ServerEndpoint = Loopback
 from localstack.runtime.main import main
 main()
 "#;

@@ -1,0 +1,187 @@
+//! Lists that are sent in parts.
+
+use super::{OnS3, id_of, on_each_server, sent_key};
+use crate::world::{Answer, config};
+use conveyor_domain::limits::MIB;
+use conveyor_store::port::Joined;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+on_each_server!(
+    parts_come_in_any_order_and_are_joined,
+    parts_that_the_caller_names_must_be_there,
+    a_part_that_is_too_short_is_named,
+    the_whole_must_be_what_was_declared_and_not_too_large,
+    a_digest_of_the_whole_is_checked,
+    completing_twice_at_once_is_completing_once,
+    parts_that_were_joined_before_a_crash_are_staged_after_it,
+);
+
+/// Rows that end exactly where a part may.
+fn part_of(tag: &str, bytes: usize) -> String {
+    let row = |n: usize| format!("https://{tag}.example/{n:010}\n");
+    let length = row(0).len();
+    let mut text: String = (0..bytes / length).map(row).collect();
+    text.push_str(&"\n".repeat(bytes - text.len()));
+    text
+}
+
+async fn slot(world: &OnS3, more: Value) -> String {
+    let mut body = json!({"type": "lines", "multipart": true});
+    more.as_object().unwrap().iter().for_each(|(name, value)| body[name] = value.clone());
+    let slot = world.slot(body).await;
+    assert_eq!(slot["multipart"]["part_min_bytes"], 5 * MIB);
+    assert_eq!(slot.get("upload"), None);
+    id_of(&slot).to_owned()
+}
+
+async fn target(world: &OnS3, id: &str, number: u32) -> Value {
+    let answer = world.post(&format!("/v1/job_inputs/{id}/parts"), json!({"numbers": [number]})).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.json()["parts"][0].clone()
+}
+
+/// Sends a part, and returns its ETag.
+async fn send(world: &OnS3, id: &str, number: u32, bytes: impl Into<reqwest::Body>) -> String {
+    let answer = world.send(&target(world, id, number).await, bytes).await;
+    assert_eq!(answer.status(), 200);
+    answer.headers()["etag"].to_str().unwrap().to_owned()
+}
+
+async fn complete(world: &OnS3, id: &str) -> Answer {
+    world.act(&format!("/v1/job_inputs/{id}/complete")).await
+}
+
+async fn parts_come_in_any_order_and_are_joined(world: OnS3) {
+    let id = slot(&world, json!({})).await;
+    complete(&world, &id).await.refused(409, "file_input_incomplete");
+    let (first, last) = (part_of("first", 5 * MIB), "https://last.example/0\n");
+    send(&world, &id, 3, last).await;
+    send(&world, &id, 1, first.clone()).await;
+    let missing = complete(&world, &id).await.refused(409, "file_input_incomplete");
+    assert_eq!(missing, "Part 2 is missing.");
+    let submit = json!({"file_input_id": id});
+    world.post("/v1/jobs", submit.clone()).await.refused(409, "file_input_incomplete");
+    send(&world, &id, 2, "something else").await;
+    let late = target(&world, &id, 2).await;
+    world.sent(&late, part_of("second", 5 * MIB)).await;
+    let shown = world.shown(&id).await;
+    let parts: Vec<(u64, u64)> = shown["parts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|part| (part["number"].as_u64().unwrap(), part["size_bytes"].as_u64().unwrap()))
+        .collect();
+    let part_bytes = 5 * MIB as u64;
+    assert_eq!(parts, [(1, part_bytes), (2, part_bytes), (3, last.len() as u64)]);
+    assert_eq!(shown["status"], "waiting");
+
+    let completed = complete(&world, &id).await;
+    assert_eq!(completed.status, 200, "{}", completed.text());
+    let (size, status) = (&completed.json()["size_bytes"], &completed.json()["status"]);
+    assert_eq!((size, status), (&json!(2 * 5 * MIB + last.len()), &json!("uploaded")));
+    assert_eq!(complete(&world, &id).await.json(), completed.json(), "a second time");
+    let more = json!({"numbers": [4]});
+    world.post(&format!("/v1/job_inputs/{id}/parts"), more).await.refused(409, "file_input_complete");
+    assert_eq!(world.send(&late, "late").await.status(), 404, "the storage does not know the part any more");
+    assert_eq!(world.keys().await, [sent_key(&id).to_string()], "no copy: nobody can write to it");
+
+    let answer = world.post("/v1/jobs", submit).await;
+    assert_eq!(answer.status, 202, "{}", answer.text());
+    assert_eq!(complete(&world, &id).await.status, 200, "even after a job was made of it");
+    assert_eq!(world.shown(&id).await["status"], "claimed");
+    assert_eq!(world.keys().await.len(), 1, "and it is still there");
+}
+
+async fn parts_that_the_caller_names_must_be_there(world: OnS3) {
+    let id = slot(&world, json!({})).await;
+    let etags = [send(&world, &id, 1, part_of("a", 5 * MIB)).await, send(&world, &id, 2, "b\n").await];
+    let complete = async |parts: Value| {
+        world.post(&format!("/v1/job_inputs/{id}/complete"), json!({"parts": parts})).await
+    };
+    let part = |number: usize, etag: &str| json!({"number": number, "etag": etag});
+    for wrong in [
+        json!([part(1, &etags[0])]),
+        json!([part(1, &etags[0]), part(2, &etags[0])]),
+        json!([part(1, &etags[0]), part(3, &etags[1])]),
+    ] {
+        complete(wrong).await.refused(409, "file_input_incomplete");
+    }
+    let right = json!([part(2, &etags[1]), part(1, etags[0].trim_matches('"'))]);
+    assert_eq!(complete(right).await.status, 200);
+}
+
+async fn a_part_that_is_too_short_is_named(world: OnS3) {
+    let id = slot(&world, json!({})).await;
+    send(&world, &id, 1, part_of("a", 5 * MIB)).await;
+    send(&world, &id, 2, "short\n").await;
+    send(&world, &id, 3, "short\n").await;
+    let detail = complete(&world, &id).await.refused(400, "invalid_argument");
+    assert_eq!(detail, "Part 2 has 6 bytes, and every part but the last must have at least 5242880.");
+    send(&world, &id, 2, part_of("b", 5 * MIB)).await;
+    assert_eq!(complete(&world, &id).await.status, 200);
+}
+
+async fn the_whole_must_be_what_was_declared_and_not_too_large(world: OnS3) {
+    let id = slot(&world, json!({"size_bytes": 5})).await;
+    send(&world, &id, 1, "https").await;
+    send(&world, &id, 2, "://a.example\n").await;
+    complete(&world, &id).await.refused(400, "upload_size_mismatch");
+    assert_eq!(world.shown(&id).await["parts"].as_array().unwrap().len(), 2, "the parts are still there");
+
+    let small = OnS3::with(world.server, conveyor_api::ApiConfig { list_max_bytes: 10, ..config() }).await;
+    let id = slot(&small, json!({})).await;
+    send(&small, &id, 1, "12345678901").await;
+    complete(&small, &id).await.refused(413, "source_too_large");
+    let more = small.post(&format!("/v1/job_inputs/{id}/parts"), json!({"numbers": [1, 2]})).await;
+    more.refused(413, "source_too_large");
+    send(&small, &id, 1, "1234567890").await;
+    assert_eq!(complete(&small, &id).await.status, 200);
+}
+
+async fn a_digest_of_the_whole_is_checked(world: OnS3) {
+    let parts = [part_of("a", 5 * MIB), part_of("b", 1_000)];
+    let sha256 = Sha256::digest(parts.concat());
+    let sha256: String = sha256.iter().map(|b| format!("{b:02x}")).collect();
+    for (declared, status) in [(sha256, 200), ("0".repeat(64), 400)] {
+        let id = slot(&world, json!({"sha256": declared})).await;
+        for (number, part) in (1..).zip(&parts) {
+            send(&world, &id, number, part.clone()).await;
+        }
+        for _ in 0..2 {
+            let answer = complete(&world, &id).await;
+            assert_eq!(answer.status, status, "{}", answer.text());
+            if status != 200 {
+                answer.refused(400, "upload_checksum_mismatch");
+            }
+        }
+    }
+}
+
+async fn completing_twice_at_once_is_completing_once(world: OnS3) {
+    let id = slot(&world, json!({})).await;
+    send(&world, &id, 1, part_of("a", 5 * MIB)).await;
+    send(&world, &id, 2, "https://a.example\n").await;
+    let answers = futures::future::join_all((0..4).map(|_| complete(&world, &id))).await;
+    for answer in answers {
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+    assert_eq!(world.keys().await, [sent_key(&id).to_string()]);
+    assert_eq!(world.post("/v1/jobs", json!({"file_input_id": id})).await.status, 202);
+}
+
+async fn parts_that_were_joined_before_a_crash_are_staged_after_it(world: OnS3) {
+    let id = slot(&world, json!({})).await;
+    send(&world, &id, 1, "https://a.example\n").await;
+    let listed = world.shown(&id).await;
+    assert_eq!(listed["parts"].as_array().unwrap().len(), 1);
+    let direct = world.backend.blobs.direct().unwrap();
+    let uploads = world.s3.list_multipart_uploads().bucket(&world.bucket).send().await.unwrap();
+    let handle = uploads.uploads()[0].upload_id().unwrap().to_owned();
+    let parts = direct.parts(&sent_key(&id), &handle).await.unwrap().unwrap();
+    let joined = direct.join_parts(&sent_key(&id), &handle, &parts).await.unwrap();
+    assert!(matches!(joined, Joined::Done(_)));
+    assert_eq!(world.shown(&id).await["status"], "waiting");
+    assert_eq!(complete(&world, &id).await.status, 200);
+    assert_eq!(world.post("/v1/jobs", json!({"file_input_id": id})).await.status, 201);
+}

@@ -1,0 +1,42 @@
+//! Where results are read from.
+
+use super::{OnS3, on_each_server};
+use conveyor_domain::WorkerId;
+use conveyor_domain::params::Format;
+use conveyor_domain::task::{Outcome, ResultRef};
+use conveyor_store::port::BlobKey;
+
+on_each_server!(a_body_with_an_object_of_its_own_is_read_from_the_storage);
+
+async fn a_body_with_an_object_of_its_own_is_read_from_the_storage(world: OnS3) {
+    let key = world.submit("closed", 3).await;
+    world.succeed(key, 0, Format::Html, b"<p>one of several</p>").await;
+    let object = BlobKey::results(key.job, key.run, WorkerId::new(world.now(), &world.entropy), 7);
+    world.backend.blobs.put(&object, "{}".into()).await.unwrap();
+    let result = ResultRef {
+        object: Some(object.to_string()),
+        whole: true,
+        offset: 0,
+        length: 2,
+        format: Format::Json,
+        http_status: 200,
+    };
+    world.settle(key, 1, Outcome::Successful(result)).await;
+    let results = world.get(&format!("/v1/jobs/{}/results", key.job)).await.json();
+    let url = |n: usize| results["results"][n]["result_url"].as_str().unwrap_or_default().to_owned();
+    assert!(url(0).starts_with("http://api.test:8080/v1/content/"), "{}", url(0));
+    assert_eq!(url(2), "");
+    assert!(url(1).starts_with(&world.endpoint) && url(1).contains("X-Amz-Expires=7200"), "{}", url(1));
+    let answer = reqwest::get(url(1)).await.unwrap();
+    assert_eq!(answer.status(), 200);
+    assert_eq!(answer.headers()["content-type"], Format::Json.content_type());
+    assert_eq!(answer.headers()["content-disposition"], "inline");
+    assert_eq!(answer.text().await.unwrap(), "{}");
+    let ours = world.get(url(0).strip_prefix("http://api.test:8080").unwrap()).await;
+    assert_eq!(ours.text(), "<p>one of several</p>");
+    for (index, body) in [(0, "<p>one of several</p>"), (1, "{}")] {
+        let task = conveyor_domain::TaskId::of(key.run, index);
+        let content = world.get(&format!("/v1/jobs/{}/tasks/{task}/content", key.job)).await;
+        assert_eq!(content.text(), body);
+    }
+}
