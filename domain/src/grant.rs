@@ -41,6 +41,11 @@ impl Grants {
         self.version += 1;
     }
 
+    /// Whether the same workers hold the same, until the same times.
+    pub fn same_holders(&self, other: &Grants) -> bool {
+        self.holders == other.holders
+    }
+
     pub fn holds(&self, worker: WorkerId) -> bool {
         self.holders.contains_key(&worker)
     }

@@ -4,6 +4,7 @@
 use crate::id::UploadId;
 use crate::lifecycle::IngestStep;
 use crate::list::{Compression, Layout, ListFault, ListSpec, OnInvalidRows, Position};
+use crate::params::ParamPolicy;
 use crate::run::Run;
 use crate::time::Timestamp;
 use crate::upload::Staged;
@@ -17,6 +18,10 @@ pub struct Source {
     pub spec: ListSpec,
     #[serde(default)]
     pub on_invalid_rows: OnInvalidRows,
+    /// Which parameters its rows may have, as it was when the list was accepted: whoever reads it, with whatever
+    /// configuration, must find the same rows valid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub param_policy: Option<ParamPolicy>,
 }
 
 /// One step of an ingest. Stored as JSON: new fields need a default.

@@ -12,6 +12,7 @@ fn source(on_invalid_rows: OnInvalidRows) -> Source {
         staged: Staged::new("uploads/x".into(), 9, "e".into()),
         spec: ListSpec::Lines,
         on_invalid_rows,
+        param_policy: None,
     }
 }
 

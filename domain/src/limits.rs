@@ -133,6 +133,8 @@ pub const EMPTY_RECEIVE_PAUSE: Duration = Duration::from_millis(100);
 pub const EMPTY_RECEIVE_PAUSE_MAX: Duration = Duration::from_secs(2);
 /// How long a receive of fewer messages than it could bring waits for more permits.
 pub const RECEIVE_LINGER: Duration = Duration::from_millis(20);
+/// What one sweep spends on rows of deleted jobs before the other repairs have their turn again.
+pub const SWEEP_DELETES_WITHIN: Duration = Duration::from_secs(2);
 pub const SWEEP_EVERY: Duration = Duration::from_secs(5);
 /// Rows that one step of a sweep removes.
 pub const SWEEP_STEP_ROWS: u32 = 2_000;

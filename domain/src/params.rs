@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 pub type Params = BTreeMap<String, String>;
 
 /// Which parameters a deployment accepts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ParamPolicy {
     /// The keys of the ZenRows Fetch API.
     #[default]

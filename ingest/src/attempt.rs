@@ -1,5 +1,6 @@
 //! One try at an ingest: from wherever its log says it is, to its end or to what keeps it from there.
 
+use crate::IngestConfig;
 use crate::source::{self, Reader};
 use crate::{Ingester, read, validate};
 use conveyor_domain::ingest::{IngestEvent, IngestState, LogOutOfOrder, NextStep};
@@ -83,6 +84,12 @@ pub struct Work<'a> {
 }
 
 impl Work<'_> {
+    /// What this process was told, except for what the list was accepted under: another ingester's rows must be valid here.
+    pub fn config(&self) -> IngestConfig {
+        let own = self.ingester.config;
+        IngestConfig { param_policy: self.state.source.param_policy.unwrap_or(own.param_policy), ..own }
+    }
+
     /// Appends an event; the state moves with it if it was won.
     pub async fn append(&mut self, event: IngestEvent) -> Result<Appended, Trouble> {
         let entry = self.state.entry(event)?;

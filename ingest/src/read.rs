@@ -29,7 +29,7 @@ pub async fn read(
 ) -> Result<Step, Trouble> {
     let reader = reader_at_next(work, opened).await?;
     let (send, mut receive) = mpsc::channel(CHUNKS_AHEAD);
-    let (spec, config) = (work.ingest.job.spec.clone(), work.ingester.config);
+    let (spec, config) = (work.ingest.job.spec.clone(), work.config());
     // In a set: whichever way this ends, the decoding ends with it.
     let mut decoding = JoinSet::new();
     decoding.spawn(decode(reader, spec, config, send));

@@ -19,7 +19,7 @@ pub async fn validate(
     stop: &CancellationToken,
 ) -> Result<Option<u32>, Trouble> {
     let mut reader = reader_at_next(work, opened).await?;
-    let config = work.ingester.config;
+    let config = work.config();
     let (mut rows, mut invalid) = (0_u32, 0_u32);
     let mut reported: Vec<RejectedRow> = Vec::new();
     let mut gathered = Gathered::default();

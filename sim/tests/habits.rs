@@ -12,7 +12,7 @@ fn caught(mut seeds: Range<u64>, settings: Settings) -> Box<Failure> {
 fn settling_before_storing_the_body_is_caught() {
     let habits = Habits { stores_last: true, ..Habits::default() };
     let faults = Faults { worker_death: 0.1, ..Faults::NONE };
-    let failure = caught(0..10, Settings { habits, faults, ..Settings::new(300) });
+    let failure = caught(0..40, Settings { habits, faults, ..Settings::new(300) });
     assert_eq!(failure.violation.rule, Rule::Durable, "{failure}");
     assert!(failure.violation.text.contains("body"), "{failure}");
 }

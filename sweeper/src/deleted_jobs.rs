@@ -4,16 +4,17 @@ use crate::{Sweep, or_leave};
 use conveyor_domain::{JobId, limits};
 use conveyor_store::Result;
 use conveyor_store::port::BlobKey;
+use tokio::time::Instant;
 
 const JOBS_A_BATCH: u32 = 100;
 
 pub async fn repair(sweep: &Sweep<'_>) -> Result<u64> {
-    let mut removed = 0;
+    let (mut removed, began) = (0, Instant::now());
     while !sweep.stop.is_cancelled() {
         let jobs = sweep.backend.store.deleted_jobs(JOBS_A_BATCH).await?;
         let mut of_batch = 0;
         for job in &jobs {
-            of_batch += or_leave("deleted_jobs", job, remove(sweep, *job).await);
+            of_batch += or_leave("deleted_jobs", job, remove(sweep, *job, began).await);
         }
         removed += of_batch;
         if jobs.len() < JOBS_A_BATCH as usize || of_batch == 0 {
@@ -24,10 +25,11 @@ pub async fn repair(sweep: &Sweep<'_>) -> Result<u64> {
 }
 
 /// Removes what there is of a job. Returns 1 once it is gone.
-async fn remove(sweep: &Sweep<'_>, job: JobId) -> Result<u64> {
+async fn remove(sweep: &Sweep<'_>, job: JobId, began: Instant) -> Result<u64> {
     let backend = sweep.backend;
     while backend.store.remove_rows(job, limits::SWEEP_STEP_ROWS).await? > 0 {
-        if sweep.stop.is_cancelled() {
+        // There is no hurry with these; other repairs wait for their turn.
+        if sweep.stop.is_cancelled() || began.elapsed() >= limits::SWEEP_DELETES_WITHIN {
             return Ok(0);
         }
     }

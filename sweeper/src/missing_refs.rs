@@ -35,7 +35,7 @@ async fn send(sweep: &Sweep<'_>, active: &ActiveRun) -> Result<u64> {
             filter: StatusFilter::Unfinished,
             after,
             limit: limits::SWEEP_STEP_ROWS,
-            max_bytes: usize::MAX,
+            max_bytes: limits::RESULTS_PAGE_BYTES,
         };
         let tasks = store.tasks(query).await?;
         let Some(last) = tasks.last() else { return Ok(sent) };

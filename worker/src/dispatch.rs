@@ -153,9 +153,15 @@ impl Dispatcher {
             if shutdown.is_cancelled() {
                 break;
             }
+            // However long a pass takes, shares that are in use do not lapse.
+            self.permits.upkeep(&self.worker).await;
             match self.turn(run, may_have).await {
                 Ok(some) => received |= some,
-                Err(error @ (Error::Full(_) | Error::Unavailable(_))) => return Err(error),
+                Err(error @ (Error::Full(_) | Error::Unavailable(_))) => {
+                    // The next pass begins with another: one that always fails must not keep the rest from their turns.
+                    self.runs.rotate();
+                    return Err(error);
+                }
                 // Something about this run; the others are not to wait for it.
                 Err(error) => tracing::error!(%run, %error, "a run could not have its turn"),
             }

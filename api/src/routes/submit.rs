@@ -26,7 +26,7 @@ use conveyor_domain::ingest::Source;
 use conveyor_domain::job::JobSpec;
 use conveyor_domain::lifecycle::{self, Decision};
 use conveyor_domain::list::{OnInvalidRows, RejectedRow};
-use conveyor_domain::params::Params;
+use conveyor_domain::params::{ParamPolicy, Params};
 use conveyor_domain::run::Counts;
 use conveyor_domain::seal::Purpose;
 use conveyor_domain::upload::Upload;
@@ -84,6 +84,7 @@ async fn long(state: &ApiState, caller: &Caller, rest: &Rest, tasks: &StagedTask
         staged: tasks.staged.clone(),
         spec: StagedTasks::SPEC,
         on_invalid_rows: OnInvalidRows::default(),
+        param_policy: Some(state.config.param_policy),
     };
     accept(state, caller, request.spec, request.open, source, count).await
 }
@@ -111,7 +112,13 @@ async fn check_staged(state: &ApiState, tasks: &StagedTasks, job: &Params) -> Re
 async fn from_upload(state: &ApiState, caller: &Caller, spec: JobSpec, list: NamedList) -> Result<Response> {
     let Some(direct) = state.direct() else {
         let upload = upload_of(state, caller.id, list.upload).await?;
-        return from_staged(state, caller, spec, source_of(upload, list.on_invalid_rows)?).await;
+        return from_staged(
+            state,
+            caller,
+            spec,
+            source_of(upload, list.on_invalid_rows, state.config.param_policy)?,
+        )
+        .await;
     };
     let mut looks = 0;
     loop {
@@ -119,7 +126,13 @@ async fn from_upload(state: &ApiState, caller: &Caller, spec: JobSpec, list: Nam
         let submitted = async {
             let upload = upload_of(state, caller.id, list.upload).await?;
             let upload = direct::stage(state, direct, upload).await?;
-            from_staged(state, caller, spec.clone(), source_of(upload, list.on_invalid_rows)?).await
+            from_staged(
+                state,
+                caller,
+                spec.clone(),
+                source_of(upload, list.on_invalid_rows, state.config.param_policy)?,
+            )
+            .await
         };
         match submitted.await {
             // By another submit of the same list, or by a caller that sends another one right now. No job was made.
@@ -140,13 +153,14 @@ async fn from_staged(state: &ApiState, caller: &Caller, spec: JobSpec, source: S
 }
 
 /// Pins what is staged now.
-fn source_of(upload: Upload, on_invalid_rows: OnInvalidRows) -> Result<Source> {
+fn source_of(upload: Upload, on_invalid_rows: OnInvalidRows, policy: ParamPolicy) -> Result<Source> {
     let Upload { id, spec, multipart, staged, .. } = upload;
     let refuse = || match multipart {
         true => ApiError::new(Code::FileInputIncomplete, "The parts of the file input are not joined."),
         false => ApiError::new(Code::FileInputNotUploaded, "Nothing was uploaded to the file input."),
     };
-    Ok(Source { upload: id, staged: staged.ok_or_else(refuse)?, spec, on_invalid_rows })
+    let param_policy = Some(policy);
+    Ok(Source { upload: id, staged: staged.ok_or_else(refuse)?, spec, on_invalid_rows, param_policy })
 }
 
 /// A staged list that was read on the request: its tasks are written, and the log of its ingest with them.

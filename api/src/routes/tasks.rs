@@ -34,7 +34,12 @@ pub(super) async fn add(
     drop(bytes);
 
     let accepted_tasks = tasks.len();
-    let added = state.store().add_tasks(job, tasks, last_batch, config.run_tasks_max, state.now()).await?;
+    // In a task of its own: a caller that hangs up half way must not leave indexes behind that nobody counts.
+    let (run_tasks_max, adding) = (config.run_tasks_max, state.clone());
+    let adding = tokio::spawn(async move {
+        adding.store().add_tasks(job, tasks, last_batch, run_tasks_max, adding.now()).await
+    });
+    let added = adding.await.map_err(|e| ApiError::internal(e.to_string()))??;
     let view = added.view;
     send(&state, view.latest.run.id, &added.unsent).await;
     let job_status = view.job.status;

@@ -133,8 +133,13 @@ impl World {
         let (job, run) = (JobId::new(self.now(), &self.entropy), RunId::new(self.now(), &self.entropy));
         let rows = lifecycle::accept(job, run, self.caller, self.spec(0, false), false, self.now());
         let on_invalid_rows = OnInvalidRows::Skip;
-        let source =
-            Source { upload: upload.id, staged: staged.clone(), spec: upload.spec.clone(), on_invalid_rows };
+        let source = Source {
+            upload: upload.id,
+            staged: staged.clone(),
+            spec: upload.spec.clone(),
+            on_invalid_rows,
+            param_policy: None,
+        };
         Acceptance { job: rows.job, run: rows.run, source }
     }
 

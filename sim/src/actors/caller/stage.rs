@@ -144,7 +144,8 @@ impl Caller {
         let spec = JobSpec { max_inflight: dice.between(1, CAP_MAX), ..JobSpec::default() };
         let rows = lifecycle::accept(job, run, self.id, spec, dice.chance(0.4), now);
         let on_invalid_rows = if dice.chance(0.25) { OnInvalidRows::Fail } else { OnInvalidRows::Skip };
-        let source = Source { upload: id, staged, spec: list.spec.clone(), on_invalid_rows };
+        let source =
+            Source { upload: id, staged, spec: list.spec.clone(), on_invalid_rows, param_policy: None };
         let acceptance = Acceptance { job: rows.job, run: rows.run, source };
         world.model.begin_accept(&acceptance, list);
         Some(acceptance)

@@ -40,7 +40,7 @@ impl DirectAccess for Objects {
     }
 
     async fn find(&self, key: &BlobKey) -> Result<Option<Found>> {
-        let head = self.s3.head_object().bucket(&self.bucket).key(key.as_str());
+        let head = self.quick.head_object().bucket(&self.bucket).key(key.as_str());
         match head.checksum_mode(ChecksumMode::Enabled).send().await {
             Ok(head) => {
                 let stored = Stored { size: length(head.content_length())?, etag: etag(head.e_tag())? };
@@ -82,7 +82,7 @@ impl DirectAccess for Objects {
     }
 
     async fn parts(&self, key: &BlobKey, handle: &str) -> Result<Option<Vec<Part>>> {
-        let list = self.s3.list_parts().bucket(&self.bucket).key(key.as_str()).upload_id(handle);
+        let list = self.quick.list_parts().bucket(&self.bucket).key(key.as_str()).upload_id(handle);
         let mut pages = list.into_paginator().send();
         let mut parts = Vec::new();
         while let Some(page) = pages.next().await {

@@ -112,8 +112,8 @@ impl Download {
     }
 
     async fn check_pin(&self) -> Result<()> {
-        let (s3, bucket) = (&self.objects.s3, &self.objects.bucket);
-        let head = s3.head_object().bucket(bucket).key(self.key.as_str());
+        let (quick, bucket) = (&self.objects.quick, &self.objects.bucket);
+        let head = quick.head_object().bucket(bucket).key(self.key.as_str());
         match head.set_if_match(self.pin.as_deref().map(quoted)).send().await {
             Ok(_) => Ok(()),
             Err(error) if answer::is_missing(&error) => Err(Error::NotFound),

@@ -12,9 +12,11 @@ mod upload;
 
 pub use provision::{EXPORTS_PREFIX, provision};
 
-use crate::Settings;
 use crate::error::unavailable;
+use crate::{Settings, Timeouts};
 use async_trait::async_trait;
+use aws_sdk_s3::Client;
+use aws_sdk_s3::config::timeout::TimeoutConfig;
 use aws_sdk_s3::primitives::ByteStream as Body;
 use bytes::{Bytes, BytesMut};
 use conveyor_store::port::{BlobKey, ByteStream, DirectAccess, Stored};
@@ -24,13 +26,23 @@ use futures::TryStreamExt;
 
 #[derive(Clone, Debug)]
 pub struct Objects {
-    s3: aws_sdk_s3::Client,
+    s3: Client,
+    /// For calls that move no bytes, and have no reason to take long.
+    quick: Client,
     bucket: String,
 }
 
 impl Objects {
-    pub fn new(s3: aws_sdk_s3::Client, settings: &Settings) -> Objects {
-        Objects { s3, bucket: settings.bucket.clone() }
+    /// With a client whose timeouts are those of calls that move bytes.
+    pub fn new(s3: Client, settings: &Settings) -> Objects {
+        let Timeouts { connect, attempt, operation, .. } = settings.timeouts;
+        let quick = TimeoutConfig::builder()
+            .connect_timeout(connect)
+            .operation_attempt_timeout(attempt)
+            .operation_timeout(operation)
+            .build();
+        let quick = Client::from_conf(s3.config().to_builder().timeout_config(quick).build());
+        Objects { s3, quick, bucket: settings.bucket.clone() }
     }
 
     /// Writes an object whose bytes are all there, and returns its ETag.
@@ -42,7 +54,7 @@ impl Objects {
 
     /// What is stored under a key, if anything is.
     async fn stored(&self, key: &BlobKey) -> Result<Option<Stored>> {
-        let head = self.s3.head_object().bucket(&self.bucket).key(key.as_str());
+        let head = self.quick.head_object().bucket(&self.bucket).key(key.as_str());
         match head.send().await {
             Ok(head) => Ok(Some(Stored { size: length(head.content_length())?, etag: etag(head.e_tag())? })),
             Err(error) if answer::is_missing(&error) => Ok(None),
@@ -87,7 +99,7 @@ impl Blobs for Objects {
     }
 
     async fn delete(&self, key: &BlobKey) -> Result<()> {
-        let delete = self.s3.delete_object().bucket(&self.bucket).key(key.as_str());
+        let delete = self.quick.delete_object().bucket(&self.bucket).key(key.as_str());
         delete.send().await.map_err(|e| unavailable("DeleteObject", &e))?;
         Ok(())
     }
@@ -97,7 +109,7 @@ impl Blobs for Objects {
     }
 
     async fn ready(&self) -> Result<()> {
-        let head = self.s3.head_bucket().bucket(&self.bucket);
+        let head = self.quick.head_bucket().bucket(&self.bucket);
         head.send().await.map_err(|e| unavailable("HeadBucket", &e))?;
         Ok(())
     }

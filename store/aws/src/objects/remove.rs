@@ -33,7 +33,7 @@ impl FirstPages {
 async fn abort_uploads(objects: &Objects, prefix: &str) -> Result<()> {
     let mut pages = FirstPages::default();
     loop {
-        let list = objects.s3.list_multipart_uploads().bucket(&objects.bucket).prefix(prefix);
+        let list = objects.quick.list_multipart_uploads().bucket(&objects.bucket).prefix(prefix);
         let page = list.send().await.map_err(|e| unavailable("ListMultipartUploads", &e))?;
         let uploads: Vec<(&str, &str)> =
             page.uploads().iter().filter_map(|upload| Some((upload.key()?, upload.upload_id()?))).collect();
@@ -51,7 +51,7 @@ async fn abort_uploads(objects: &Objects, prefix: &str) -> Result<()> {
 async fn delete_objects(objects: &Objects, prefix: &str) -> Result<()> {
     let mut pages = FirstPages::default();
     loop {
-        let list = objects.s3.list_objects_v2().bucket(&objects.bucket).prefix(prefix);
+        let list = objects.quick.list_objects_v2().bucket(&objects.bucket).prefix(prefix);
         let page = list.send().await.map_err(|e| unavailable("ListObjectsV2", &e))?;
         let keys: Vec<&str> = page.contents().iter().filter_map(|object| object.key()).collect();
         let Some(first) = keys.first() else { return Ok(()) };
@@ -69,7 +69,7 @@ async fn delete(objects: &Objects, keys: &[&str]) -> Result<()> {
     let named = keys.iter().map(|key| ObjectIdentifier::builder().key(*key).build().map_err(invalid));
     let named = named.collect::<Result<Vec<_>>>()?;
     let all = Delete::builder().set_objects(Some(named)).quiet(true).build().map_err(invalid)?;
-    let delete = objects.s3.delete_objects().bucket(&objects.bucket).delete(all);
+    let delete = objects.quick.delete_objects().bucket(&objects.bucket).delete(all);
     let answer = delete.send().await.map_err(|e| unavailable("DeleteObjects", &e))?;
     match answer.errors().iter().find(|error| error.code() != Some("NoSuchKey")) {
         None => Ok(()),

@@ -119,7 +119,7 @@ pub enum Completed {
 
 impl Objects {
     pub(super) async fn begin_upload(&self, key: &BlobKey, content_type: Option<&str>) -> Result<String> {
-        let begin = self.s3.create_multipart_upload().bucket(&self.bucket).key(key.as_str());
+        let begin = self.quick.create_multipart_upload().bucket(&self.bucket).key(key.as_str());
         let begin = begin.set_content_type(content_type.map(str::to_owned));
         let begun = begin.send().await.map_err(|e| unavailable("CreateMultipartUpload", &e))?;
         let nameless = || Error::Unavailable("CreateMultipartUpload: no upload id".to_owned());
@@ -146,7 +146,7 @@ impl Objects {
     }
 
     pub(super) async fn abort_upload(&self, key: &str, upload: &str) -> Result<()> {
-        let abort = self.s3.abort_multipart_upload().bucket(&self.bucket).key(key).upload_id(upload);
+        let abort = self.quick.abort_multipart_upload().bucket(&self.bucket).key(key).upload_id(upload);
         match abort.send().await {
             Ok(_) => Ok(()),
             Err(error) if answer::is_no_upload(&error) => Ok(()),

@@ -219,10 +219,13 @@ impl Queue for Queues {
         receipts: Vec<(Receipt, Duration)>,
         _now: Timestamp,
     ) -> Result<()> {
+        let at_once = receipts.iter().any(|(_, delay)| delay.is_zero());
         let entry = |(number, (receipt, delay))| hide(number, receipt, delay);
         // Whatever was refused is stale, or was held for so long that it cannot be hidden any longer: it comes back by itself.
         self.run(queue, receipts.into_iter().enumerate().map(entry).collect()).await?;
-        self.announce();
+        if at_once {
+            self.announce();
+        }
         Ok(())
     }
 
@@ -275,6 +278,10 @@ impl Queue for Queues {
     }
 
     fn receive_max(&self) -> usize {
+        BATCH_ENTRIES_MAX
+    }
+
+    fn receive_batch(&self) -> usize {
         BATCH_ENTRIES_MAX
     }
 

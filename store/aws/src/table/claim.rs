@@ -13,12 +13,16 @@ use conveyor_domain::task::{ClaimDecision, decide_claim};
 use conveyor_domain::{ClaimToken, RunStatus, TaskStatus, Timestamp, limits};
 use conveyor_store::Result;
 use conveyor_store::port::{Claim, ClaimedTask, RunKey};
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
+use std::time::Duration;
 
 const CLAIM: &str = "SET st = :processing, tok = :token, sa = :now, ua = :now, cl = cl + :one";
 /// Not early, and not under this very token: an answer that was lost is told from another's claim.
 const CLAIMABLE: &str = "attribute_exists(pk) AND st < :terminal AND (attribute_not_exists(tok) OR tok <> :token) \
      AND (st = :processing OR nb <= :now OR nb > :far)";
+
+/// When a message comes back whose task could not be claimed.
+const CLAIM_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// How many claims that came to nothing the row must have.
 #[derive(Clone, Copy, Debug)]
@@ -53,14 +57,26 @@ impl Table {
         // Asked once for all of them. One that is stopped right after is like one whose tasks were in flight.
         let run = self.find_run(key).await?.filter(|row| row.run.status == RunStatus::Running);
         let Some(run) = run else { return Ok(vec![Claim::Gone; claims.len()]) };
-        let seed = run.run.id_seed;
+        let run = &run;
         let claim = |(task, token): (TaskRef, ClaimToken)| async move {
-            if !task.task.belongs_to(seed) {
+            if !task.task.belongs_to(run.run.id_seed) || !run.shows(task.task.index()) {
                 return Ok(Claim::Gone);
             }
             self.claim_task(Wanted { key, task, token, now }, claims_max).await
         };
-        stream::iter(claims.into_iter().map(claim)).buffered(READS_INFLIGHT).try_collect().await
+        let answers: Vec<Result<Claim>> =
+            stream::iter(claims.into_iter().map(claim)).buffered(READS_INFLIGHT).collect().await;
+        if answers.iter().all(Result::is_err) {
+            return answers.into_iter().collect();
+        }
+        // One that could not be claimed must not cost the others theirs: it comes back by itself.
+        let or_later = |answer: Result<Claim>| {
+            answer.unwrap_or_else(|error| {
+                tracing::warn!(run = %key.run, %error, "a task could not be claimed");
+                Claim::Early(now.after(CLAIM_AGAIN_AFTER))
+            })
+        };
+        Ok(answers.into_iter().map(or_later).collect())
     }
 
     async fn claim_task(&self, wanted: Wanted, claims_max: u32) -> Result<Claim> {
@@ -97,6 +113,17 @@ impl Table {
     }
 
     async fn try_claim(&self, wanted: Wanted, claims: Claims) -> Result<Tried> {
+        let mut backoff = self.backoff();
+        loop {
+            match self.update_claim(wanted, claims).await? {
+                Some(tried) => return Ok(tried),
+                None => backoff.wait("a claim").await?,
+            }
+        }
+    }
+
+    /// `None` if a transaction has the row at this moment.
+    async fn update_claim(&self, wanted: Wanted, claims: Claims) -> Result<Option<Tried>> {
         let Wanted { key, task, token, now } = wanted;
         let (compare, bound) = match claims {
             Claims::Below(max) => ("cl < :bound", max),
@@ -125,12 +152,13 @@ impl Table {
         match answer {
             Ok(answer) => {
                 count_capacity("UpdateItem", "write", answer.consumed_capacity());
-                Ok(Tried::Changed(answer.attributes.unwrap_or_default()))
+                Ok(Some(Tried::Changed(answer.attributes.unwrap_or_default())))
             }
             Err(error) => match error.as_service_error() {
                 Some(UpdateItemError::ConditionalCheckFailedException(refused)) => {
-                    Ok(Tried::Refused(refused.item().filter(|item| !item.is_empty()).cloned()))
+                    Ok(Some(Tried::Refused(refused.item().filter(|item| !item.is_empty()).cloned())))
                 }
+                Some(UpdateItemError::TransactionConflictException(_)) => Ok(None),
                 _ => Err(unavailable("UpdateItem", &error)),
             },
         }

@@ -202,7 +202,14 @@ impl IngestStore for Table {
         found.dedup();
         found.truncate(limit as usize);
         let reads = found.into_iter().map(|key| async move {
-            let run = self.find_run(key).await?.filter(|row| row.run.is_ingesting());
+            let run = match self.find_run(key).await {
+                // One row that cannot be read must not keep everybody else's lists from being looked after.
+                Err(Error::Corrupt(detail)) => {
+                    tracing::error!(run = %key.run, detail, "a run cannot be read and is left out");
+                    None
+                }
+                other => other?.filter(|row| row.run.is_ingesting()),
+            };
             Ok::<_, Error>(run.map(|row| (key, row.logged_at)))
         });
         let runs: Vec<Option<_>> = stream::iter(reads).buffered(READS_INFLIGHT).try_collect().await?;

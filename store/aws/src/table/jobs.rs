@@ -77,8 +77,11 @@ impl Table {
             }
             let Err(unmet) = self.transact(writes).await? else { return Ok(()) };
             if unmet.at(0).is_some() {
-                // Only a repeat has the same random id: the first one stands.
-                return Ok(());
+                // Only a repeat has the same random id: the first one stands, and our marker with it says nothing true.
+                return self.delete_all(&[keys::submitting(job.id).attributes()]).await;
+            }
+            if unmet.at(2 + events.len()).is_some() && !tasks.is_empty() {
+                return Err(Error::Conflict("the submit took too long; its rows were removed".to_owned()));
             }
             // The upload was claimed by somebody else at the same time, or replaced: look at it again.
             backoff.wait("a submit").await?;

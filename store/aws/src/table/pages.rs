@@ -60,18 +60,23 @@ impl Table {
         while !page.is_full() && first < run.run.next_index {
             let last = first.saturating_add(window - 1).min(run.run.next_index - 1);
             let (low, high) = keys::task_range(run.run.id, first, last);
+            let missing = page.missing();
             let read = partitions.iter().map(|partition| {
                 let range = Range::between(partition.clone(), low.clone(), high.clone());
-                self.window(match status_filter(query.filter) {
+                let range = match status_filter(query.filter) {
                     Some(filter) => range.only(filter),
                     None => range,
-                })
+                };
+                self.window(range, missing)
             });
-            let (mut found, mut scanned) = (Vec::new(), 0);
-            for (items, looked_at) in try_join_all(read).await? {
-                found.extend(shown(run, &items)?);
-                scanned += looked_at;
+            let (mut found, mut scanned, mut last) = (Vec::new(), 0, last);
+            for part in try_join_all(read).await? {
+                found.extend(shown(run, &part.items)?);
+                scanned += part.scanned;
+                // One that had enough before its end: beyond that place the others are not to be believed either.
+                last = part.stopped_at.map_or(last, |index| last.min(index));
             }
+            found.retain(|task: &Task| task.id.index() <= last);
             found.sort_by_key(|task: &Task| task.id);
             let rows = found.len();
             count_read_rows(scanned, page.add(found));
@@ -81,15 +86,20 @@ impl Table {
         Ok(page.tasks)
     }
 
-    async fn window(&self, range: Range) -> Result<(Vec<Item>, u64)> {
-        let (mut items, mut scanned, mut from) = (Vec::new(), 0, None);
+    /// The rows of a window in one partition, and no more of them than a page can use.
+    async fn window(&self, range: Range, enough: usize) -> Result<Part> {
+        let (mut part, mut from) = (Part::default(), None);
         loop {
             let step = self.step(&range, from).await?;
-            items.extend(step.items);
-            scanned += step.scanned;
+            part.items.extend(step.items);
+            part.scanned += step.scanned;
             from = step.next;
             if from.is_none() {
-                return Ok((items, scanned));
+                return Ok(part);
+            }
+            if part.items.len() >= enough {
+                part.stopped_at = part.items.last().map(task_id).transpose()?.map(|task| task.index());
+                return Ok(part);
             }
         }
     }
@@ -104,6 +114,15 @@ fn next_window(asked: u32, found: usize, missing: usize) -> u32 {
     }
     let likely = (missing.min(FIRST_WINDOW_MAX as usize) as f64 * f64::from(asked) / found as f64).ceil();
     likely.clamp(1.0, f64::from(most)) as u32
+}
+
+/// What one partition has of a window.
+#[derive(Default)]
+struct Part {
+    items: Vec<Item>,
+    scanned: u64,
+    /// The index of its last row here, if it has more.
+    stopped_at: Option<u32>,
 }
 
 /// A page that fills up.

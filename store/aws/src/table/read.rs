@@ -19,6 +19,7 @@ pub struct Range {
     descending: bool,
     limit: Option<i32>,
     filter: Option<Filter>,
+    keys_only: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -39,7 +40,16 @@ impl Range {
 
     /// Rows from `low` to `high`, both included.
     pub fn between(partition: String, low: String, high: String) -> Range {
-        Range { index: None, partition, low, high, descending: false, limit: None, filter: None }
+        Range {
+            index: None,
+            partition,
+            low,
+            high,
+            descending: false,
+            limit: None,
+            filter: None,
+            keys_only: false,
+        }
     }
 
     pub fn everything(partition: String) -> Range {
@@ -67,6 +77,12 @@ impl Range {
     /// Rows to look at in one call.
     pub fn by(mut self, rows: u32) -> Range {
         self.limit = Some(i32::try_from(rows).unwrap_or(i32::MAX));
+        self
+    }
+
+    /// Of each row no more than where it is.
+    pub fn keys_only(mut self) -> Range {
+        self.keys_only = true;
         self
     }
 
@@ -182,6 +198,9 @@ impl Table {
             .set_limit(range.limit)
             .set_exclusive_start_key(from)
             .return_consumed_capacity(ReturnConsumedCapacity::Total);
+        if range.keys_only {
+            query = query.projection_expression("pk, sk");
+        }
         if let Some(filter) = &range.filter {
             query = query.filter_expression(filter.expression);
             for (name, value) in &filter.values {

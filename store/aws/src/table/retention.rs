@@ -22,7 +22,8 @@ impl Table {
     }
 
     async fn remove_some(&self, partition: String, prefix: &str, limit: u32) -> Result<u32> {
-        let mut rows = self.first(&Range::of(partition, prefix).by(limit), limit as usize).await?;
+        let mut rows =
+            self.first(&Range::of(partition, prefix).by(limit).keys_only(), limit as usize).await?;
         rows.truncate(limit as usize);
         self.delete_all(&rows).await?;
         Ok(u32::try_from(rows.len()).unwrap_or(limit))

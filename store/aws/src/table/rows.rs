@@ -83,7 +83,8 @@ impl JobRow {
 /// Partitions of the second index.
 pub const DELETED: &str = "deleted";
 pub const SUBMITTING: &str = "submitting";
-pub const RUNNING: [&str; 2] = ["running", "running+ingesting"];
+/// In the order in which a run goes through them: one that moves on meanwhile is found in the next.
+pub const RUNNING: [&str; 2] = ["running+ingesting", "running"];
 pub const ENDED: [&str; 2] = ["ended", "ended+ingesting"];
 pub const INGESTING: [&str; 3] = ["running+ingesting", "ended+ingesting", "ingesting"];
 
@@ -106,8 +107,8 @@ impl RunRow {
         let ended = self.run.status.is_terminal() && !self.queue_removed;
         let running = self.run.status == RunStatus::Running;
         match (running, ended, self.run.is_ingesting()) {
-            (true, _, false) => Some(RUNNING[0]),
-            (true, _, true) => Some(RUNNING[1]),
+            (true, _, true) => Some(RUNNING[0]),
+            (true, _, false) => Some(RUNNING[1]),
             (_, true, false) => Some(ENDED[0]),
             (_, true, true) => Some(ENDED[1]),
             (false, false, true) => Some(INGESTING[2]),

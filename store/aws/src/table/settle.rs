@@ -11,8 +11,8 @@ use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem};
 use conveyor_domain::run::Counts;
 use conveyor_domain::task::Outcome;
 use conveyor_domain::{FailureClass, TaskStatus, Timestamp, WorkerId};
-use conveyor_store::Result;
 use conveyor_store::port::{RunKey, Settle, SettleGroup, Settled};
+use conveyor_store::{Error, Result};
 use std::collections::HashSet;
 
 /// Writes of one transaction, with the counter row.
@@ -35,9 +35,19 @@ impl Table {
         let Some(place) = self.place(key).await? else { return Ok(answers) };
         let lane = self.lanes.take(key.run, worker);
         let mut open: Vec<Open<'_>> = settles.iter().enumerate().collect();
+        let mut most = WRITES_MAX;
         while !open.is_empty() {
-            let batch = self.batch(key, place, &mut open, &mut answers, now).await?;
-            self.settle_batch(key, worker, &lane, batch, &mut open, &mut answers).await?;
+            let batch = self.batch(key, place, most, &mut open, &mut answers, now).await?;
+            let of_batch: Vec<Open<'_>> = batch.settles.iter().map(|(settle, _)| *settle).collect();
+            match self.settle_batch(key, worker, &lane, batch, &mut open, &mut answers).await {
+                Ok(()) => {}
+                // Too much for one transaction, perhaps: rows can be large. Half of it may not be.
+                Err(Error::Corrupt(_)) if of_batch.len() > 1 => {
+                    most = of_batch.len().div_ceil(2) + 2;
+                    open.extend(of_batch);
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(answers)
     }
@@ -47,6 +57,7 @@ impl Table {
         &self,
         key: RunKey,
         place: Place,
+        most: usize,
         open: &mut Vec<Open<'a>>,
         answers: &mut [Settled],
         now: Timestamp,
@@ -56,7 +67,7 @@ impl Table {
         for (at, settle) in std::mem::take(open) {
             // A retry also writes down the attempt that it follows; the last write is the count.
             let needed = if matches!(settle.outcome, Outcome::Retry { .. }) { 2 } else { 1 };
-            if batch.writes.len() + needed + 1 > WRITES_MAX || !tasks.insert(settle.task) {
+            if batch.writes.len() + needed + 1 > most.max(3) || !tasks.insert(settle.task) {
                 rest.push((at, settle));
                 continue;
             }

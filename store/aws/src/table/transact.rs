@@ -6,7 +6,7 @@ use super::item::{Item, number};
 use super::keys::RowKey;
 use crate::client::count_capacity;
 use crate::error::unavailable;
-use aws_sdk_dynamodb::error::BuildError;
+use aws_sdk_dynamodb::error::{BuildError, ProvideErrorMetadata};
 use aws_sdk_dynamodb::types::{
     AttributeValue, CancellationReason, ConditionCheck, Delete, Put, ReturnConsumedCapacity,
     ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
@@ -120,14 +120,21 @@ impl Table {
         Ok(TransactWriteItem::builder().update(built(update.build())?).build())
     }
 
+    fn token(&self) -> String {
+        format!("{:016x}{:016x}", self.entropy.next_u64(), self.entropy.next_u64())
+    }
+
     /// All of these writes or none. One that loses against another transaction is tried again; one whose conditions do not
-    /// hold says which. The SDK repeats a call whose answer was lost under the same token, so it is carried out once.
+    /// hold says which. A call whose answer was lost is repeated under the same token, so it is carried out once, and a
+    /// refusal is never that of one's own earlier success.
     pub async fn transact(&self, writes: Vec<TransactWriteItem>) -> Result<std::result::Result<(), Unmet>> {
         let mut backoff = self.backoff();
+        let mut token = self.token();
         loop {
             let answer = self
                 .dynamodb
                 .transact_write_items()
+                .client_request_token(&token)
                 .set_transact_items(Some(writes.clone()))
                 .return_consumed_capacity(ReturnConsumedCapacity::Total)
                 .send()
@@ -157,6 +164,11 @@ impl Table {
                 if !unmet.is_empty() {
                     return Ok(Err(Unmet(unmet)));
                 }
+                // It did not happen: what is sent next is another one. One that is in progress is the same one, though.
+                token = self.token();
+            } else if is_invalid(refused.code()) {
+                // Sending it again would not help.
+                return Err(Error::Corrupt(format!("a transaction was refused: {error:?}")));
             } else if !refused.is_transaction_in_progress_exception() {
                 return Err(unavailable("TransactWriteItems", &error));
             }
@@ -177,7 +189,8 @@ impl Table {
         Ok(())
     }
 
-    /// Writes a row if it still has the version that was read; says whether it did.
+    /// Writes a row if it still has the version that was read; says whether it did. False may also be one's own write, whose
+    /// answer was lost: whoever asks must be able to look again and find it done.
     pub async fn put_if(&self, item: Item, condition: Condition) -> Result<bool> {
         let mut put = self
             .dynamodb
@@ -189,19 +202,30 @@ impl Table {
         for (name, value) in condition.values {
             put = put.expression_attribute_values(name, value);
         }
-        match put.send().await {
-            Ok(answer) => {
-                count_capacity("PutItem", "write", answer.consumed_capacity());
-                Ok(true)
+        let mut backoff = self.backoff();
+        loop {
+            let error = match put.clone().send().await {
+                Ok(answer) => {
+                    count_capacity("PutItem", "write", answer.consumed_capacity());
+                    return Ok(true);
+                }
+                Err(error) => error,
+            };
+            match error.as_service_error() {
+                Some(refused) if refused.is_conditional_check_failed_exception() => return Ok(false),
+                // A transaction has the row at this moment.
+                Some(refused) if refused.is_transaction_conflict_exception() => {
+                    backoff.wait("PutItem").await?;
+                }
+                _ => return Err(unavailable("PutItem", &error)),
             }
-            Err(error)
-                if error.as_service_error().is_some_and(|e| e.is_conditional_check_failed_exception()) =>
-            {
-                Ok(false)
-            }
-            Err(error) => Err(unavailable("PutItem", &error)),
         }
     }
+}
+
+/// The call itself is wrong, whenever it is made.
+fn is_invalid(code: Option<&str>) -> bool {
+    code == Some("ValidationException")
 }
 
 fn is_unmet(reason: &CancellationReason) -> bool {

@@ -164,9 +164,7 @@ impl Table {
     async fn save_upload(&self, mut row: UploadRow, more: Vec<TransactWriteItem>) -> Result<bool> {
         let seen = Condition::version(row.version);
         row.version += 1;
-        if more.is_empty() {
-            return self.put_if(row.encode()?, seen).await;
-        }
+        // Always a transaction: taking one's own write for another's would delete bytes that are in use.
         let mut writes = vec![self.put(row.encode()?, Some(seen))?];
         writes.extend(more);
         Ok(self.transact(writes).await?.is_ok())
@@ -197,6 +195,10 @@ fn refuse_claimed(row: &UploadRow) -> Result<()> {
 
 /// Makes bytes the staged ones; returns those that they replace.
 fn stage(row: &mut UploadRow, staged: &Staged) -> Result<Option<Staged>> {
+    if row.upload.staged.as_ref() == Some(staged) {
+        // They are, whatever has been made of them since.
+        return Ok(None);
+    }
     refuse_claimed(row)?;
     let before = row.upload.staged.replace(staged.clone());
     Ok(before.filter(|before| before != staged))
