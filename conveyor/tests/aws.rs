@@ -4,6 +4,7 @@
 
 mod support;
 
+use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
 use conveyor_aws_servers::{Combination, Environment};
 use conveyor_domain::Entropy;
 use serde_json::{Value, json};
@@ -31,17 +32,23 @@ async fn servers() -> Environment {
 
 impl Deployment {
     fn start(name: &str, environment: &Environment) -> Deployment {
-        let variables = environment.variables().map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let name = format!("{name}-{}", std::process::id());
-        let mut deployment =
-            Deployment { name, variables: variables.into(), roles: Vec::new(), dir: TempDir::new().unwrap() };
-        assert!(deployment.command("provision").status().unwrap().success());
+        let mut deployment = Deployment::prepare(name, environment);
         for role in ROLES {
             for _ in 0..2 {
                 let started = deployment.role(role);
                 deployment.roles.push((role, started));
             }
         }
+        deployment
+    }
+
+    /// With everything that roles need, and none of them.
+    fn prepare(name: &str, environment: &Environment) -> Deployment {
+        let variables = environment.variables().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let name = format!("{name}-{}", std::process::id());
+        let deployment =
+            Deployment { name, variables: variables.into(), roles: Vec::new(), dir: TempDir::new().unwrap() };
+        assert!(deployment.command("provision").status().unwrap().success());
         deployment
     }
 
@@ -57,13 +64,34 @@ impl Deployment {
     }
 
     fn role(&self, role: &str) -> Process {
+        self.role_with(role, &["--gateway-url", "demo:", "--slots", "128"])
+    }
+
+    fn role_with(&self, role: &str, flags: &[&str]) -> Process {
         let mut command = self.command(role);
         command.args(["--backend", "aws", "--listen", "127.0.0.1:0", "--api-key", KEY]);
-        command.args(["--secret-key", &"0b".repeat(32), "--gateway-url", "demo:", "--chunk-rows", "1000"]);
-        command.args(["--visibility-ms", "4000", "--aws-queue-empty-after-ms", "3000", "--slots", "128"]);
+        command.args(["--secret-key", &"0b".repeat(32), "--chunk-rows", "1000"]).args(flags);
+        command.args(["--visibility-ms", "4000", "--aws-queue-empty-after-ms", "3000"]);
         command.args(["--aws-attempt-timeout-ms", "2000", "--aws-call-timeout-ms", "8000"]);
         command.arg("--data-dir").arg(self.dir.path()).env("CONVEYOR_LOG", "error");
         Process::start(command)
+    }
+
+    /// Sends a message to the queue of a run, again and again.
+    async fn send(&self, environment: &Environment, run: &str, body: &str, times: usize) {
+        let (id, secret) = (Environment::ACCESS_KEY_ID, Environment::SECRET_ACCESS_KEY);
+        let config = aws_sdk_sqs::Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new(Environment::REGION))
+            .credentials_provider(Credentials::new(id, secret, None, None, "tests"))
+            .endpoint_url(&environment.sqs_url)
+            .build();
+        let sqs = aws_sdk_sqs::Client::from_conf(config);
+        let queue = sqs.get_queue_url().queue_name(format!("{}-run-{run}", self.name)).send().await.unwrap();
+        for _ in 0..times {
+            let message = sqs.send_message().queue_url(queue.queue_url().unwrap()).message_body(body);
+            message.send().await.unwrap();
+        }
     }
 
     /// kill -9 and another in its place.
@@ -236,4 +264,41 @@ async fn an_outage_is_said_and_passes() {
     dynamodb(false).await.unwrap();
     let job = client.submit(&support::urls("after", 30)).await;
     client.wait_for(&job, &["completed"]).await;
+}
+
+/// SPEC 6.3, 6.4: five workers at the same task at the same time, as after five deliveries of its message.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_in_five_hands_is_counted_once() {
+    let environment = servers().await;
+    let gateway = Process::gateway(&["--latency-ms", "1500"]);
+    let mut deployment = Deployment::prepare("duplicate", &environment);
+    let flags = ["--gateway-url", gateway.url.as_str(), "--slots", "1", "--attempts-max", "1"];
+    for role in ["api", "sweeper"] {
+        let started = deployment.role_with(role, &flags);
+        deployment.roles.push((role, started));
+    }
+    let client = deployment.client();
+    let mut jobs = Vec::new();
+    for (target, outcome) in [("/ok", "successful"), ("/status/404", "failed")] {
+        let job = client.submit(&[format!("https://example.com{target}")]).await;
+        let (view, task) = (client.job(&job).await, client.results(&job).await[0]["task_id"].clone());
+        let run = view["latest_run"]["run_id"].as_str().unwrap().to_owned();
+        deployment.send(&environment, &run, &format!("1:{}:1", task.as_str().unwrap()), 4).await;
+        jobs.push((job, outcome));
+    }
+    for _ in 0..5 {
+        let worker = deployment.role_with("worker", &flags);
+        deployment.roles.push(("worker", worker));
+    }
+    for (job, outcome) in jobs {
+        let stats = client.wait_for(&job, &["completed"]).await["latest_run"]["stats"].clone();
+        assert_eq!(
+            (&stats["total"], &stats["completed"], &stats[outcome]),
+            (&json!(1), &json!(1), &json!(1))
+        );
+    }
+    // Otherwise the test showed nothing.
+    let stats = Client::new(&gateway).get("/_stats").await.1;
+    assert!(stats["max_in_flight"].as_u64() >= Some(4), "{stats}");
+    assert!(stats["calls"].as_u64() >= Some(6), "no task was worked on by several: {stats}");
 }

@@ -35,6 +35,8 @@ pub async fn staged_bytes_can_be_replaced_until_a_job_is_made_of_them(harness: &
     let again = must(store.put_staged(upload.id, second.clone(), world.now()).await);
     assert_eq!(again, None, "a repeat replaces nothing: its object is still needed");
     world.accept(&upload, &second).await;
+    let again = must(store.put_staged(upload.id, second.clone(), world.now()).await);
+    assert_eq!(again, None, "a late repeat, as after a lost answer: the object is the job's now");
     let refused = store.put_staged(upload.id, first, world.now()).await;
     assert_eq!(refused, Err(Error::Refused(Refusal::UploadClaimed)));
     let aborted = store.abort_upload(world.caller, upload.id, world.now()).await;

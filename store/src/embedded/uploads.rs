@@ -122,7 +122,12 @@ fn put_staged(
     staged: Staged,
     now: Timestamp,
 ) -> Result<Option<Staged>> {
-    let found = find_unclaimed(connection, upload, now)?;
+    let found = find(connection, upload, now)?.ok_or(Error::NotFound)?;
+    if found.staged.as_ref() == Some(&staged) {
+        // They are, whatever has been made of them since: a repeat is no surprise.
+        return Ok(None);
+    }
+    let found = refuse_claimed(found)?;
     let doc = Doc { staged: Some(staged), ..Doc::of(&found) };
     connection
         .prepare_cached("UPDATE uploads SET doc = ?2 WHERE upload_id = ?1")?
