@@ -43,7 +43,7 @@ impl Table {
                 Ok(()) => {}
                 // Too much for one transaction, perhaps: rows can be large. Half of it may not be.
                 Err(Error::Corrupt(_)) if of_batch.len() > 1 => {
-                    most = of_batch.len().div_ceil(2) + 2;
+                    most = half(of_batch.len());
                     open.extend(of_batch);
                 }
                 Err(error) => return Err(error),
@@ -67,7 +67,7 @@ impl Table {
         for (at, settle) in std::mem::take(open) {
             // A retry also writes down the attempt that it follows; the last write is the count.
             let needed = if matches!(settle.outcome, Outcome::Retry { .. }) { 2 } else { 1 };
-            if batch.writes.len() + needed + 1 > most.max(3) || !tasks.insert(settle.task) {
+            if !has_room(batch.writes.len(), needed, most) || !tasks.insert(settle.task) {
                 rest.push((at, settle));
                 continue;
             }
@@ -170,6 +170,16 @@ impl Table {
     }
 }
 
+/// Whether a transaction of at most `most` writes, the count among them, takes this many more. It always takes the first.
+fn has_room(taken: usize, needed: usize, most: usize) -> bool {
+    taken == 0 || taken + needed < most
+}
+
+/// What to send at most, with the count, when so many settles were too much: fewer of them each time, down to one.
+fn half(settles: usize) -> usize {
+    settles.div_ceil(2) + 1
+}
+
 /// Only the holder of the latest claim may settle.
 fn ours(settle: &Settle) -> Condition {
     Condition {
@@ -217,4 +227,30 @@ fn addition(counts: Counts) -> Expression {
         }
     }
     Expression { text: format!("ADD {}", terms.join(", ")), values }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many settles of so many writes each fit.
+    fn taken(of: usize, needed: usize, most: usize) -> usize {
+        (0..of).take_while(|n| has_room(n * needed, needed, most)).count()
+    }
+
+    #[test]
+    fn a_full_group_and_its_count_are_one_transaction() {
+        assert_eq!(taken(200, 1, WRITES_MAX), 99);
+        assert_eq!(taken(200, 2, WRITES_MAX), 49, "each with the attempt that it follows");
+    }
+
+    #[test]
+    fn what_is_too_much_becomes_less_each_time_and_never_nothing() {
+        for needed in [1, 2] {
+            for settles in 2..=99 {
+                let next = taken(settles, needed, half(settles));
+                assert!((1..settles).contains(&next), "{settles} of {needed} writes: then {next}");
+            }
+        }
+    }
 }
