@@ -121,9 +121,10 @@ const AWS: [&str; 2] = ["store/aws", "store/aws/servers"];
 
 /// Tests of the binary that are about the AWS backend alone, and those that are about the embedded store alone.
 const ONLY_AWS: [&str; 1] = ["aws"];
-const ONLY_EMBEDDED: [&str; 4] = ["deploy", "full_disk", "operations", "startup"];
+const ONLY_EMBEDDED: [&str; 3] = ["deploy", "full_disk", "startup"];
 /// The same among the tests of the other files.
-const ONLY_EMBEDDED_TESTS: [&str; 1] = ["accepted_now_and_drained_later_by_separate_roles"];
+const ONLY_EMBEDDED_TESTS: [&str; 2] =
+    ["accepted_now_and_drained_later_by_separate_roles", "runs_that_only_wait_cost_no_commits"];
 
 /// Always the whole workspace with its tests: for a part of it cargo would choose other features of the dependencies, and
 /// compile them all again.
