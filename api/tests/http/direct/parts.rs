@@ -167,7 +167,8 @@ async fn completing_twice_at_once_is_completing_once(world: OnS3) {
         assert_eq!(answer.status, 200, "{}", answer.text());
     }
     assert_eq!(world.keys().await, [sent_key(&id).to_string()]);
-    assert_eq!(world.post("/v1/jobs", json!({"file_input_id": id})).await.status, 202);
+    let job = world.post("/v1/jobs", json!({"file_input_id": id})).await;
+    assert_eq!(job.status, 202, "{}", job.text());
 }
 
 async fn parts_that_were_joined_before_a_crash_are_staged_after_it(world: OnS3) {

@@ -8,9 +8,13 @@ use std::process::Command;
 /// - S3 keeps its objects in the folder of this server. Otherwise all servers of a machine keep them in the same one, and
 ///   a bucket that is deleted takes the folder of its namesake with it.
 /// - It listens on loopback only. Otherwise it takes no more than the port from `GATEWAY_LISTEN`.
+/// - An upload in parts is completed by one call at a time, as S3 does it. Otherwise the later of two calls empties the
+///   object, because the earlier has already thrown the parts away.
 /// - It ends if its port is taken. Otherwise it runs on, deaf, and even SIGTERM does not end it.
 const MAIN: &str = r#"
+import functools
 import os
+import threading
 import localstack.services.s3.provider as s3
 from twisted.internet import endpoints
 
@@ -24,6 +28,16 @@ class Loopback(endpoints.TCP4ServerEndpoint):
             os._exit(1)
         return super().listen(factory).addErrback(end)
 
+def one_at_a_time(operation):
+    lock = threading.Lock()
+
+    @functools.wraps(operation)
+    def locked(*args, **kwargs):
+        with lock:
+            return operation(*args, **kwargs)
+    return locked
+
+s3.S3Provider.complete_multipart_upload = one_at_a_time(s3.S3Provider.complete_multipart_upload)
 s3.DEFAULT_S3_TMP_DIR = os.path.join(os.environ["TMPDIR"], "s3")
 endpoints.TCP4ServerEndpoint = Loopback
 from localstack.runtime.main import main
