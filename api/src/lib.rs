@@ -27,6 +27,7 @@ mod split;
 mod staged;
 mod state;
 mod submit;
+mod unread;
 mod wire;
 
 use axum::Router;

@@ -145,3 +145,53 @@ async fn a_worker_alone_tells_its_health_and_nothing_else() {
     assert_eq!(client.get("/v1/jobs").await.0, 404);
     worker.stop().await;
 }
+
+#[tokio::test]
+async fn an_answer_that_needs_no_body_keeps_the_connection_or_says_that_it_ends() {
+    let dir = TempDir::new().unwrap();
+    let server = with_key(&dir, KEY, &["--gateway-url", "demo:"]);
+    let head = |more: &str, length: usize| {
+        format!(
+            "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nX-API-Key: wrong\r\nContent-Length: {length}\r\n{more}\r\n"
+        )
+    };
+    let connect = || {
+        let stream = TcpStream::connect(server.url.trim_start_matches("http://")).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream
+    };
+
+    // The body comes late: an answer that did not wait for it would close the connection under the second request.
+    let mut stream = connect();
+    for _ in 0..3 {
+        stream.write_all(head("", 10).as_bytes()).unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        stream.write_all(b"0123456789").unwrap();
+        let answer = answer_head(&mut stream);
+        assert!(answer.starts_with("http/1.1 401") && !answer.contains("connection: close"), "{answer}");
+    }
+
+    // Too long to be thrown away, never sent, or only sent if somebody wants it.
+    for (more, length) in [("", 1 << 30), ("", 10), ("Expect: 100-continue\r\n", 10)] {
+        let mut stream = connect();
+        stream.write_all(head(more, length).as_bytes()).unwrap();
+        let answer = answer_head(&mut stream);
+        assert!(answer.starts_with("http/1.1 401") && answer.contains("connection: close"), "{answer}");
+    }
+    server.stop().await;
+}
+
+/// The head of the next answer, in lower case; its body is read as well.
+fn answer_head(stream: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("an answer");
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).unwrap().to_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).expect("a length");
+    let mut body = vec![0; length.parse().unwrap()];
+    stream.read_exact(&mut body).expect("its body");
+    head
+}

@@ -152,6 +152,9 @@ pub const RESULT_URL_TTL: Duration = Duration::from_secs(2 * 3600);
 pub const CONNECTIONS_MAX: usize = 1_024;
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+/// What is still read of a body that the answer did not need, and for how long. Beyond it the connection is closed.
+pub const UNREAD_MAX_BYTES: usize = MIB;
+pub const UNREAD_TIMEOUT: Duration = Duration::from_secs(1);
 /// Request bodies in memory at once, all together.
 pub const BODIES_MAX_BYTES: usize = 256 * MIB;
 /// What a backend that is ready answers within.

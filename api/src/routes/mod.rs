@@ -17,6 +17,7 @@ use crate::answer;
 use crate::auth::Caller;
 use crate::problem::{ApiError, Code, Result};
 use crate::state::{ApiState, Shared};
+use crate::unread;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
@@ -34,6 +35,7 @@ pub(crate) fn all(state: Shared) -> Router {
         .fallback(|| async { ApiError::not_found() })
         // Last, so outermost: also around the fallbacks.
         .layer(middleware::from_fn_with_state(state.clone(), answer::complete))
+        .layer(middleware::from_fn(unread::discard))
         .with_state(state)
 }
 
