@@ -61,7 +61,8 @@ impl<'a> Cursors<'a> {
         rows.last().map(|last| self.seal(&key(last)))
     }
 
-    fn seal(&self, at: &impl Display) -> String {
+    /// The cursor of what comes after this row.
+    pub fn seal(&self, at: &impl Display) -> String {
         let inside = Inside { at: at.to_string(), exp: self.now.after(limits::CURSOR_TTL) };
         let plain = serde_json::to_vec(&inside).unwrap_or_default();
         self.secret.seal(Purpose::Cursor, &self.context, &plain, self.entropy).0

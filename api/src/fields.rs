@@ -38,6 +38,29 @@ impl<'a> Fields<'a> {
         fields.map(Some).map_err(|e| e.of_field(&path))
     }
 
+    /// A field that is an object of objects, under names of the caller's own.
+    pub fn named(
+        &self,
+        name: &str,
+        known: &'static [&'static str],
+        max: usize,
+    ) -> Result<Option<Vec<(String, Fields<'a>)>>> {
+        let Some(raw) = self.raw(name) else { return Ok(None) };
+        let path = self.path(name);
+        let mut deserializer = serde_json::Deserializer::from_str(raw.get());
+        let entries = deserializer.deserialize_map(NamesVisitor { max });
+        let entries = entries.map_err(|_| ApiError::invalid(format!("`{path}` must be an object.")))?;
+        if entries.len() > max {
+            return Err(ApiError::invalid(format!("`{path}` has more than {max} names.")));
+        }
+        let fields = |(name, raw): (String, &'a RawValue)| {
+            let path = format!("{path}.{}", cut(&name, limits::ECHO_MAX_CHARS));
+            let fields = Fields::read(raw.get().as_bytes(), known, format!("{path}."));
+            Ok((name, fields.map_err(|e| e.of_field(&path))?))
+        };
+        entries.into_iter().map(fields).collect::<Result<_>>().map(Some)
+    }
+
     fn read(
         text: &'a [u8],
         known: &'static [&'static str],
@@ -60,6 +83,11 @@ impl<'a> Fields<'a> {
     /// The name of a field as a caller finds it.
     pub fn path(&self, name: &str) -> String {
         format!("{}{name}", self.within)
+    }
+
+    /// Whether the field is there, even as null: where null takes something away, it is not the same as nothing.
+    pub fn is_given(&self, name: &str) -> bool {
+        self.fields.contains_key(name)
     }
 
     pub fn has(&self, name: &str) -> bool {
@@ -155,6 +183,30 @@ impl<'de> Visitor<'de> for ObjectVisitor {
     }
 }
 
+struct NamesVisitor {
+    max: usize,
+}
+
+impl<'de> Visitor<'de> for NamesVisitor {
+    type Value = Vec<(String, &'de RawValue)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Self::Value, A::Error> {
+        let mut entries = Vec::new();
+        // One past the limit shows that there are more; they are not kept.
+        while entries.len() <= self.max
+            && let Some(entry) = map.next_entry()?
+        {
+            entries.push(entry);
+        }
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(entries)
+    }
+}
+
 struct List<'a> {
     items: Vec<&'a RawValue>,
     len: usize,
@@ -230,6 +282,29 @@ mod tests {
         assert!(!fields.has("name"));
         assert_eq!(fields.get::<String>("name", "a string").unwrap(), None);
         assert!(fields.list("tasks", 1).unwrap().is_none());
+    }
+
+    #[test]
+    fn null_is_given_all_the_same() {
+        let fields = Fields::parse(br#"{"name": null}"#, KNOWN).unwrap();
+        assert!(fields.is_given("name") && !fields.is_given("tasks"));
+    }
+
+    #[test]
+    fn objects_under_free_names_are_read_and_named() {
+        let named = |body: &'static str, max| {
+            Fields::parse(body.as_bytes(), KNOWN).unwrap().named("tasks", &["x"], max)
+        };
+        let found = named(r#"{"tasks": {"a.b": {"x": 1}, "c": {}}}"#, 2).unwrap().unwrap();
+        assert_eq!(found[0].1.path("x"), "tasks.a.b.x");
+        assert_eq!((found[0].0.as_str(), found.len()), ("a.b", 2));
+        assert!(named("{}", 2).unwrap().is_none());
+        assert_eq!(refused(named(r#"{"tasks": []}"#, 2)).1, "`tasks` must be an object.");
+        assert_eq!(refused(named(r#"{"tasks": {"a": null}}"#, 2)).1, "`tasks.a` must be an object.");
+        let unknown = refused(named(r#"{"tasks": {"a": {"y": 1}}}"#, 2)).1;
+        assert_eq!(unknown, "`tasks.a.y` is not a field of this request.");
+        let many = refused(named(r#"{"tasks": {"a": {}, "b": {}, "c": 1, "d": 1}}"#, 2)).1;
+        assert_eq!(many, "`tasks` has more than 2 names.");
     }
 
     #[test]

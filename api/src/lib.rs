@@ -28,6 +28,7 @@ mod staged;
 mod state;
 mod submit;
 mod unread;
+mod waiting;
 mod wire;
 
 use axum::Router;

@@ -24,6 +24,7 @@ pub(crate) enum Code {
     JobNotOpen,
     LastBatchReceived,
     RunNotStoppable,
+    RunNotPausable,
     TaskNotReady,
     Conflict,
     ResultExpired,
@@ -50,7 +51,7 @@ pub(crate) enum Code {
 
 impl Code {
     #[cfg(test)]
-    const ALL: [Code; 31] = [
+    const ALL: [Code; 32] = [
         Code::InvalidArgument,
         Code::MalformedJson,
         Code::InvalidCursor,
@@ -62,6 +63,7 @@ impl Code {
         Code::JobNotOpen,
         Code::LastBatchReceived,
         Code::RunNotStoppable,
+        Code::RunNotPausable,
         Code::TaskNotReady,
         Code::Conflict,
         Code::ResultExpired,
@@ -99,6 +101,7 @@ impl Code {
             Code::JobNotOpen => (StatusCode::CONFLICT, "job_not_open", "Job not open"),
             Code::LastBatchReceived => (StatusCode::CONFLICT, "last_batch_received", "Last batch received"),
             Code::RunNotStoppable => (StatusCode::CONFLICT, "run_not_stoppable", "Run not stoppable"),
+            Code::RunNotPausable => (StatusCode::CONFLICT, "run_not_pausable", "Run not pausable"),
             Code::TaskNotReady => (StatusCode::CONFLICT, "task_not_ready", "Task not ready"),
             Code::Conflict => (StatusCode::CONFLICT, "conflict", "Conflict"),
             Code::ResultExpired => (StatusCode::GONE, "result_expired", "Result expired"),
@@ -312,6 +315,7 @@ impl From<Refusal> for ApiError {
             Refusal::LastBatchReceived => Code::LastBatchReceived,
             Refusal::RunTasksMax => Code::QuotaExceeded,
             Refusal::RunNotStoppable => Code::RunNotStoppable,
+            Refusal::RunNotPausable => Code::RunNotPausable,
             Refusal::JobDeleted => return ApiError::not_found(),
             Refusal::Ingesting => Code::RunNotTerminal,
             Refusal::UploadClaimed => Code::FileInputClaimed,
@@ -385,6 +389,7 @@ mod tests {
         assert_eq!(shape(Refusal::LastBatchReceived), (409, "last_batch_received".into(), false));
         assert_eq!(shape(Refusal::RunTasksMax), (429, "quota_exceeded".into(), false));
         assert_eq!(shape(Refusal::RunNotStoppable), (409, "run_not_stoppable".into(), false));
+        assert_eq!(shape(Refusal::RunNotPausable), (409, "run_not_pausable".into(), false));
         assert_eq!(shape(Refusal::JobDeleted), (404, "not_found".into(), false));
         assert_eq!(shape(Refusal::NotDrained), (500, "internal".into(), false));
     }

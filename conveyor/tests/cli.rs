@@ -82,6 +82,61 @@ async fn lists_come_from_stdin_csv_jsonl_and_arguments() {
 }
 
 #[tokio::test]
+async fn limits_are_shown_and_changed_and_a_run_is_paused() {
+    let dir = TempDir::new().unwrap();
+    let server = demo(dir.path());
+    let list = dir.path().join("urls.txt");
+    let urls: Vec<String> = (0..50).map(|i| format!("https://example.com/{i}")).collect();
+    std::fs::write(&list, urls.join("\n")).unwrap();
+    // One in a thousand seconds: it will not end by itself.
+    let slow =
+        ["submit", list.to_str().unwrap(), "--rate", "0.001", "--domain-limit", "example.com=inflight=9"];
+    let submitted = client(&server, &slow);
+    assert!(submitted.status.success(), "{submitted:?}");
+    let job = text(&submitted.stdout).trim().to_owned();
+    let api = support::Client::new(&server);
+    support::until("the burst of one is used up", async || {
+        api.get(&format!("/v1/jobs/{job}/limits")).await.1["waiting"]["reason"] == "rate_limited"
+    })
+    .await;
+
+    let shown = text(&client(&server, &["limits", &job]).stdout);
+    for line in ["0.001/s, burst 1: 0 left", "of 100 held", "rate_limited: The rate of 0.001 a second"] {
+        assert!(shown.contains(line), "{shown}");
+    }
+    assert!(text(&client(&server, &["status", &job]).stdout).contains("rate_limited:"));
+    let all = json(&client(&server, &["leases", "--json"]));
+    assert_eq!(all["leases"][0]["job_id"], job.as_str());
+    assert_eq!(
+        json(&client(&server, &["leases", &job, "--json"]))["leases"][0]["run_id"],
+        all["leases"][0]["run_id"]
+    );
+
+    let paused = client(&server, &["pause", &job]);
+    assert!(text(&paused.stdout).contains("running, paused: "), "{paused:?}");
+    let changed = client(
+        &server,
+        &["limits", &job, "--no-rate", "--max-inflight", "7", "--attempts-max", "2", "--json"],
+    );
+    let changed = json(&changed);
+    assert_eq!((&changed["max_inflight"], &changed["retry"]["attempts_max"]), (&7.into(), &2.into()));
+    assert_eq!((changed.get("rate_limit"), &changed["waiting"]["reason"]), (None, &"paused".into()));
+    assert!(text(&client(&server, &["status", &job]).stdout).contains("running, paused"));
+
+    assert!(client(&server, &["resume", &job]).status.success());
+    let watched = client(&server, &["limits", &job, "--watch", "--json"]);
+    let last: Value = serde_json::from_str(text(&watched.stdout).lines().last().unwrap()).unwrap();
+    assert_eq!((watched.status.code(), &last["waiting"]["reason"]), (Some(0), &"ended".into()));
+    let done = api.job(&job).await;
+    assert_eq!(
+        (&done["latest_run"]["status"], &done["latest_run"]["stats"]["successful"]),
+        (&"completed".into(), &50.into())
+    );
+    assert_eq!(client(&server, &["pause", &job]).status.code(), Some(1), "it has ended");
+    assert_eq!(client(&server, &["limits", &job, "--rate", "0"]).status.code(), Some(2));
+}
+
+#[tokio::test]
 async fn what_is_wrong_is_said_and_costs_nothing() {
     let dir = TempDir::new().unwrap();
     let server = demo(dir.path());

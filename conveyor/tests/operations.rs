@@ -189,9 +189,9 @@ fn answer_head(stream: &mut TcpStream) -> String {
         stream.read_exact(&mut byte).expect("an answer");
         head.push(byte[0]);
     }
-    let head = String::from_utf8(head).unwrap().to_lowercase();
+    let head = String::from_utf8(head).expect("text").to_lowercase();
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).expect("a length");
-    let mut body = vec![0; length.parse().unwrap()];
+    let mut body = vec![0; length.parse().expect("a number")];
     stream.read_exact(&mut body).expect("its body");
     head
 }

@@ -5,7 +5,7 @@
 mod support;
 
 use std::path::Path;
-use support::{Client, Process, conveyor, refused, run, server_command, urls};
+use support::{Client, Process, conveyor, refused, run, server_command, until, urls};
 use tempfile::TempDir;
 
 #[tokio::test]
@@ -41,6 +41,41 @@ async fn an_unusable_data_directory() {
         assert!(text.contains("cannot use data directory"), "{text}");
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "x");
+}
+
+#[tokio::test]
+async fn limits_of_domains_that_make_no_sense() {
+    let dir = TempDir::new().unwrap();
+    let data = dir.path().join("data");
+    let output = run(server_command(&data, &["--domain-limit", "example.com=5"]));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("--domain-limit") && text.contains("example.com=5"), "{text}");
+    let twice = ["--domain-limit", "example.com=5/s", "--domain-limit", "Example.com=inflight=1"];
+    let text = refused(server_command(&data, &twice)).await;
+    assert!(text.contains("--domain-limit example.com is given twice"), "{text}");
+    assert!(!data.exists(), "the data directory was touched");
+}
+
+#[tokio::test]
+async fn limits_of_domains_reach_the_worker() {
+    let dir = TempDir::new().unwrap();
+    let mut command = server_command(dir.path(), &["--gateway-url", "demo:"]);
+    command.env("CONVEYOR_DOMAIN_LIMIT", "example.com=0.001/s;*=inflight=2");
+    let server = Process::start(command);
+    let client = Client::new(&server);
+    let job = client.submit(&urls("slow", 5)).await;
+    until("a start of the site was taken", async || {
+        let (_, shown) = client.get(&format!("/v1/jobs/{job}/limits")).await;
+        let site = &shown["domains"][0];
+        let rate = &site["rate_limit"];
+        site["domain"] == "example.com" && rate["per_second"] == 0.001 && rate["tokens"] == 0
+    })
+    .await;
+    let stats = client.job(&job).await["latest_run"]["stats"].clone();
+    assert!(stats["completed"].as_u64().unwrap() <= 1, "{stats}");
+    client.post(&format!("/v1/jobs/{job}/stop")).await;
+    server.stop().await;
 }
 
 /// Makes a data directory with a completed job, and returns the job.

@@ -1,8 +1,12 @@
 //! The template that runs execute.
 
+use crate::domains::DomainLimits;
+use crate::grant::Limits;
 use crate::id::{CallerId, JobId, RunId};
 use crate::limits;
 use crate::params::{Format, Params};
+use crate::rate::Rate;
+use crate::retry::RetryChoice;
 use crate::seal::Sealed;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -44,6 +48,16 @@ pub struct JobSpec {
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
     pub max_inflight: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// Where it is silent, the worker's own policy holds.
+    #[serde(default, skip_serializing_if = "RetryChoice::is_default")]
+    pub retry: RetryChoice,
+    #[serde(default, skip_serializing_if = "DomainLimits::is_empty")]
+    pub domain_limits: DomainLimits,
+    /// Goes up whenever one of the limits changes.
+    #[serde(default)]
+    pub limits_revision: u32,
     /// Was submitted open: its first run took tasks until the last batch.
     #[serde(default)]
     pub submitted_open: bool,
@@ -63,11 +77,46 @@ impl Default for JobSpec {
             name: None,
             metadata: Metadata::new(),
             max_inflight: limits::MAX_INFLIGHT_DEFAULT,
+            rate: None,
+            retry: RetryChoice::default(),
+            domain_limits: DomainLimits::default(),
+            limits_revision: 0,
             submitted_open: false,
             task_shard_count: 1,
             credential: None,
         }
     }
+}
+
+impl JobSpec {
+    /// What workers are held to, as the job's budget knows it.
+    pub fn limits(&self) -> Limits {
+        Limits { revision: self.limits_revision, max_inflight: Some(self.max_inflight), rate: self.rate }
+    }
+
+    /// The same with other limits.
+    #[must_use]
+    pub fn with(&self, change: &LimitsChange) -> JobSpec {
+        let LimitsChange { max_inflight, rate, retry, domain_limits } = change.clone();
+        let mut next = self.clone();
+        next.max_inflight = max_inflight.unwrap_or(next.max_inflight);
+        next.rate = rate.unwrap_or(next.rate);
+        next.retry = retry.unwrap_or(next.retry);
+        next.domain_limits = domain_limits.unwrap_or(next.domain_limits);
+        if next != *self {
+            next.limits_revision += 1;
+        }
+        next
+    }
+}
+
+/// What is to be different from now on. What is `None` stays; an inner `None` takes the limit away.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LimitsChange {
+    pub max_inflight: Option<u32>,
+    pub rate: Option<Option<Rate>>,
+    pub retry: Option<RetryChoice>,
+    pub domain_limits: Option<DomainLimits>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 //! This crate must not know about stores, sockets, clocks or threads. Time and randomness come in as arguments, so every
 //! function here gives the same answer for the same input.
 
+pub mod domains;
 pub mod entropy;
 pub mod failure;
 pub mod gateway_answer;
@@ -16,6 +17,7 @@ pub mod limits;
 pub mod list;
 pub mod message;
 pub mod params;
+pub mod rate;
 pub mod retry;
 pub mod run;
 pub mod seal;

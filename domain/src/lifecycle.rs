@@ -3,7 +3,7 @@
 
 use crate::failure::{self, AccountFault};
 use crate::id::{CallerId, JobId, RunId};
-use crate::job::{Job, JobSpec, JobStatus};
+use crate::job::{Job, JobSpec, JobStatus, LimitsChange};
 use crate::limits;
 use crate::list::ListFault;
 use crate::run::{Counts, FailureReason, IngestStatus, Run, RunFailure, RunStatus};
@@ -19,6 +19,10 @@ pub enum Command {
     },
     Close,
     Stop,
+    Pause,
+    Resume,
+    /// Other limits, for what is started from now on.
+    Limits(LimitsChange),
     FailRun {
         reason: AccountFault,
         detail: String,
@@ -59,6 +63,8 @@ pub enum Refusal {
     RunTasksMax,
     #[error("the run has already ended")]
     RunNotStoppable,
+    #[error("the run has already ended, so it cannot be paused or resumed")]
+    RunNotPausable,
     #[error("the job is being deleted")]
     JobDeleted,
     #[error("not every task is terminal")]
@@ -109,6 +115,7 @@ pub fn submit(
             ingest: None,
             id_seed: run,
             failure: None,
+            paused: false,
             created: now,
             updated: now,
         },
@@ -171,6 +178,22 @@ pub fn decide(
                 return Err(Refusal::RunNotStoppable);
             }
         },
+        Command::Pause | Command::Resume if run.status.is_terminal() => return Err(Refusal::RunNotPausable),
+        Command::Pause => next.run.paused = true,
+        Command::Resume => next.run.paused = false,
+        Command::Limits(change) => {
+            if job.status == JobStatus::Deleted {
+                return Err(Refusal::JobDeleted);
+            }
+            let spec = job.spec.with(change);
+            if spec != *job.spec {
+                next.job.spec = Arc::new(spec);
+                // Whoever works on the run looks at runs that were updated. Of one that has ended, it is when it did.
+                if !run.status.is_terminal() {
+                    next.run.updated = now;
+                }
+            }
+        }
         Command::FailRun { reason, detail } => match run.status {
             RunStatus::Running | RunStatus::Pending => {
                 close(&mut next);
@@ -272,12 +295,13 @@ fn finish_if_drained(next: &mut Decision, counts: &Counts) {
 }
 
 /// Moves `updated` of exactly the rows that changed.
+/// Never back: whoever is late, or whose clock is, must not hide what changed from those who look since a moment.
 fn stamp(next: &mut Decision, job: &Job, run: &Run, now: Timestamp) {
     if next.job != *job {
-        next.job.updated = now;
+        next.job.updated = now.max(job.updated);
     }
     if next.run != *run {
-        next.run.updated = now;
+        next.run.updated = now.max(run.updated);
     }
 }
 

@@ -196,3 +196,23 @@ fn a_run_that_ended_takes_nothing_but_its_cut() {
         assert_eq!((cut.run.status, cut.run.total, cut.run.is_ingesting()), (ended.run.status, 5, false));
     }
 }
+
+/// Whoever looks for changes since a moment must not miss one because its maker's clock was behind.
+#[test]
+fn a_late_change_does_not_set_the_time_back() {
+    let d = submitted(true, 2);
+    let limited = LimitsChange { max_inflight: Some(3), ..LimitsChange::default() };
+    let limited = step(&d, counts(0, 0), &Command::Limits(limited)).unwrap();
+    assert_eq!((limited.job.updated, limited.run.updated), (Timestamp(7), Timestamp(7)));
+    let late = decide(&limited.job, &limited.run, &counts(0, 0), &Command::Close, Timestamp(5)).unwrap();
+    assert_eq!((late.job.updated, late.run.updated), (Timestamp(7), Timestamp(7)));
+}
+
+#[test]
+fn new_limits_do_not_move_the_end_of_a_run() {
+    let ended = step(&submitted(false, 1), counts(1, 0), &Command::Drained).unwrap();
+    let change = Command::Limits(LimitsChange { max_inflight: Some(3), ..LimitsChange::default() });
+    let limited = decide(&ended.job, &ended.run, &counts(1, 0), &change, Timestamp(9)).unwrap();
+    assert_eq!((limited.job.spec.max_inflight, limited.job.updated), (3, Timestamp(9)));
+    assert_eq!(limited.run, ended.run);
+}

@@ -85,6 +85,10 @@ pub const SLOTS: u32 = 256;
 pub const ATTEMPTS_MAX: u32 = 4;
 pub const RETRY_BASE: Duration = Duration::from_secs(1);
 pub const RETRY_CAP: Duration = Duration::from_secs(60);
+/// The most that a job may choose for itself.
+pub const RETRY_ATTEMPTS_MAX: u32 = 100;
+pub const RETRY_BASE_MAX: Duration = Duration::from_secs(3600);
+pub const RETRY_CAP_MAX: Duration = NOT_BEFORE_MAX;
 /// The longest Retry-After that is believed.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(600);
 /// No retry is set further ahead than this; a row that says otherwise was written under a wrong clock.
@@ -122,10 +126,41 @@ pub const GRANT_TTL: Duration = Duration::from_secs(30);
 pub const GRANT_RENEW_EVERY: Duration = Duration::from_secs(10);
 /// A worker stops starting work this long before its grant lapses.
 pub const GRANT_MARGIN: Duration = Duration::from_secs(5);
+/// How soon a worker that has less than it could use asks again.
+pub const GRANT_ASK_EVERY: Duration = Duration::from_millis(500);
+
+pub const RATE_MAX: u32 = 100_000;
+pub const BURST_MAX: u32 = 100_000;
+/// How far ahead starts are taken of a rate.
+pub const STARTS_AHEAD: Duration = Duration::from_millis(400);
+/// How long before its start a task is received.
+pub const START_LEAD: Duration = Duration::from_millis(200);
+/// What a call may be later than its start, however small the burst, and however large.
+pub const START_LATE_MIN: Duration = Duration::from_millis(20);
+pub const START_LATE_MAX: Duration = Duration::from_secs(5);
+/// Domains with limits, of a job and in the configuration.
+pub const DOMAIN_LIMITS_MAX: usize = 1_000;
+pub const DOMAIN_MAX_CHARS: usize = 253;
+/// Budgets of domains that one answer shows.
+pub const DOMAIN_BUDGETS_SHOWN_MAX: u32 = 100;
+/// How long a message that could not start after all is left alone: doubles from the first to the second.
+pub const BOUNCE_MIN: Duration = Duration::from_secs(5);
+pub const BOUNCE_MAX: Duration = Duration::from_secs(300);
+/// Answers in a row that say that the gateway is not there, or has too much to do, before a job leaves it alone; and for
+/// how long: doubles from the first to the second, unless the gateway says more.
+pub const GATEWAY_FAILURES_MAX: u32 = 10;
+pub const GATEWAY_PAUSE: Duration = Duration::from_millis(500);
+pub const GATEWAY_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// The shortest time between two looks, however much happens.
 pub const REDISCOVER_AFTER: Duration = Duration::from_millis(20);
 pub const DISCOVER_EVERY: Duration = Duration::from_secs(1);
+/// How much further back than the last look a look at what changed goes: clocks differ, and indexes are late.
+pub const DISCOVER_OVERLAP: Duration = Duration::from_secs(10);
+/// How often everything is looked at, whether it changed or not.
+pub const DISCOVER_ALL_EVERY: Duration = Duration::from_secs(600);
+/// Messages that a caller's runs are given before it is another caller's turn.
+pub const TURN_MESSAGES: u32 = 10;
 /// How long an idle worker waits before it looks again by itself.
 pub const IDLE_WAIT: Duration = Duration::from_millis(200);
 /// How long a queue is left alone after a receive that brought nothing; doubles with each, up to the second.
@@ -142,6 +177,8 @@ pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(20);
 
 pub const PAGE_DEFAULT: u32 = 50;
 pub const PAGE_MAX: u32 = 100;
+/// Jobs that one page of leases looks at. It may be short, or empty, though more follow.
+pub const LEASES_LOOK_MAX: u32 = 500;
 pub const RESULTS_PAGE_DEFAULT: u32 = 100;
 pub const RESULTS_PAGE_MAX: u32 = 1_000;
 /// A page of results ends early once its rows hold about this much.

@@ -3,6 +3,7 @@
 use crate::entropy::Entropy;
 use crate::limits;
 use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,31 @@ pub struct RetryPolicy {
 impl Default for RetryPolicy {
     fn default() -> Self {
         RetryPolicy { attempts_max: limits::ATTEMPTS_MAX, base: limits::RETRY_BASE, cap: limits::RETRY_CAP }
+    }
+}
+
+/// What a job says about its retries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetryChoice {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts_max: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap_ms: Option<u64>,
+}
+
+impl RetryChoice {
+    pub fn is_default(&self) -> bool {
+        *self == RetryChoice::default()
+    }
+
+    pub fn over(self, usual: RetryPolicy) -> RetryPolicy {
+        RetryPolicy {
+            attempts_max: self.attempts_max.unwrap_or(usual.attempts_max),
+            base: self.base_ms.map_or(usual.base, Duration::from_millis),
+            cap: self.cap_ms.map_or(usual.cap, Duration::from_millis),
+        }
     }
 }
 

@@ -104,6 +104,8 @@ pub struct Run {
     /// The run whose id seeds the ids of its tasks: itself, or the first run that it replays.
     pub id_seed: RunId,
     pub failure: Option<RunFailure>,
+    /// Nothing more is started until it is resumed. What is in flight goes on.
+    pub paused: bool,
     pub created: Timestamp,
     pub updated: Timestamp,
 }

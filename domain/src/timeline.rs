@@ -3,6 +3,7 @@
 use crate::id::RunId;
 use crate::ingest::IngestEvent;
 use crate::job::{Job, JobStatus};
+use crate::rate::Rate;
 use crate::run::{Run, RunFailure, RunStatus};
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,13 @@ pub enum LifecycleEvent {
     RunResumed,
     /// Nothing left to do for now; more tasks may come.
     RunPending,
+    RunPaused,
+    RunUnpaused,
+    LimitsChanged {
+        max_inflight: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rate: Option<Rate>,
+    },
     Closed,
     RunCompleted {
         total: u32,
@@ -42,6 +50,9 @@ impl LifecycleEvent {
             LifecycleEvent::TasksAdded { .. } => "tasks.added",
             LifecycleEvent::RunResumed => "run.resumed",
             LifecycleEvent::RunPending => "run.pending",
+            LifecycleEvent::RunPaused => "run.paused",
+            LifecycleEvent::RunUnpaused => "run.unpaused",
+            LifecycleEvent::LimitsChanged { .. } => "limits.changed",
             LifecycleEvent::Closed => "job.closed",
             LifecycleEvent::RunCompleted { .. } => "run.completed",
             LifecycleEvent::RunStopped => "run.stopped",
@@ -81,6 +92,13 @@ pub fn changes(before: (&Job, &Run), after: (&Job, &Run)) -> Vec<LifecycleEvent>
     let added = run.total.saturating_sub(run_before.total);
     if added > 0 && !run_before.is_ingesting() {
         events.push(LifecycleEvent::TasksAdded { tasks: added });
+    }
+    if job.spec.limits_revision != job_before.spec.limits_revision {
+        events
+            .push(LifecycleEvent::LimitsChanged { max_inflight: job.spec.max_inflight, rate: job.spec.rate });
+    }
+    if run.paused != run_before.paused {
+        events.push(if run.paused { LifecycleEvent::RunPaused } else { LifecycleEvent::RunUnpaused });
     }
     if job.status != job_before.status && job.status == JobStatus::Closed {
         events.push(LifecycleEvent::Closed);

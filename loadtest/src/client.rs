@@ -3,8 +3,8 @@
 use anyhow::{Context, bail};
 use reqwest::header::CONTENT_LENGTH;
 use reqwest::{Body, Client, Method, RequestBuilder, StatusCode, Url};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,6 +24,13 @@ pub struct Conveyor {
     jobs: Url,
     job_inputs: Url,
     api_key: String,
+}
+
+/// How fast tasks of a job may start.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct RateLimit {
+    pub per_second: f64,
+    pub burst: u32,
 }
 
 #[derive(Debug, Deserialize)]
@@ -105,8 +112,21 @@ impl Conveyor {
 
     /// Submits a closed job of these URLs.
     pub async fn submit(&self, urls: &[String], max_inflight: u32) -> anyhow::Result<Submitted> {
+        self.submit_rated(urls, max_inflight, None).await
+    }
+
+    /// The same, at no more than a rate.
+    pub async fn submit_rated(
+        &self,
+        urls: &[String],
+        max_inflight: u32,
+        rate_limit: Option<RateLimit>,
+    ) -> anyhow::Result<Submitted> {
         let tasks: Vec<Value> = urls.iter().map(|url| json!({ "url": url })).collect();
-        let job = json!({ "status": "closed", "max_inflight": max_inflight, "tasks": tasks });
+        let mut job = json!({ "status": "closed", "max_inflight": max_inflight, "tasks": tasks });
+        if let Some(rate_limit) = rate_limit {
+            job["rate_limit"] = serde_json::to_value(rate_limit)?;
+        }
         let request = self.client.post(self.jobs.clone()).json(&job);
         self.send(request, &[StatusCode::CREATED]).await.context("the submit failed")
     }

@@ -1,5 +1,5 @@
 //! Tools to measure and torment a running Conveyor: a gateway and a proxy that behave as told, a drain and an ingest
-//! that are timed, what a job costs on AWS, and what others do with the same rows.
+//! that are timed, experiments on who may start what when, what a job costs on AWS, and what others do with the same rows.
 //!
 //! They speak HTTP to it and nothing else. This crate must not know any other of the workspace, so that what it
 //! measures is what users get; only the one that starts AWS-compatible servers, which knows nothing of Conveyor either.
@@ -7,9 +7,12 @@
 mod bill;
 mod chance;
 mod client;
+mod deployment;
+mod dispatch;
 mod drain;
 mod floors;
 mod gateway;
+mod history;
 mod ingest;
 mod list;
 mod process;
@@ -37,6 +40,10 @@ enum Command {
     Drain(drain::Settings),
     Ingest(ingest::Settings),
     Bill(bill::Settings),
+    Gate(dispatch::gate::Settings),
+    Cap(dispatch::cap::Settings),
+    Rate(dispatch::rate::Settings),
+    Fair(dispatch::fair::Settings),
     Floors(floors::Settings),
 }
 
@@ -48,6 +55,10 @@ async fn main() -> ExitCode {
         Command::Drain(settings) => drain::run(settings).await,
         Command::Ingest(settings) => ingest::run(settings).await,
         Command::Bill(settings) => bill::run(settings).await,
+        Command::Gate(settings) => dispatch::gate::run(settings).await,
+        Command::Cap(settings) => dispatch::cap::run(settings).await,
+        Command::Rate(settings) => dispatch::rate::run(settings).await,
+        Command::Fair(settings) => dispatch::fair::run(settings).await,
         Command::Floors(settings) => floors::run(settings).await,
     };
     match done {

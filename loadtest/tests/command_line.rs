@@ -17,7 +17,9 @@ fn help_names_every_script() {
     let output = loadtest(&["gateway", "--help"]);
     let help = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0));
-    for script in ["/status/", "/flaky/", "/slow/", "/size/", "/account/", "/hang", "/_stats", "/_reset"] {
+    for script in
+        ["/status/", "/flaky/", "/slow/", "/size/", "/account/", "/hang", "/_stats", "/_log", "/_reset"]
+    {
         assert!(help.contains(script), "{script} is missing:\n{help}");
     }
 }
@@ -31,10 +33,14 @@ fn help_says_how_the_drain_is_kept_out_of_an_ingest() {
 }
 
 #[test]
-fn help_says_what_a_bill_and_a_proxy_are_about() {
+fn help_says_what_each_is_about() {
     let cases = [
         ("bill", ["submit", "enumeration", "4.2 write units", "--endpoints-from-env"]),
         ("proxy", ["PUT /faults", "GET /stats", "blocked", "--drop-answers"]),
+        ("gate", ["amplification", "1.05", "--slots", "--check"]),
+        ("cap", ["average_in_flight", "SIGKILL", "31 s", "--kill"]),
+        ("rate", ["worst_excess", "burst + per_second * t", "98%", "--visibility-ms"]),
+        ("fair", ["another caller", "twice", "--rows", "--tries"]),
     ];
     for (command, words) in cases {
         let output = loadtest(&[command, "--help"]);
@@ -53,7 +59,11 @@ fn bad_usage_is_2() {
     assert_eq!(loadtest(&["ingest", "--rows", "0"]).status.code(), Some(2));
     assert_eq!(loadtest(&["ingest", "--server", "http://127.0.0.1:1"]).status.code(), Some(2), "no key");
     assert_eq!(loadtest(&["ingest", "--server-pid", "1"]).status.code(), Some(2), "no server");
-    assert_eq!(loadtest(&["bill", "--tasks", "0"]).status.code(), Some(2));
+    for command in ["bill", "gate", "cap", "rate"] {
+        assert_eq!(loadtest(&[command, "--tasks", "0"]).status.code(), Some(2));
+    }
+    assert_eq!(loadtest(&["fair", "--rows", "10"]).status.code(), Some(2), "too few to keep it busy");
+    assert_eq!(loadtest(&["fair", "--backend", "both"]).status.code(), Some(2));
     assert_eq!(loadtest(&["bill", "--servers", "none"]).status.code(), Some(2));
     let both = ["bill", "--servers", "ministack", "--endpoints-from-env"];
     assert_eq!(loadtest(&both).status.code(), Some(2));
@@ -73,6 +83,7 @@ fn a_failure_is_1_and_says_why() {
         let proxy = loadtest(&[&["proxy"], &flags[..]].concat());
         assert_eq!((proxy.status.code(), stderr(&proxy).contains(said)), (Some(1), true));
     }
+    assert!(stderr(&loadtest(&["cap", "--kill", "4"])).contains("--kill leaves at least one"));
     let shares = ["proxy", "--upstream", "http://a.example", "--service", "s3", "--conflict", "0.5"];
     assert!(stderr(&loadtest(&shares)).contains("conflict does not happen"));
     // Port 1 is reserved and nobody listens there.
@@ -90,9 +101,11 @@ fn what_is_missing_is_named_before_anything_is_measured() {
     assert_eq!(program.status.code(), Some(1));
     assert!(stderr(&program).contains("there is no /nowhere/conveyor"), "{}", stderr(&program));
 
-    let program = loadtest(&["bill", "--conveyor", "/nowhere/conveyor"]);
-    assert_eq!(program.status.code(), Some(1));
-    assert!(stderr(&program).contains("there is no /nowhere/conveyor"), "{}", stderr(&program));
+    for command in ["bill", "gate", "cap", "rate", "fair"] {
+        let program = loadtest(&[command, "--conveyor", "/nowhere/conveyor"]);
+        assert_eq!((program.status.code(), program.stdout.is_empty()), (Some(1), true));
+        assert!(stderr(&program).contains("there is no /nowhere/conveyor"), "{}", stderr(&program));
+    }
 
     // With an empty PATH something is missing everywhere: at least Redis.
     let mut floors = Command::new(env!("CARGO_BIN_EXE_loadtest"));

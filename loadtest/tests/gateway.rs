@@ -195,3 +195,34 @@ async fn a_seed_repeats_the_luck() {
     assert_eq!(runs[0], runs[1]);
     assert_ne!(runs[0], runs[2]);
 }
+
+#[tokio::test]
+async fn on_demand_it_records_when_calls_began_and_ended() {
+    let silent = Gateway::start(&[]);
+    let log = silent.client.get(silent.url.join("/_log").unwrap()).send().await.unwrap();
+    assert_eq!(problem(log).await, (404, "not_recording".to_owned()));
+
+    let gateway = Gateway::start(&["--record"]);
+    let hanging = futures_of(&gateway, 2);
+    gateway.wait_for_in_flight(2).await;
+    drop(hanging);
+    gateway.wait_for_in_flight(0).await;
+    gateway.call("/a").await;
+    gateway.wait_for_in_flight(0).await;
+    let log: Value =
+        gateway.client.get(gateway.url.join("/_log").unwrap()).send().await.unwrap().json().await.unwrap();
+    let changes: Vec<(u64, u64)> = serde_json::from_value(log["changes"].clone()).unwrap();
+    assert_eq!(changes.iter().map(|(_, n)| *n).collect::<Vec<_>>(), [1, 2, 1, 0, 1, 0]);
+    assert!(changes.is_sorted_by_key(|(at_us, _)| *at_us));
+    assert_eq!(log["arrivals_us"], json!([changes[0].0, changes[1].0, changes[4].0]));
+    assert_eq!(log["unrecorded"], 0);
+
+    // Two were in flight between the second and the third change.
+    let span = format!("/_stats?from_us={}&to_us={}", changes[1].0, changes[2].0);
+    let stats: Value =
+        gateway.client.get(gateway.url.join(&span).unwrap()).send().await.unwrap().json().await.unwrap();
+    assert_eq!(stats["record"]["average_in_flight"], json!(2.0));
+    assert_eq!((&stats["record"]["recorded"], &stats["calls"]), (&json!(6), &json!(3)));
+    gateway.reset().await;
+    assert_eq!(gateway.stats().await["record"]["recorded"], 0);
+}

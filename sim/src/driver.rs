@@ -264,6 +264,7 @@ impl Simulation {
         self.world.use_disk(&next);
         self.disk = next;
         self.world.weather.started_again();
+        self.world.model.jobs.iter_mut().for_each(|job| job.budget.revision = 0);
         self.start_actors();
         Ok(())
     }
@@ -277,6 +278,7 @@ impl Simulation {
         self.world.weather.calm_down();
         self.world.note("the faults are over");
         self.look(Care::Whole).await?;
+        operator::resume_all(&mut self.world).await?;
         let unfinished: u64 = self.world.model.jobs.iter().map(|job| job.unfinished()).sum();
         let last = self.world.step + DRAIN_STEPS + DRAIN_STEPS_A_TASK * unfinished;
         while self.world.step < last {

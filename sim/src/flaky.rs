@@ -4,7 +4,7 @@ use crate::faults::Weather;
 use crate::gate::Gate;
 use async_trait::async_trait;
 use bytes::Bytes;
-use conveyor_domain::grant::Holding;
+use conveyor_domain::grant::{Ask, BudgetView, Grant, Hold, Limits, Scope};
 use conveyor_domain::ingest::Entry;
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::{QueueName, TaskRef};
@@ -16,10 +16,10 @@ use conveyor_domain::{
     CallerId, ClaimToken, JobId, RunId, Task, TaskId, TaskInput, Timestamp, UploadId, WorkerId,
 };
 use conveyor_store::port::{
-    Acceptance, ActiveRun, Added, Appended, BlobKey, Blobs, ByteStream, Chunk, Claim, Coordinator, Delivery,
-    Depth, EventStore, Ingest, IngestStore, JobStore, JobView, JobsQuery, KeyStore, Queue, Receipt,
-    Retention, RunKey, RunView, SettleGroup, Settled, Stored, Submission, TaskStore, TasksQuery, UploadStore,
-    UploadsQuery,
+    Acceptance, ActiveRun, Added, Appended, BlobKey, Blobs, ByteStream, ChangedRuns, Chunk, Claim,
+    Coordinator, Delivery, Depth, EventStore, Ingest, IngestStore, JobStore, JobView, JobsQuery, KeyStore,
+    Queue, Receipt, Retention, RunKey, RunView, SettleGroup, Settled, Stored, Submission, TaskStore,
+    TasksQuery, UploadStore, UploadsQuery,
 };
 use conveyor_store::{Backend, Result};
 use std::sync::Arc;
@@ -101,6 +101,10 @@ impl JobStore for Flaky {
 
     async fn active_runs(&self) -> Result<Vec<ActiveRun>> {
         self.pass("active_runs", self.inner.store.active_runs()).await
+    }
+
+    async fn changed_runs(&self, since: Timestamp) -> Result<ChangedRuns> {
+        self.pass("changed_runs", self.inner.store.changed_runs(since)).await
     }
 
     async fn ready(&self) -> Result<()> {
@@ -377,23 +381,32 @@ impl Blobs for Flaky {
 
 #[async_trait]
 impl Coordinator for Flaky {
-    async fn grant(
+    async fn ask(&self, scope: &Scope, ask: Ask, now: Timestamp) -> Result<Grant> {
+        self.pass("ask", self.inner.coordinator.ask(scope, ask, now)).await
+    }
+
+    async fn give_back(&self, scope: &Scope, worker: WorkerId, now: Timestamp) -> Result<()> {
+        self.pass("give_back", self.inner.coordinator.give_back(scope, worker, now)).await
+    }
+
+    async fn hold(&self, scope: &Scope, hold: Hold, now: Timestamp) -> Result<()> {
+        self.pass("hold", self.inner.coordinator.hold(scope, hold, now)).await
+    }
+
+    async fn change(&self, scope: &Scope, limits: Limits, now: Timestamp) -> Result<()> {
+        self.pass("change", self.inner.coordinator.change(scope, limits, now)).await
+    }
+
+    async fn budget(&self, scope: &Scope, now: Timestamp) -> Result<BudgetView> {
+        self.pass("budget", self.inner.coordinator.budget(scope, now)).await
+    }
+
+    async fn domain_budgets(
         &self,
-        job: JobId,
-        worker: WorkerId,
-        want: u32,
-        cap: u32,
-        ttl: Duration,
+        caller: CallerId,
+        limit: u32,
         now: Timestamp,
-    ) -> Result<Holding> {
-        self.pass("grant", self.inner.coordinator.grant(job, worker, want, cap, ttl, now)).await
-    }
-
-    async fn release(&self, job: JobId, worker: WorkerId) -> Result<()> {
-        self.pass("release_grant", self.inner.coordinator.release(job, worker)).await
-    }
-
-    async fn holders(&self, job: JobId, now: Timestamp) -> Result<Vec<(WorkerId, Holding)>> {
-        self.pass("holders", self.inner.coordinator.holders(job, now)).await
+    ) -> Result<Vec<(String, BudgetView)>> {
+        self.pass("domain_budgets", self.inner.coordinator.domain_budgets(caller, limit, now)).await
     }
 }

@@ -8,6 +8,7 @@
 
 pub mod actors;
 pub mod audit;
+pub mod budgets;
 pub mod clock;
 pub mod dice;
 pub mod disk;

@@ -1,9 +1,12 @@
 //! What the actors know: what they asked for, what was acknowledged, and what was seen last. The auditors hold every read
 //! against it; the store under test never sees it.
 
+use crate::budgets::BudgetModel;
 use crate::lists::List;
 use crate::uploads::UploadModel;
 use conveyor_domain::ingest::{LoggedEvent, Source};
+use conveyor_domain::job::JobSpec;
+use conveyor_domain::lifecycle::Command;
 use conveyor_domain::list::ListFault;
 use conveyor_domain::task::Outcome;
 use conveyor_domain::timeline::TimelineEntry;
@@ -13,6 +16,7 @@ use conveyor_domain::{
 use conveyor_store::port::{Acceptance, JobView, RunKey, Settle, Submission};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
@@ -68,7 +72,12 @@ pub struct JobModel {
     pub number: usize,
     pub key: RunKey,
     pub caller: CallerId,
-    pub cap: u32,
+    /// Its limits and whether it is paused, as far as is known.
+    pub spec: Arc<JobSpec>,
+    pub paused: bool,
+    /// A change of these that was not answered.
+    pub steering: Option<Command>,
+    pub budget: BudgetModel,
     pub submitted_open: bool,
     /// Whether a submit of it was answered.
     pub acknowledged: bool,
@@ -107,7 +116,10 @@ impl JobModel {
             number,
             key: RunKey { job: job.id, run: run.id },
             caller: job.caller,
-            cap: job.spec.max_inflight,
+            spec: Arc::clone(&job.spec),
+            paused: false,
+            steering: None,
+            budget: BudgetModel::new(job.spec.limits()),
             submitted_open: job.spec.submitted_open,
             acknowledged: false,
             presence: Presence::Unknown,

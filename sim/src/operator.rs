@@ -38,6 +38,19 @@ pub async fn step(world: &mut World) -> Check {
     Ok(())
 }
 
+/// What is paused waits for whoever paused it.
+pub async fn resume_all(world: &mut World) -> Check {
+    let paused = |job: &&JobModel| job.presence == Presence::There && !job.is_over();
+    let keys: Vec<RunKey> = world.model.jobs.iter().filter(paused).map(|job| job.key).collect();
+    for key in keys {
+        world.model.job(key.job).steering = Some(Command::Resume);
+        let resumed = world.truth.store.apply(key.job, Command::Resume, world.now()).await;
+        world.see(&read("a resume", resumed)?)?;
+        world.model.job(key.job).steering = None;
+    }
+    Ok(())
+}
+
 pub async fn delete_all(world: &mut World) -> Check {
     let there = |job: &&JobModel| job.presence == Presence::There;
     let keys: Vec<RunKey> = world.model.jobs.iter().filter(there).map(|job| job.key).collect();

@@ -110,9 +110,78 @@ async fn a_run_that_ends_twice_is_found() {
 
 #[tokio::test]
 async fn more_permits_than_the_cap_are_found() {
-    let sql = r#"INSERT OR REPLACE INTO grants SELECT job_id,
-        '{"version":9,"holders":{"01ARZ3NDEKTSV4RRFFQ69G5FAV":{"permits":11,"expires":9000000000000}}}' FROM jobs"#;
+    let sql = r#"UPDATE budgets SET doc = json_set(doc, '$.holders.01ARZ3NDEKTSV4RRFFQ69G5FAV',
+        json('{"permits":11,"expires":9000000000000}'))"#;
     assert_eq!(found_after(sql).await, Rule::Limits);
+}
+
+#[tokio::test]
+async fn a_cap_that_nobody_asked_for_is_found() {
+    let sql =
+        "UPDATE budgets SET doc = json_set(doc, '$.limits.max_inflight', 99) WHERE doc LIKE '%permits%'";
+    assert_eq!(found_after(sql).await, Rule::Limits);
+}
+
+#[tokio::test]
+async fn a_budget_that_forgets_a_change_is_found() {
+    let sql = "UPDATE budgets SET doc = json_set(doc, '$.limits.revision', 0)
+        WHERE json_extract(doc, '$.limits.revision') > 0";
+    assert_eq!(found_after(sql).await, Rule::Limits);
+}
+
+#[tokio::test]
+async fn a_store_that_forgets_who_holds_permits_is_found() {
+    let rule = found_with(
+        "CREATE TRIGGER forgets AFTER INSERT ON budgets
+         BEGIN UPDATE budgets SET doc = json_set(NEW.doc, '$.holders', json('{}')) WHERE scope = NEW.scope; END",
+    );
+    assert_eq!(rule.await, Rule::Limits);
+}
+
+#[tokio::test]
+async fn a_store_that_forgets_what_was_taken_of_a_rate_is_found() {
+    let rule = found_with(
+        "CREATE TRIGGER refills AFTER INSERT ON budgets
+         BEGIN UPDATE budgets SET doc = json_set(NEW.doc, '$.bucket', 0) WHERE scope = NEW.scope; END",
+    );
+    assert_eq!(rule.await, Rule::Limits);
+}
+
+#[tokio::test]
+async fn a_store_that_forgets_a_hold_is_found() {
+    let rule = found_with(
+        "CREATE TRIGGER lets_go AFTER INSERT ON budgets WHEN NEW.doc LIKE '%held_until%'
+         BEGIN UPDATE budgets SET doc = json_remove(NEW.doc, '$.held_until') WHERE scope = NEW.scope; END",
+    );
+    assert_eq!(rule.await, Rule::Limits);
+}
+
+#[tokio::test]
+async fn limits_that_nobody_gave_a_job_are_found() {
+    let sql = "UPDATE jobs SET doc = json_set(doc, '$.max_inflight', 99)";
+    assert_eq!(found_after(sql).await, Rule::Durable);
+}
+
+#[tokio::test]
+async fn a_run_that_nobody_paused_is_found() {
+    let sql = "UPDATE runs SET paused = 1 WHERE paused = 0 AND status = 'running'";
+    assert_eq!(found_after(sql).await, Rule::Durable);
+}
+
+#[tokio::test]
+async fn a_run_that_nobody_resumed_is_found() {
+    let sql = "UPDATE runs SET paused = 0 WHERE paused = 1 AND status = 'running'";
+    assert_eq!(found_after(sql).await, Rule::Durable);
+}
+
+#[tokio::test]
+async fn a_change_that_no_worker_hears_of_is_found() {
+    // As if a change of a run were no update of it.
+    let rule = found_with(
+        "CREATE TRIGGER unheard AFTER UPDATE OF paused ON runs WHEN NEW.paused <> OLD.paused
+         BEGIN UPDATE runs SET updated_ms = OLD.created_ms WHERE run_key = NEW.run_key; END",
+    );
+    assert!(matches!(rule.await, Rule::Reads | Rule::Lifecycle));
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ fn play_all(seeds: Range<u64>, settings: Settings) -> Summary {
 
 #[test]
 fn many_seeds_hold_every_invariant() {
-    let summary = play_all(0..24, Settings::new(400));
+    let summary = play_all(0..30, Settings::new(400));
     // A simulation in which nothing goes wrong proves nothing.
     for (what, count, least) in [
         ("crashes", summary.crashes, 10),
@@ -28,6 +28,9 @@ fn many_seeds_hold_every_invariant() {
         ("lost answers", summary.lost_answers, 100),
         ("duplicates", summary.duplicates, 200),
         ("replays", summary.replays, 200),
+        ("pauses", summary.pauses, 15),
+        ("changes of limits", summary.limits_changed, 30),
+        ("starts", summary.starts, 300),
         ("settled tasks", summary.tasks_settled, 1_000),
         ("chunks", summary.chunks, 100),
         ("lists read", summary.lists_read, 30),

@@ -3,7 +3,7 @@
 use conveyor_sim::{Settings, Simulation};
 use rusqlite::Connection;
 
-/// Rows that belong to nothing. Grants are not among them: those of a worker that died lapse, and go with the next start.
+/// Rows that belong to nothing. Budgets are not among them: what a worker that died held lapses, and goes when another is written.
 const ORPHANS: [(&str, &str); 9] = [
     ("task rows", "SELECT count(*) FROM tasks WHERE task_key >> 32 NOT IN (SELECT run_key FROM runs)"),
     ("attempts", "SELECT count(*) FROM attempts WHERE task_key NOT IN (SELECT task_key FROM tasks)"),

@@ -4,6 +4,10 @@
 
 mod on_disk;
 
+use conveyor_domain::grant::{Ask, Limits, Scope};
+use conveyor_domain::lifecycle::Command;
+use conveyor_domain::rate::Rate;
+use conveyor_domain::{JobId, Timestamp, WorkerId};
 use conveyor_store::conformance::{Harness, World};
 use conveyor_store::embedded::{Embedded, OpenError};
 use on_disk::{NOW, OnDisk};
@@ -111,6 +115,9 @@ async fn an_older_layout_is_brought_up_to_date() {
     let layout = include_str!("../../schemas/embedded/0001.sql");
     database.execute_batch(layout).unwrap();
     database.execute_batch(include_str!("layout1_rows.sql")).unwrap();
+    database
+        .execute_batch("INSERT INTO grants SELECT job_id, '{\"version\":1,\"holders\":{}}' FROM jobs")
+        .unwrap();
     database.pragma_update(None, "application_id", 0x434F_4E56).unwrap();
     database.pragma_update(None, "user_version", 1).unwrap();
     drop(database);
@@ -121,6 +128,7 @@ async fn an_older_layout_is_brought_up_to_date() {
         assert_eq!(runs.len(), 1);
         let (run, stats) = (&runs[0].run, &runs[0].stats);
         assert_eq!((run.status, run.ingest, stats.total), (conveyor_domain::RunStatus::Completed, None, 2));
+        assert!(!run.paused);
         assert_eq!(stats.counts.successful, 2);
         assert!(store.events(job, 0, 9).await.unwrap().is_empty());
     }
@@ -129,4 +137,107 @@ async fn an_older_layout_is_brought_up_to_date() {
     let added = store.add_tasks(open, World::inputs(1), true, 10, NOW).await.unwrap();
     assert_eq!(added.view.latest.stats.total, 1);
     assert_eq!(store.events(open, 0, 9).await.unwrap().len(), 3, "added, closed, resumed");
+}
+
+/// The budgets that are stored, by scope.
+fn budgets(dir: &Path) -> Vec<String> {
+    let database = rusqlite::Connection::open(dir.join("conveyor.db")).unwrap();
+    let mut read = database.prepare("SELECT scope FROM budgets ORDER BY scope").unwrap();
+    let rows = read.query_map([], |row| row.get(0)).unwrap();
+    rows.map(Result::unwrap).collect()
+}
+
+fn limits(revision: u32, per_second: f64) -> Limits {
+    Limits { revision, max_inflight: Some(4), rate: Some(Rate::new(per_second, Some(1)).unwrap()) }
+}
+
+fn ask(world: &World, limits: Limits) -> Ask {
+    Ask { worker: world.worker, in_use: 0, want: 4, starts: 1, limits }
+}
+
+#[tokio::test]
+async fn permits_of_a_dead_process_are_free_at_once() {
+    let disk = OnDisk::new();
+    let world = World::new(disk.backend());
+    let scope = Scope::Job(JobId::new(NOW, &world.entropy));
+    let first = world.backend.coordinator.ask(&scope, ask(&world, limits(0, 1.0)), NOW).await.unwrap();
+    assert_eq!((first.permits, first.starts.len()), (4, 1));
+    let after = disk.crash().await;
+    let other = Ask { worker: WorkerId::new(NOW, &world.entropy), ..ask(&world, limits(0, 1.0)) };
+    let second = after.backend().coordinator.ask(&scope, other, NOW).await.unwrap();
+    assert_eq!((second.permits, second.starts.len()), (4, 0), "all the permits, and none of the starts");
+}
+
+#[tokio::test]
+async fn budgets_that_say_nothing_are_not_kept() {
+    let disk = OnDisk::new();
+    let world = World::new(disk.backend());
+    let coordinator = &world.backend.coordinator;
+    let site = |n: u32| Scope::Domain(world.caller, format!("{n}.example"));
+    for n in 0..20 {
+        coordinator.ask(&site(n), ask(&world, limits(0, 1.0)), NOW).await.unwrap();
+        coordinator.give_back(&site(n), world.worker, NOW).await.unwrap();
+    }
+    assert_eq!(budgets(disk.dir.path()).len(), 20, "a start was taken of each");
+    let changed = Scope::Job(world.submit(false, 1).await.job);
+    let nobodys = Scope::Job(JobId::new(NOW, &world.entropy));
+    coordinator.change(&nobodys, limits(1, 1.0), NOW).await.unwrap();
+    coordinator.change(&changed, limits(1, 1.0), NOW).await.unwrap();
+    let later = Timestamp(NOW.0 + 1_000);
+    assert_eq!(coordinator.domain_budgets(world.caller, 99, later).await.unwrap(), []);
+    for n in 0..6 {
+        coordinator.ask(&site(n), ask(&world, limits(0, 1.0)), later).await.unwrap();
+    }
+    let in_use: Vec<_> = (0..6).map(|n| site(n).to_string()).collect();
+    let kept = budgets(disk.dir.path());
+    assert_eq!(kept.split_last(), Some((&changed.to_string(), &in_use[..])));
+}
+
+#[tokio::test]
+async fn a_budget_goes_with_its_job() {
+    let disk = OnDisk::new();
+    let world = World::new(disk.backend());
+    let key = world.submit(false, 1).await;
+    let store = &world.backend.store;
+    world.backend.coordinator.change(&Scope::Job(key.job), limits(1, 1.0), NOW).await.unwrap();
+    store.apply(key.job, Command::Delete, NOW).await.unwrap();
+    while store.remove_rows(key.job, 9).await.unwrap() > 0 {}
+    store.queue_removed(key).await.unwrap();
+    assert_eq!(budgets(disk.dir.path()).len(), 1);
+    assert!(store.forget_job(key.job).await.unwrap());
+    assert_eq!(budgets(disk.dir.path()), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_budget_that_cannot_be_read_keeps_nobody_out() {
+    let OnDisk { store, dir } = OnDisk::new();
+    let world = World::new(store.backend());
+    let scope = Scope::Job(JobId::new(NOW, &world.entropy));
+    world.backend.coordinator.ask(&scope, ask(&world, limits(0, 1.0)), NOW).await.unwrap();
+    drop((world.backend, store));
+    let database = rusqlite::Connection::open(dir.path().join("conveyor.db")).unwrap();
+    assert_eq!(database.execute("UPDATE budgets SET doc = '{'", []).unwrap(), 1);
+    drop(database);
+    let store = Embedded::open(dir.path(), NOW).unwrap();
+    assert_eq!(store.backend().coordinator.budget(&scope, NOW).await.unwrap().held(), 0);
+}
+
+#[tokio::test]
+async fn a_run_that_cannot_be_read_keeps_no_other_from_going_on() {
+    let disk = OnDisk::new();
+    let world = World::new(disk.backend());
+    let mut keys = Vec::new();
+    for _ in 0..4 {
+        keys.push(world.submit(false, 1).await);
+    }
+    let database = rusqlite::Connection::open(disk.dir.path().join("conveyor.db")).unwrap();
+    let damage = |sql: &str, id: [u8; 16]| assert_eq!(database.execute(sql, [id]).unwrap(), 1);
+    damage("UPDATE runs SET failure = '{' WHERE run_id = ?1", keys[0].run.to_bytes());
+    damage("UPDATE jobs SET doc = '{' WHERE job_id = ?1", keys[2].job.to_bytes());
+    let expected = [keys[1].run, keys[3].run];
+    let active = world.backend.store.active_runs().await.unwrap();
+    assert_eq!(active.iter().map(|a| a.run.id).collect::<Vec<_>>(), expected);
+    let changed = world.backend.store.changed_runs(NOW).await.unwrap();
+    assert_eq!(changed.active.iter().map(|a| a.run.id).collect::<Vec<_>>(), expected);
+    assert_eq!(changed.gone, []);
 }

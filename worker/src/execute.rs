@@ -1,8 +1,8 @@
 //! One claimed task: ask the gateway, and decide from its answer how the task ends.
 
 use crate::Worker;
-use crate::gateway::{GatewayAnswer, GatewayRequest};
-use crate::runs::RunContext;
+use crate::context::RunContext;
+use crate::gateway::{self, GatewayAnswer, GatewayRequest};
 use bytes::Bytes;
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::params::{self, Format};
@@ -11,23 +11,34 @@ use conveyor_domain::{AccountFault, FailureClass, Problem};
 use conveyor_store::port::ClaimedTask;
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 /// How a task ended, before its body has a place.
 #[derive(Debug)]
 pub enum End {
-    Success { body: Bytes, format: Format, http_status: u16 },
+    Success {
+        body: Bytes,
+        format: Format,
+        http_status: u16,
+    },
     Settled(Outcome),
+    /// It could not start after all: its message comes back after this.
+    Bounced(Duration),
 }
 
-/// Calls the gateway. A shutdown that cannot wait any longer releases the task instead.
-pub async fn execute(
-    worker: &Worker,
-    run: &RunContext,
-    task: &ClaimedTask,
-    abort: &CancellationToken,
-) -> End {
+/// The end of a task, and what it says about the other side.
+#[derive(Debug)]
+pub struct Executed {
+    pub end: End,
+    pub took: Duration,
+    /// The other side has too much to do, or is not there.
+    pub overloaded: bool,
+    pub retry_after: Option<Duration>,
+}
+
+/// Calls the gateway.
+pub async fn execute(worker: &Worker, run: &RunContext, task: &ClaimedTask) -> Executed {
     let merged = params::merge(&run.job.spec.params, &task.input.params);
     let format = Format::of(&merged);
     let request = GatewayRequest {
@@ -38,36 +49,68 @@ pub async fn execute(
         credential: run.credential.clone(),
     };
     let started = Instant::now();
-    // A defect on the way of one task must not take the run with it: it is a failure like any other, tried again and counted.
-    let call = AssertUnwindSafe(worker.gateway.call(request)).catch_unwind();
-    let answer = tokio::select! {
-        answer = call => answer.unwrap_or_else(|_| defect()),
-        () = abort.cancelled() => return End::Settled(Outcome::Release),
-    };
-    let label = match &answer {
-        GatewayAnswer::Success { .. } => "success",
-        GatewayAnswer::Failure { class, .. } => class.as_str(),
-        GatewayAnswer::Account { fault, .. } => fault.as_str(),
-    };
-    metrics::histogram!("conveyor_gateway_seconds", "outcome" => label)
-        .record(started.elapsed().as_secs_f64());
-    match answer {
+    let answer = call(worker, request).await;
+    let took = started.elapsed();
+    metrics::histogram!("conveyor_gateway_seconds", "outcome" => label(&answer)).record(took.as_secs_f64());
+    let (mut overloaded, mut asked_for) = (false, None);
+    let end = match answer {
         GatewayAnswer::Success { http_status, body } => End::Success { body, format, http_status },
         GatewayAnswer::Account { fault, detail } => {
             fail_run(worker, run, fault, detail).await;
-            End::Settled(Outcome::Release)
+            released()
         }
         GatewayAnswer::Failure { class, retry, retry_after, problem } => {
+            // What says so itself, and nothing else: a list of dead pages is not a dead gateway.
+            let unwell = matches!(class, FailureClass::RateLimited | FailureClass::GatewayError);
+            overloaded = unwell && (retry_after.is_some() || problem.code == gateway::UNREACHABLE);
+            asked_for = retry_after;
+            let policy = run.job.spec.retry.over(worker.config.retry);
             let now = worker.clock.now();
-            let due = retry
-                .then(|| worker.config.retry.next_attempt(task.attempt, retry_after, now, &worker.entropy))
-                .flatten();
-            End::Settled(match due {
+            let due = retry.then(|| policy.next_attempt(task.attempt, retry_after, now, &worker.entropy));
+            End::Settled(match due.flatten() {
                 Some(not_before) => Outcome::Retry { problem, not_before },
                 None => Outcome::Failed { class, problem },
             })
         }
+    };
+    Executed { end, took, overloaded, retry_after: asked_for }
+}
+
+async fn call(worker: &Worker, request: GatewayRequest) -> GatewayAnswer {
+    let gauge = InFlight::begin();
+    // A defect on the way of one task must not take the run with it: it is a failure like any other, tried again and counted.
+    let answer = AssertUnwindSafe(worker.gateway.call(request)).catch_unwind().await;
+    drop(gauge);
+    answer.unwrap_or_else(|_| defect())
+}
+
+/// Counted for as long as it lives: a call that is given up is over as well.
+struct InFlight;
+
+impl InFlight {
+    fn begin() -> InFlight {
+        metrics::gauge!("conveyor_tasks_inflight").increment(1.0);
+        InFlight
     }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        metrics::gauge!("conveyor_tasks_inflight").decrement(1.0);
+    }
+}
+
+fn label(answer: &GatewayAnswer) -> &'static str {
+    match answer {
+        GatewayAnswer::Success { .. } => "success",
+        GatewayAnswer::Failure { class, .. } => class.as_str(),
+        GatewayAnswer::Account { fault, .. } => fault.as_str(),
+    }
+}
+
+/// A task that goes back as if it had not been started.
+pub fn released() -> End {
+    End::Settled(Outcome::Release)
 }
 
 fn defect() -> GatewayAnswer {

@@ -1,7 +1,7 @@
 //! Messages that this worker holds, so that they can be kept hidden while their tasks are worked (SPEC 8.5).
 
 use crate::Worker;
-use crate::runs::RunContext;
+use crate::context::RunContext;
 use conveyor_store::port::Receipt;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

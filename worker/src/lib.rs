@@ -3,18 +3,26 @@
 //! It knows the ports and a gateway; never a backend, never another role. Everything it holds in memory can be lost at any
 //! moment: rows are truth, and a message that was not acknowledged comes back.
 
+mod batch;
+mod budgets;
+mod context;
 mod dispatch;
 mod execute;
 mod flight;
 pub mod gateway;
+mod news;
 mod pack;
-mod permits;
+mod receives;
 mod runs;
 mod settle;
+mod sites;
+mod slot;
+mod turns;
 mod waiting;
 
 pub use dispatch::run;
 
+use conveyor_domain::domains::DomainLimits;
 use conveyor_domain::limits;
 use conveyor_domain::retry::RetryPolicy;
 use conveyor_domain::seal::Secret;
@@ -35,6 +43,10 @@ pub struct WorkerConfig {
     pub visibility: Duration,
     /// Sent to the gateway instead of the callers' own keys.
     pub gateway_credential: Option<Credential>,
+    /// Budgets of sites, whatever the jobs say.
+    pub domain_limits: DomainLimits,
+    /// Permits are taken before messages are received. Off only to measure what that is worth.
+    pub gate: bool,
 }
 
 impl Default for WorkerConfig {
@@ -46,6 +58,8 @@ impl Default for WorkerConfig {
             shutdown_grace: limits::SHUTDOWN_GRACE,
             visibility: limits::VISIBILITY,
             gateway_credential: None,
+            domain_limits: DomainLimits::default(),
+            gate: true,
         }
     }
 }

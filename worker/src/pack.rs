@@ -1,7 +1,7 @@
 //! Result bodies on their way to the blobs: small ones of a group share an object (SPEC 8.6).
 
 use crate::Worker;
-use crate::runs::RunContext;
+use crate::context::RunContext;
 use bytes::{Bytes, BytesMut};
 use conveyor_domain::limits;
 use conveyor_store::port::BlobKey;

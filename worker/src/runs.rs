@@ -1,159 +1,145 @@
-//! The runs that have work, as far as this worker knows.
+//! The runs that have work, as far as this worker knows (SPEC 8): all of them once, then what changed, and all of them again
+//! now and then.
 
 use crate::Worker;
-use crate::gateway::Credential;
-use conveyor_domain::message::QueueName;
-use conveyor_domain::seal::{NotAuthentic, Purpose};
-use conveyor_domain::{Job, RunId, limits};
-use conveyor_store::port::{ActiveRun, RunKey};
-use std::collections::HashMap;
+use crate::context::RunContext;
+use crate::receives::Receives;
+use crate::turns::Turns;
+use conveyor_domain::grant::{Limits, Scope};
+use conveyor_domain::{RunId, Timestamp, limits};
+use conveyor_store::port::{ActiveRun, ChangedRuns};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 use tokio::time::Instant;
 
-/// One run, for as long as this worker works on it.
-#[derive(Debug)]
-pub struct RunContext {
-    pub key: RunKey,
-    pub job: Job,
-    pub queue: QueueName,
-    pub credential: Option<Credential>,
-    /// Cannot be worked on here: its forwarded key does not open.
-    pub unusable: bool,
-    /// Messages of this run between their receipt and their acknowledgement.
-    held: AtomicU32,
-}
-
-impl RunContext {
-    fn new(worker: &Worker, active: ActiveRun) -> RunContext {
-        let own = worker.config.gateway_credential.clone();
-        let credential = if own.is_some() { Ok(own) } else { unseal(worker, &active.job) };
-        RunContext {
-            unusable: credential.is_err(),
-            credential: credential.unwrap_or_default(),
-            key: RunKey { job: active.job.id, run: active.run.id },
-            queue: QueueName::Run(active.run.id),
-            job: active.job,
-            held: AtomicU32::new(0),
-        }
-    }
-
-    pub fn hold(&self, messages: u32) {
-        self.held.fetch_add(messages, Ordering::SeqCst);
-    }
-
-    pub fn let_go(&self, messages: u32) {
-        self.held.fetch_sub(messages, Ordering::SeqCst);
-    }
-
-    pub fn holds_any(&self) -> bool {
-        self.held.load(Ordering::SeqCst) > 0
-    }
-}
-
-/// The key that the job forwards. Without it every call would be refused and every task fail, for what is the fault of
-/// whoever started this process with another secret: such a run waits until it is started with the right one.
-fn unseal(worker: &Worker, job: &Job) -> Result<Option<Credential>, NotAuthentic> {
-    let Some(sealed) = &job.spec.credential else { return Ok(None) };
-    let opened = worker.secret.open(Purpose::Credential, &job.id.to_string(), sealed);
-    let key = opened.and_then(|key| String::from_utf8(key).map_err(|_| NotAuthentic));
-    if key.is_err() {
-        tracing::error!(job = %job.id, "the forwarded key does not open with the present secret; the job waits");
-    }
-    key.map(|key| Some(Credential::new(key)))
-}
-
-/// A run, and whether something happened to it since its end was last looked for.
+/// A run, and what this worker remembers of it.
 #[derive(Debug)]
 pub struct KnownRun {
     pub context: Arc<RunContext>,
+    pub paused: bool,
+    /// Something was received since its end was last looked for.
     pub worked: bool,
-    /// Every task was terminal when the runs were last discovered.
+    /// Every task was terminal when it was last discovered.
     pub drained: bool,
     pub receives: Receives,
+    /// The sites that all tasks of the last batch went to: those of the next one probably do.
+    pub sites: Vec<(Scope, Limits)>,
 }
 
-/// What the last receives from a run's queue were like: an empty one is not repeated at once.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Receives {
-    last: Option<Instant>,
-    /// How long the queue is left alone after the last one.
-    pause: Duration,
+/// What a look found.
+#[derive(Debug)]
+pub enum Found {
+    All(Vec<ActiveRun>),
+    Changed(ChangedRuns),
 }
 
-impl Receives {
-    pub fn are_due(&self) -> bool {
-        self.last.is_none_or(|at| at.elapsed() >= self.pause)
-    }
+/// A look that is to be taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    since: Option<Timestamp>,
+    at: Timestamp,
+}
 
-    /// Whether the last one is long enough ago for one that could bring more, if it waited.
-    pub fn waited_for_more(&self) -> bool {
-        self.last.is_none_or(|at| at.elapsed() >= limits::RECEIVE_LINGER)
-    }
-
-    pub fn note(&mut self, messages: usize) {
-        self.last = Some(Instant::now());
-        self.pause = match messages {
-            0 => (self.pause * 2).clamp(limits::EMPTY_RECEIVE_PAUSE, limits::EMPTY_RECEIVE_PAUSE_MAX),
-            _ => Duration::ZERO,
+impl Look {
+    pub async fn take(self, worker: &Worker) -> conveyor_store::Result<(Look, Found)> {
+        let store = &worker.backend.store;
+        let found = match self.since {
+            None => Found::All(store.active_runs().await?),
+            Some(since) => Found::Changed(store.changed_runs(since).await?),
         };
+        Ok((self, found))
     }
 }
 
 #[derive(Debug, Default)]
 pub struct Runs {
     known: HashMap<RunId, KnownRun>,
-    /// In the order in which they take turns.
-    turns: Vec<RunId>,
-    refreshed: Option<Instant>,
+    pub turns: Turns,
+    /// When the last look that found something out was taken.
+    looked: Option<Timestamp>,
+    looked_at_all: Option<Instant>,
+    began: Option<Instant>,
+    looking: bool,
 }
 
 impl Runs {
-    /// Whether to look again: often if something may be new, but not at every message.
-    pub fn is_stale(&self, hint: bool) -> bool {
+    /// The look that is due, if one is: soon if something may be new, but not at every message.
+    pub fn due(&mut self, hint: bool, now: Timestamp) -> Option<Look> {
         let age = if hint { limits::REDISCOVER_AFTER } else { limits::DISCOVER_EVERY };
-        self.refreshed.is_none_or(|at| at.elapsed() >= age)
-    }
-
-    /// Adds what is new, drops what no longer runs.
-    pub async fn refresh(&mut self, worker: &Worker) -> conveyor_store::Result<()> {
-        let active = worker.backend.store.active_runs().await?;
-        let mut known = HashMap::with_capacity(active.len());
-        for run in active {
-            let (id, drained) = (run.run.id, run.run.is_drained(&run.stats.counts));
-            let (context, worked, receives) = match self.known.remove(&id) {
-                Some(before) => (before.context, before.worked, before.receives),
-                None => {
-                    self.turns.push(id);
-                    (Arc::new(RunContext::new(worker, run)), false, Receives::default())
-                }
-            };
-            known.insert(id, KnownRun { context, worked, drained, receives });
+        if self.looking || self.began.is_some_and(|at| at.elapsed() < age) {
+            return None;
         }
-        // Whose turn it is stays as it was: a run must not lose its place whenever another one is discovered.
-        self.turns.retain(|id| known.contains_key(id));
-        (self.known, self.refreshed) = (known, Some(Instant::now()));
-        Ok(())
+        (self.looking, self.began) = (true, Some(Instant::now()));
+        let everything = self.looked_at_all.is_none_or(|at| at.elapsed() >= limits::DISCOVER_ALL_EVERY);
+        let overlap = i64::try_from(limits::DISCOVER_OVERLAP.as_millis()).unwrap_or(0);
+        let since = self.looked.filter(|_| !everything).map(|at| Timestamp(at.0 - overlap));
+        Some(Look { since, at: now })
     }
 
-    pub fn turns(&self) -> &[RunId] {
-        &self.turns
+    /// A look that failed is taken again, at the usual time.
+    pub fn not_found(&mut self) {
+        self.looking = false;
     }
 
-    /// The next pass begins with another run, so that no run is always first to the free slots.
-    pub fn rotate(&mut self) {
-        if !self.turns.is_empty() {
-            self.turns.rotate_left(1);
+    pub fn absorb(&mut self, worker: &Worker, look: Look, found: Found) {
+        (self.looking, self.looked) = (false, Some(look.at));
+        match found {
+            Found::All(active) => {
+                self.looked_at_all = Some(Instant::now());
+                let there: HashSet<RunId> = active.iter().map(|active| active.run.id).collect();
+                let gone: Vec<RunId> = self.known.keys().filter(|id| !there.contains(id)).copied().collect();
+                gone.into_iter().for_each(|run| self.evict(run));
+                active.into_iter().for_each(|active| self.learn(worker, active));
+            }
+            Found::Changed(changed) => {
+                changed.gone.into_iter().for_each(|key| self.evict(key.run));
+                changed.active.into_iter().for_each(|active| self.learn(worker, active));
+            }
+        }
+    }
+
+    fn learn(&mut self, worker: &Worker, active: ActiveRun) {
+        let (id, caller) = (active.run.id, active.job.caller);
+        let (drained, paused) = (active.run.is_drained(&active.stats.counts), active.run.paused);
+        match self.known.get_mut(&id) {
+            Some(known) => {
+                (known.drained, known.paused) = (drained, paused);
+                if known.context.job != active.job {
+                    known.context = Arc::new(known.context.with_job(active.job));
+                }
+            }
+            None => {
+                let context = Arc::new(RunContext::new(worker, active));
+                let known = KnownRun {
+                    context,
+                    paused,
+                    worked: false,
+                    drained,
+                    receives: Receives::default(),
+                    sites: Vec::new(),
+                };
+                self.known.insert(id, known);
+                self.turns.add(caller, id);
+            }
+        }
+    }
+
+    pub fn evict(&mut self, run: RunId) {
+        if self.known.remove(&run).is_some() {
+            self.turns.remove(run);
         }
     }
 
     /// Something was sent, perhaps to a queue that was left alone for being empty.
     pub fn something_was_sent(&mut self) {
-        self.known.values_mut().for_each(|run| run.receives = Receives::default());
+        self.known.values_mut().for_each(|run| run.receives.something_was_sent());
     }
 
     pub fn get_mut(&mut self, run: RunId) -> Option<&mut KnownRun> {
         self.known.get_mut(&run)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (RunId, &KnownRun)> {
+        self.known.iter().map(|(id, known)| (*id, known))
     }
 }

@@ -1,13 +1,14 @@
 //! Settles in groups: bodies durable, then rows and counts in one step, then the messages (SPEC 6.4, 8.6).
 
 use crate::Worker;
+use crate::context::RunContext;
 use crate::execute::End;
 use crate::flight::{FlightId, Flights};
 use crate::pack::{self, ObjectNumbers, Plan};
-use crate::permits::Slot;
-use crate::runs::RunContext;
+use crate::slot::Slot;
 use crate::waiting::Waiting;
 use bytes::Bytes;
+use conveyor_domain::Timestamp;
 use conveyor_domain::task::{Outcome, ResultRef};
 use conveyor_store::port::{ClaimedTask, RunKey, Settle, SettleGroup, Settled};
 use conveyor_store::{Error, Result};
@@ -94,7 +95,7 @@ async fn write_group(
         .iter()
         .map(|f| match &f.end {
             End::Success { body, .. } => Some(body.clone()),
-            End::Settled(_) => None,
+            End::Settled(_) | End::Bounced(_) => None,
         })
         .collect();
     let plan = pack::plan(worker, &run, numbers, &bodies);
@@ -117,7 +118,8 @@ async fn write_group(
     if let Some(answers) = answers {
         report(&settles, &answers);
         drop_unused_objects(worker, &plan, &answers).await;
-        give_messages_back(worker, flights, &run, &settles, &answers, &landed.flights).await;
+        let back: Vec<Back> = settles.iter().zip(&group).map(|(settle, f)| back(settle, &f.end)).collect();
+        give_messages_back(worker, flights, &run, &back, &answers, &landed.flights).await;
     }
 }
 
@@ -139,6 +141,7 @@ impl Drop for Landed<'_> {
 fn settle_of(finished: &Finished, plan: &Plan, place: pack::Place) -> Settle {
     let outcome = match &finished.end {
         End::Settled(outcome) => outcome.clone(),
+        End::Bounced(_) => Outcome::Release,
         End::Success { body, format, http_status } => Outcome::Successful(ResultRef {
             object: place.map(|(object, _)| plan.objects[object].key.to_string()),
             whole: place.is_some_and(|(object, _)| plan.objects[object].is_just(body.len())),
@@ -180,26 +183,42 @@ async fn drop_unused_objects(worker: &Worker, plan: &Plan, answers: &[Settled]) 
     }
 }
 
+/// When a settled task's message is to be there again.
+enum Back {
+    Never,
+    At(Timestamp),
+    After(Duration),
+}
+
+fn back(settle: &Settle, end: &End) -> Back {
+    match (&settle.outcome, end) {
+        (Outcome::Successful(_) | Outcome::Failed { .. }, _) => Back::Never,
+        (Outcome::Retry { not_before, .. }, _) => Back::At(*not_before),
+        (Outcome::Release, End::Bounced(delay)) => Back::After(*delay),
+        (Outcome::Release, _) => Back::After(Duration::ZERO),
+    }
+}
+
 /// After the commit: a crash in between redelivers, and the claim then finds the row as it is.
 async fn give_messages_back(
     worker: &Worker,
     flights: &Flights,
     run: &RunContext,
-    settles: &[Settle],
+    backs: &[Back],
     answers: &[Settled],
     ids: &[FlightId],
 ) {
     let _fixed = flights.receipts_fixed.read().await;
     let now = worker.clock.now();
     let (mut done, mut later) = (Vec::new(), Vec::new());
-    for ((settle, answer), id) in settles.iter().zip(answers).zip(ids) {
+    for ((back, answer), id) in backs.iter().zip(answers).zip(ids) {
         let Some(receipt) = flights.take(*id) else { continue };
-        match (&settle.outcome, answer) {
+        match (back, answer) {
             // Not ours any more, and perhaps nobody's: whoever superseded us may hold only an older receipt. It comes back by itself.
             (_, Settled::Lost) => {}
-            (Outcome::Successful(_) | Outcome::Failed { .. }, _) => done.push(receipt),
-            (Outcome::Retry { not_before, .. }, _) => later.push((receipt, now.until(*not_before))),
-            (Outcome::Release, _) => later.push((receipt, Duration::ZERO)),
+            (Back::Never, _) => done.push(receipt),
+            (Back::At(due), _) => later.push((receipt, now.until(*due))),
+            (Back::After(delay), _) => later.push((receipt, *delay)),
         }
     }
     let queue = &worker.backend.queue;

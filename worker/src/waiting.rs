@@ -1,7 +1,7 @@
 //! Finished tasks that wait to be settled, by run. While a run's groups are being written the next one grows: the slower
 //! the store, the larger the groups, and the fewer its writes.
 
-use crate::runs::RunContext;
+use crate::context::RunContext;
 use crate::settle::Finished;
 use conveyor_domain::limits;
 use conveyor_store::port::{RunKey, SettlesAtOnce};

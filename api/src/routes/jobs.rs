@@ -86,6 +86,28 @@ pub(super) async fn stop(
     Ok(Json(RunJson::from(&view.latest)).into_response())
 }
 
+pub(super) async fn pause(
+    caller: Caller,
+    State(state): State<Shared>,
+    Path(Id(job)): Path<Id<JobId>>,
+    query: Query,
+) -> Result<Response> {
+    query.none()?;
+    let view = apply(&state, &caller, job, Command::Pause).await?;
+    Ok(Json(RunJson::from(&view.latest)).into_response())
+}
+
+pub(super) async fn resume(
+    caller: Caller,
+    State(state): State<Shared>,
+    Path(Id(job)): Path<Id<JobId>>,
+    query: Query,
+) -> Result<Response> {
+    query.none()?;
+    let view = apply(&state, &caller, job, Command::Resume).await?;
+    Ok(Json(RunJson::from(&view.latest)).into_response())
+}
+
 /// Not implemented; but whether a run could be started now is already known.
 pub(super) async fn rerun(
     caller: Caller,

@@ -7,6 +7,8 @@ mod health;
 mod ingest;
 mod inputs;
 mod jobs;
+mod leases;
+mod limits;
 mod results;
 mod runs;
 mod submit;
@@ -63,11 +65,15 @@ fn with_key() -> Router<Shared> {
         .route("/v1/job_inputs/{upload}", get(inputs::show).delete(inputs::abort))
         .route("/v1/job_inputs/{upload}/parts", post(inputs::sign_parts))
         .route("/v1/job_inputs/{upload}/complete", post(complete::complete))
-        .route("/v1/jobs/{job}", get(jobs::show).delete(jobs::delete))
+        .route("/v1/jobs/{job}", get(jobs::show).patch(limits::change).delete(jobs::delete))
         .route("/v1/jobs/{job}/tasks", post(tasks::add))
         .route("/v1/jobs/{job}/close", post(jobs::close))
         .route("/v1/jobs/{job}/stop", post(jobs::stop))
         .route("/v1/jobs/{job}/cancel", post(jobs::stop))
+        .route("/v1/jobs/{job}/pause", post(jobs::pause))
+        .route("/v1/jobs/{job}/resume", post(jobs::resume))
+        .route("/v1/jobs/{job}/limits", get(limits::show))
+        .route("/v1/leases", get(leases::list))
         .route("/v1/jobs/{job}/rerun", post(jobs::rerun))
         .route("/v1/jobs/{job}/events", get(events::list))
         .route("/v1/jobs/{job}/runs", get(runs::list))

@@ -2,6 +2,7 @@
 
 use super::Time;
 use super::input::format_of;
+use super::limits::RateJson;
 use conveyor_domain::RunId;
 use conveyor_domain::ingest::{IngestEvent, Source};
 use conveyor_domain::list::Layout;
@@ -40,6 +41,13 @@ fn of_lifecycle(event: &LifecycleEvent) -> Value {
     match event {
         LifecycleEvent::Submitted { tasks, open } => json!({"tasks": tasks, "open": open}),
         LifecycleEvent::TasksAdded { tasks } => json!({"tasks": tasks}),
+        LifecycleEvent::LimitsChanged { max_inflight, rate } => {
+            let mut data = json!({"max_inflight": max_inflight});
+            if let Some(rate) = rate {
+                data["rate_limit"] = json!(RateJson::from(*rate));
+            }
+            data
+        }
         LifecycleEvent::RunCompleted { total } => json!({"total": total}),
         LifecycleEvent::RunFailed { failure: Some(failure) } => {
             json!({"failure_reason": failure.reason, "failure_detail": failure.detail})
@@ -47,6 +55,8 @@ fn of_lifecycle(event: &LifecycleEvent) -> Value {
         LifecycleEvent::RunFailed { failure: None }
         | LifecycleEvent::RunResumed
         | LifecycleEvent::RunPending
+        | LifecycleEvent::RunPaused
+        | LifecycleEvent::RunUnpaused
         | LifecycleEvent::Closed
         | LifecycleEvent::RunStopped
         | LifecycleEvent::RunDeleted

@@ -1,12 +1,14 @@
 use super::Time;
+use super::limits::{DomainLimitsJson, RateJson};
 use super::run::RunJson;
 use conveyor_domain::job::Metadata;
 use conveyor_domain::params::{Format, Params};
+use conveyor_domain::retry::RetryChoice;
 use conveyor_domain::{JobId, JobStatus};
 use conveyor_store::port::JobView;
 use serde::Serialize;
 
-/// A job. `max_inflight` is ours; the rest is what the batch client knows.
+/// A job. Its limits are ours; the rest is what the batch client knows.
 #[derive(Debug, Serialize)]
 pub(crate) struct JobJson<'a> {
     job_id: JobId,
@@ -23,6 +25,12 @@ pub(crate) struct JobJson<'a> {
     #[serde(skip_serializing_if = "Metadata::is_empty")]
     metadata: &'a Metadata,
     max_inflight: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rate_limit: Option<RateJson>,
+    #[serde(skip_serializing_if = "RetryChoice::is_default")]
+    retry: RetryChoice,
+    #[serde(skip_serializing_if = "DomainLimitsJson::is_empty")]
+    domain_limits: DomainLimitsJson<'a>,
     latest_run: RunJson<'a>,
     created_at: Time,
     updated_at: Time,
@@ -40,6 +48,9 @@ impl<'a> From<&'a JobView> for JobJson<'a> {
             name: job.spec.name.as_deref(),
             metadata: &job.spec.metadata,
             max_inflight: job.spec.max_inflight,
+            rate_limit: job.spec.rate.map(RateJson::from),
+            retry: job.spec.retry,
+            domain_limits: DomainLimitsJson(&job.spec.domain_limits),
             latest_run: latest.into(),
             created_at: Time(job.created),
             updated_at: Time(job.updated),

@@ -1,9 +1,11 @@
 //! The shapes on the wire: what callers send, checked, and what they get.
 
+pub(crate) mod budget;
 pub(crate) mod event;
 pub(crate) mod ingest;
 pub(crate) mod input;
 pub(crate) mod job;
+pub(crate) mod limits;
 pub(crate) mod parts;
 pub(crate) mod rejected;
 pub(crate) mod run;

@@ -15,6 +15,8 @@ pub(crate) struct RunJson<'a> {
     stats: StatsJson,
     last_batch_received: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pause_state: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     ingest_status: Option<IngestStatus>,
     created_at: Time,
     updated_at: Time,
@@ -34,6 +36,8 @@ impl<'a> From<&'a RunView> for RunJson<'a> {
             trigger: "manual",
             stats: (*stats).into(),
             last_batch_received: run.latched,
+            // A run that has ended waits for nobody to resume it.
+            pause_state: (run.paused && !run.status.is_terminal()).then_some("paused"),
             ingest_status: run.ingest,
             created_at: Time(run.created),
             updated_at: Time(run.updated),

@@ -1,5 +1,6 @@
 //! A submit, checked whole before anything is stored (SPEC 6.1, 10).
 
+use super::limits::{parse_domain_limits, parse_max_inflight, parse_rate_limit, parse_retry};
 use crate::fields::Fields;
 use crate::problem::{ApiError, Code, Result};
 use crate::split::Rest;
@@ -20,6 +21,9 @@ const FIELDS: &[&str] = &[
     "name",
     "metadata",
     "max_inflight",
+    "rate_limit",
+    "retry",
+    "domain_limits",
     "webhook",
     "schedule",
     "file_input_id",
@@ -110,7 +114,10 @@ fn parse_spec(fields: &Fields<'_>, policy: ParamPolicy) -> Result<JobSpec> {
         external_id: parse_with(fields, "external_id", "a string", parse_external_id)?,
         name: parse_name(fields)?,
         metadata: parse_with(fields, "metadata", "an object of strings", parse_metadata)?.unwrap_or_default(),
-        max_inflight: parse_max_inflight(fields)?,
+        max_inflight: parse_max_inflight(fields)?.unwrap_or(limits::MAX_INFLIGHT_DEFAULT),
+        rate: parse_rate_limit(fields)?,
+        retry: parse_retry(fields)?,
+        domain_limits: parse_domain_limits(fields)?,
         ..JobSpec::default()
     })
 }
@@ -141,15 +148,6 @@ fn parse_name(fields: &Fields<'_>) -> Result<Option<String>> {
             Err(ApiError::invalid(format!("`name` has more than {} characters.", limits::NAME_MAX_CHARS)))
         }
         fits => Ok(fits),
-    }
-}
-
-fn parse_max_inflight(fields: &Fields<'_>) -> Result<u32> {
-    let expected = format!("a number from 1 to {}", limits::MAX_INFLIGHT_MAX);
-    match fields.get::<u32>("max_inflight", &expected)? {
-        None => Ok(limits::MAX_INFLIGHT_DEFAULT),
-        Some(n) if (1..=limits::MAX_INFLIGHT_MAX).contains(&n) => Ok(n),
-        Some(_) => Err(ApiError::invalid(format!("`max_inflight` must be {expected}."))),
     }
 }
 

@@ -28,8 +28,19 @@ fn what_is_left_out_has_a_default_and_null_is_left_out() {
     let least = parse(json!({"tasks": [{"url": "https://a.example"}]})).unwrap();
     assert!(!least.open);
     assert_eq!(least.spec, JobSpec::default());
-    let names =
-        ["type", "status", "zenrows_params", "external_id", "name", "metadata", "max_inflight", "webhook"];
+    let names = [
+        "type",
+        "status",
+        "zenrows_params",
+        "external_id",
+        "name",
+        "metadata",
+        "max_inflight",
+        "rate_limit",
+        "retry",
+        "domain_limits",
+        "webhook",
+    ];
     let mut nulls = json!({"tasks": [{"url": "https://a.example"}], "schedule": null, "file_input_id": null});
     names.iter().for_each(|name| nulls[*name] = Value::Null);
     let nulls = parse(nulls).unwrap();
@@ -74,6 +85,9 @@ fn each_field_is_checked_and_named() {
         ("max_inflight", json!(10_001)),
         ("max_inflight", json!("5")),
         ("max_inflight", json!(1.5)),
+        ("rate_limit", json!(5)),
+        ("retry", json!([])),
+        ("domain_limits", json!("a.example")),
     ];
     for (field, value) in bad {
         let (status, code, detail) = refused(field, value.clone());

@@ -26,7 +26,7 @@ async fn a_method_that_is_not_there_names_those_that_are() {
     let world = World::new().await;
     for (method, path, allowed) in [
         ("PATCH", "/v1/jobs", vec!["GET", "HEAD", "POST"]),
-        ("PUT", "/v1/jobs/01ARZ3NDEKTSV4RRFFQ69G5FAV", vec!["DELETE", "GET", "HEAD"]),
+        ("PUT", "/v1/jobs/01ARZ3NDEKTSV4RRFFQ69G5FAV", vec!["DELETE", "GET", "HEAD", "PATCH"]),
         ("BREW", "/healthz", vec!["GET", "HEAD"]),
         ("POST", "/v1/content/a/b/c", vec!["GET", "HEAD"]),
     ] {

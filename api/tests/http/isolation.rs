@@ -20,6 +20,11 @@ fn routes(key: RunKey) -> Vec<(&'static str, String, Option<Value>)> {
         ("POST", format!("{base}/close"), None),
         ("POST", format!("{base}/stop"), None),
         ("POST", format!("{base}/cancel"), None),
+        ("PATCH", base.clone(), Some(json!({"max_inflight": 1}))),
+        ("PATCH", base.clone(), Some(json!({"nonsense": true}))),
+        ("POST", format!("{base}/pause"), None),
+        ("POST", format!("{base}/resume"), None),
+        ("GET", format!("{base}/limits"), None),
         ("POST", format!("{base}/rerun"), None),
         ("GET", format!("{base}/events"), None),
         ("GET", format!("{in_run}/ingest"), None),
@@ -89,6 +94,7 @@ async fn without_a_key_nothing_shows() {
     all.push(("PATCH", "/v1/jobs".into(), None));
     all.push(("POST", "/v1/job_inputs".into(), Some(json!({"nonsense": true}))));
     all.push(("GET", "/v1/job_inputs".into(), None));
+    all.push(("GET", "/v1/leases".into(), None));
     all.push(("GET", "/v1/jobs/not-an-id".into(), None));
     for (method, path, body) in all {
         for key in [None, Some("an-unknown-key-00000"), Some("")] {

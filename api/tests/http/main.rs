@@ -11,6 +11,7 @@ mod ingest;
 mod inline_lists;
 mod isolation;
 mod jobs;
+mod limits;
 mod multipart;
 mod operations;
 mod results;

@@ -201,15 +201,19 @@ impl World {
     }
 
     pub async fn claim(&self, key: RunKey, index: u32) -> ClaimedTask {
-        let task = TaskRef { task: TaskId::of(key.run, index), task_shard_count: 1 };
-        let claims = vec![(task, ClaimToken::new(&self.entropy))];
-        let answers = self.backend.store.claim(key, claims, limits::CLAIMS_MAX, self.now()).await.unwrap();
-        match answers.into_iter().next() {
-            Some(Claim::Claimed(claimed)) => claimed,
-            Some(Claim::Exhausted(_) | Claim::Terminal | Claim::Early(_) | Claim::Gone) | None => {
+        match self.try_claim(key, index).await {
+            Claim::Claimed(claimed) => claimed,
+            Claim::Exhausted(_) | Claim::Terminal | Claim::Early(_) | Claim::Paused | Claim::Gone => {
                 panic!("task {index} cannot be claimed")
             }
         }
+    }
+
+    pub async fn try_claim(&self, key: RunKey, index: u32) -> Claim {
+        let task = TaskRef { task: TaskId::of(key.run, index), task_shard_count: 1 };
+        let claims = vec![(task, ClaimToken::new(&self.entropy))];
+        let answers = self.backend.store.claim(key, claims, limits::CLAIMS_MAX, self.now()).await.unwrap();
+        answers.into_iter().next().unwrap()
     }
 
     /// Claims a task, works on it for 250 ms and settles it.
@@ -322,6 +326,7 @@ pub fn golden(name: &str, value: &Value) {
         ("job_id", "[job]"),
         ("run_id", "[run]"),
         ("task_id", "[task]"),
+        ("worker", "[worker]"),
         ("instance", "[request]"),
         ("next_cursor", "[cursor]"),
         ("result_url", "[signed url]"),

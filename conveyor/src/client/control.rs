@@ -1,4 +1,4 @@
-//! `conveyor stop` and `conveyor delete`.
+//! `conveyor pause`, `resume`, `stop` and `delete`.
 
 use super::args::JobArgs;
 use super::document::Run;
@@ -8,13 +8,25 @@ use super::print::{self, Output, clean};
 use serde_json::json;
 use std::process::ExitCode;
 
+pub async fn pause(api: &Api, args: &JobArgs, output: Output) -> Result<ExitCode, Failure> {
+    // Repeating it changes nothing.
+    show(&api.post_again(api.url(&["jobs", &args.job, "pause"]), None).await?, output)
+}
+
+pub async fn resume(api: &Api, args: &JobArgs, output: Output) -> Result<ExitCode, Failure> {
+    show(&api.post_again(api.url(&["jobs", &args.job, "resume"]), None).await?, output)
+}
+
 pub async fn stop(api: &Api, args: &JobArgs, output: Output) -> Result<ExitCode, Failure> {
-    let answer: Answer<Run> = api.post(api.url(&["jobs", &args.job, "stop"]), None).await?;
+    show(&api.post(api.url(&["jobs", &args.job, "stop"]), None).await?, output)
+}
+
+fn show(answer: &Answer<Run>, output: Output) -> Result<ExitCode, Failure> {
     if output.json {
         print::line(&answer.text)?;
     } else {
-        let run = answer.document;
-        print::line(&clean(&format!("run {} {}: {}", run.run_id, run.status, print::progress(&run.stats))))?;
+        let run = &answer.document;
+        print::line(&clean(&format!("run {} {}: {}", run.run_id, run.state(), print::progress(&run.stats))))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -21,6 +21,7 @@ pub struct Run {
     pub run_sequence: u64,
     pub status: String,
     pub stats: Stats,
+    pub pause_state: Option<String>,
     /// Only a run with a staged list has one.
     pub ingest_status: Option<String>,
     pub failure_reason: Option<String>,
@@ -36,6 +37,17 @@ impl Run {
     /// Whether it did all it was asked to. Failed tasks are results too.
     pub fn is_completed(&self) -> bool {
         self.status == "completed"
+    }
+
+    /// Whether it waits for somebody to resume it.
+    pub fn is_paused(&self) -> bool {
+        self.pause_state.as_deref() == Some("paused") && !self.is_over()
+    }
+
+    /// Its status, and whether it is paused in it.
+    pub fn state(&self) -> String {
+        let paused = if self.is_paused() { ", paused" } else { "" };
+        format!("{}{paused}", self.status)
     }
 
     /// Whether its list is still being read.

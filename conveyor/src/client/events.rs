@@ -52,8 +52,9 @@ pub async fn run(api: &Api, args: &EventsArgs, output: Output) -> Result<ExitCod
     if args.follow {
         let mut follower = Follower { api, job: &args.job, output, last: 0 };
         tokio::select! {
-            followed = follower.follow() => followed?,
+            biased;
             () = ctrl_c() => return Err(Failure::events_interrupted(&args.job)),
+            followed = follower.follow() => followed?,
         }
         return Ok(ExitCode::SUCCESS);
     }

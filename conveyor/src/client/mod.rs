@@ -3,7 +3,8 @@
 //! Nothing here may touch a store or a data directory, but for the `api-key` file that `conveyor dev` leaves for it.
 //!
 //! With `--json` standard output is one JSON document and nothing else, and an error is a problem document on standard
-//! error. Exit codes: 0 done, 1 failed, 2 usage (SPEC 14). Events that are followed are the exception: an object a line.
+//! error. Exit codes: 0 done, 1 failed, 2 usage (SPEC 14). Events that are followed and limits that are watched are the
+//! exception: an object a line.
 
 mod args;
 mod control;
@@ -13,6 +14,8 @@ mod events;
 mod failure;
 mod http;
 mod ingest;
+mod leases;
+mod limits;
 mod list;
 mod paging;
 mod print;
@@ -49,6 +52,10 @@ async fn dispatch(command: ClientCommand, output: Output) -> Result<ExitCode, Fa
         ClientCommand::Rejected(args) => rejected::run(&api, &args, output).await,
         ClientCommand::Events(args) => events::run(&api, &args, output).await,
         ClientCommand::Uploads(args) => uploads::run(&api, &args, output).await,
+        ClientCommand::Limits(args) => limits::run(&api, &args, output).await,
+        ClientCommand::Leases(args) => leases::run(&api, &args, output).await,
+        ClientCommand::Pause(args) => control::pause(&api, &args, output).await,
+        ClientCommand::Resume(args) => control::resume(&api, &args, output).await,
         ClientCommand::Stop(args) => control::stop(&api, &args, output).await,
         ClientCommand::Delete(args) => control::delete(&api, &args, output).await,
     }

@@ -50,16 +50,24 @@ pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
-pub fn job(job: &Job, ingest: Option<&Ingest>) -> Result<(), Failure> {
+/// `waiting` is why nothing of it is started now.
+pub fn job(job: &Job, ingest: Option<&Ingest>, waiting: Option<&str>) -> Result<(), Failure> {
+    let mut rows = job_rows(job, ingest);
+    rows.extend(waiting.map(|why| ("waiting".to_owned(), why.to_owned())));
+    line(&facts(rows))
+}
+
+/// Names and values: in a frame that fits a terminal, plain for anything else.
+pub fn facts(rows: Vec<(String, String)>) -> String {
     let mut table = plain_table();
     // Some terminals do not say how wide they are.
     if io::stdout().is_terminal() && table.width().is_some_and(|width| width >= TERMINAL_MIN_CHARS) {
         table.load_style(presets::UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
     }
-    for (name, value) in job_rows(job, ingest) {
+    for (name, value) in rows {
         table.add_row([name, clean(&value)]);
     }
-    print_table(table)
+    table_text(table)
 }
 
 /// Columns and nothing else: it can be printed in parts, and no line is broken to fit a terminal that may not be there.
@@ -69,14 +77,18 @@ pub fn plain_table() -> Table {
     table
 }
 
-pub fn print_table(mut table: Table) -> Result<(), Failure> {
+pub fn print_table(table: Table) -> Result<(), Failure> {
+    line(&table_text(table))
+}
+
+fn table_text(mut table: Table) -> String {
     if table.style() == presets::NOTHING {
         for column in table.column_iter_mut() {
             // Nothing before the first word: `grep '^...'`.
             column.set_padding((0, 2));
         }
     }
-    line(&table.trim_fmt())
+    table.trim_fmt()
 }
 
 /// A table that is printed in parts keeps its shape from part to part.
@@ -123,7 +135,7 @@ fn run_rows(run: &Run) -> Vec<(String, String)> {
     let row = |name: &str, value: String| (name.to_owned(), value);
     let mut rows = vec![
         row("run", format!("{} (number {})", run.run_id, run.run_sequence)),
-        row("run status", run.status.clone()),
+        row("run status", run.state()),
         row("progress", progress(&run.stats)),
         row("successful", run.stats.successful.to_string()),
         row("failed", run.stats.failed.to_string()),
@@ -167,7 +179,7 @@ mod tests {
     fn a_job_is_shown_with_its_run_and_reasons() {
         let job: Job = serde_json::from_value(serde_json::json!({
             "job_id": "J", "status": "closed", "name": "n", "type": "regular",
-            "latest_run": {"run_id": "R", "run_sequence": 1, "status": "failed", "failure_reason": "insufficient_credits",
+            "latest_run": {"run_id": "R", "run_sequence": 1, "status": "failed", "pause_state": "paused", "failure_reason": "insufficient_credits",
                 "stats": {"total": 4, "completed": 2, "successful": 1, "failed": 1, "failure_reasons": {"blocked": 1}}},
         }))
         .unwrap();
@@ -179,6 +191,7 @@ mod tests {
         let rows = job_rows(&job, Some(&ingest));
         let value = |name: &str| rows.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
         assert_eq!(value("name"), Some("n"));
+        assert_eq!(value("run status"), Some("failed"), "a run that has ended is not paused");
         assert_eq!(value("external id"), None);
         assert_eq!(value("  blocked"), Some("1"));
         assert_eq!(value("failure"), Some("insufficient_credits"));

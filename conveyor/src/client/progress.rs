@@ -21,8 +21,9 @@ const DRAINING: &str = "{bar:24} {pos}/{len} {rate}, eta {eta}, {wide_msg}";
 /// Polls the job until its latest run is over, and gives the last answer. Ctrl-C ends the watching, not the job.
 pub async fn watch(api: &Api, job: &str, output: Output) -> Result<Answer<Job>, Failure> {
     tokio::select! {
-        last = poll(api, job, output) => last,
+        biased;
         () = ctrl_c() => Err(Failure::interrupted(job)),
+        last = poll(api, job, output) => last,
     }
 }
 
@@ -39,13 +40,14 @@ async fn poll(api: &Api, job: &str, output: Output) -> Result<Answer<Job>, Failu
     let mut wait = POLL_FIRST;
     loop {
         let answer: Answer<Job> = api.get(api.url(&["jobs", job])).await?;
+        phases.say_paused(job, answer.document.latest_run.as_ref().is_some_and(Run::is_paused));
         match &answer.document.latest_run {
             Some(run) if run.is_over() => return Ok(answer),
             Some(run) if run.is_ingesting() => match ingest::find(api, job, &run.run_id).await? {
                 Some(ingest) => phases.show_ingest(run, &ingest),
-                None => phases.show_drain(&run.stats),
+                None => phases.show_drain(run),
             },
-            Some(run) => phases.show_drain(&run.stats),
+            Some(run) => phases.show_drain(run),
             None => {}
         }
         tokio::time::sleep(wait).await;
@@ -59,11 +61,12 @@ struct Phases {
     current: Option<(&'static str, ProgressBar)>,
     /// What was last said about an ingest that does not go on.
     trouble: Option<String>,
+    paused: bool,
 }
 
 impl Phases {
     fn new(output: Output) -> Phases {
-        Phases { output, current: None, trouble: None }
+        Phases { output, current: None, trouble: None, paused: false }
     }
 
     fn show_ingest(&mut self, run: &Run, ingest: &Ingest) {
@@ -76,9 +79,11 @@ impl Phases {
         }
     }
 
-    fn show_drain(&mut self, stats: &Stats) {
-        let message = format!("{} ok, {} failed", stats.successful, stats.failed);
-        self.show(DRAINING, stats.completed, stats.total, message);
+    fn show_drain(&mut self, run: &Run) {
+        let Stats { successful, failed, .. } = run.stats;
+        let paused = if run.is_paused() { ", paused" } else { "" };
+        let message = format!("{successful} ok, {failed} failed{paused}");
+        self.show(DRAINING, run.stats.completed, run.stats.total, message);
     }
 
     fn show(&mut self, template: &'static str, position: u64, length: u64, message: String) {
@@ -102,13 +107,24 @@ impl Phases {
     fn say_trouble(&mut self, ingest: &Ingest) {
         let trouble = ingest.trouble();
         if let Some(trouble) = trouble.as_ref().filter(|_| trouble != self.trouble) {
-            let text = format!("the list is {}: {trouble}", ingest.state);
-            match &self.current {
-                Some((_, bar)) => bar.suspend(|| self.output.remark(&text)),
-                None => self.output.remark(&text),
-            }
+            self.say(&format!("the list is {}: {trouble}", ingest.state));
         }
         self.trouble = trouble;
+    }
+
+    /// Once for each time: it may take for ever.
+    fn say_paused(&mut self, job: &str, paused: bool) {
+        if paused && !self.paused {
+            self.say(&format!("the run is paused; `conveyor resume {job}` goes on with it"));
+        }
+        self.paused = paused;
+    }
+
+    fn say(&self, text: &str) {
+        match &self.current {
+            Some((_, bar)) => bar.suspend(|| self.output.remark(text)),
+            None => self.output.remark(text),
+        }
     }
 }
 
@@ -136,6 +152,7 @@ fn hidden_bar(template: &str) -> ProgressBar {
     bar
 }
 
+/// Polled before the work that it interrupts, so that there is somebody to hear the signal once that work can be seen.
 pub async fn ctrl_c() {
     if tokio::signal::ctrl_c().await.is_err() {
         // Without a handler the signal ends the process by itself.

@@ -5,7 +5,7 @@ use super::document::Job;
 use super::failure::Failure;
 use super::http::{Answer, Api};
 use super::print::{self, Output};
-use super::{ingest, progress};
+use super::{ingest, limits, progress};
 use std::process::ExitCode;
 
 pub async fn run(api: &Api, args: &StatusArgs, output: Output) -> Result<ExitCode, Failure> {
@@ -33,7 +33,11 @@ async fn show(api: &Api, answer: &Answer<Job>, output: Output) -> Result<(), Fai
         Some(run) => ingest::find(api, &job.job_id, &run.run_id).await?,
         None => None,
     };
-    print::job(job, ingest.as_ref())?;
+    let waiting = match &job.latest_run {
+        Some(run) if !run.is_over() => limits::why_waiting(api, &job.job_id).await,
+        Some(_) | None => None,
+    };
+    print::job(job, ingest.as_ref(), waiting.as_deref())?;
     ingest::remark_rejected(ingest.as_ref(), &job.job_id, output);
     Ok(())
 }

@@ -8,7 +8,8 @@ use super::list::{Input, List, Single, Told};
 use super::print::{self, Output, clean};
 use super::progress::ctrl_c;
 use super::upload::{self, Staging};
-use super::{ingest, status};
+use super::{ingest, limits, status};
+use crate::domain_limit;
 use conveyor_domain::list::OnInvalidRows;
 use serde_json::{Map, Value, json};
 use std::process::ExitCode;
@@ -101,8 +102,9 @@ async fn submit_staged(
         job["on_invalid_rows"] = json!(OnInvalidRows::from(on_invalid_rows));
     }
     let answer = tokio::select! {
-        answer = api.post(api.url(&["jobs"]), Some(&job)) => answer,
+        biased;
         () = ctrl_c() => Err(Failure::submit_interrupted()),
+        answer = api.post(api.url(&["jobs"]), Some(&job)) => answer,
     };
     let name = Input::of(&args.inputs[0]).name();
     let placed = |failure: Failure| failure.with_places(|task| Some(format!("{name}:{}", task.line?)));
@@ -129,6 +131,16 @@ fn job(args: &SubmitArgs) -> Result<Value, Failure> {
     }
     if let Some(max_inflight) = args.max_inflight {
         job["max_inflight"] = json!(max_inflight);
+    }
+    if let Some(rate) = args.rate {
+        job["rate_limit"] = limits::rate_limit(rate, args.burst);
+    }
+    if let Some(attempts_max) = args.attempts_max {
+        job["retry"] = json!({ "attempts_max": attempts_max });
+    }
+    let domain_limits = domain_limit::gather(&args.domain_limits).map_err(Failure::usage)?;
+    if !domain_limits.is_empty() {
+        job["domain_limits"] = domain_limit::to_json(&domain_limits);
     }
     let mut params = Map::new();
     for (key, value) in &args.params {

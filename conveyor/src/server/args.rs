@@ -1,7 +1,9 @@
 //! Flags of the server roles. Each has a `CONVEYOR_*` variable; defaults are the domain's limits.
 
 use super::aws_args::AwsArgs;
+use crate::domain_limit::{self, NamedLimit};
 use clap::{Args, ValueEnum};
+use conveyor_domain::domains::DomainLimits;
 use conveyor_domain::limits;
 use conveyor_domain::params::ParamPolicy;
 use conveyor_domain::retry::RetryPolicy;
@@ -30,6 +32,13 @@ pub enum GatewayParams {
 pub enum LogFormat {
     Text,
     Json,
+}
+
+/// Whether a task that is received has to be allowed to start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Gate {
+    On,
+    Off,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -146,13 +155,24 @@ pub struct ServerArgs {
     #[arg(long, env = "CONVEYOR_SLOTS", value_name = "N", default_value_t = limits::SLOTS, value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Limits")]
     pub slots: u32,
 
+    /// What may go to a site, of each caller, over all of its jobs and all workers: `example.com=5/s,burst=10,inflight=3`,
+    /// or a part of that; with everything below it. `*` is for every other host, each by itself. Repeatable; in the variable,
+    /// with `;` between them. All workers should be given the same
+    #[arg(long = "domain-limit", env = "CONVEYOR_DOMAIN_LIMIT", value_name = "NAME=SPEC", value_delimiter = ';', value_parser = domain_limit::parse, help_heading = "Limits")]
+    pub domain_limits: Vec<NamedLimit>,
+
+    /// `off` receives without asking whether a task could start. It is there for `loadtest`, which measures what the gate
+    /// saves, and for nothing else: tasks that cannot start are then received and given back, over and over
+    #[arg(long, env = "CONVEYOR_GATE", default_value = "on", hide = true)]
+    pub gate: Gate,
+
     /// How long a message that is worked on stays hidden from others, unless it is extended, which happens three times as
     /// often: what a killed process held comes back after this [ms]
     #[arg(long, env = "CONVEYOR_VISIBILITY_MS", value_name = "MS", default_value_t = ms(limits::VISIBILITY), value_parser = clap::value_parser!(u64).range(2_000..=3_600_000), help_heading = "Limits")]
     pub visibility_ms: u64,
 
     /// Attempts at a task before it has failed
-    #[arg(long, env = "CONVEYOR_ATTEMPTS_MAX", value_name = "N", default_value_t = limits::ATTEMPTS_MAX, value_parser = clap::value_parser!(u32).range(1..=100), help_heading = "Limits")]
+    #[arg(long, env = "CONVEYOR_ATTEMPTS_MAX", value_name = "N", default_value_t = limits::ATTEMPTS_MAX, value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::RETRY_ATTEMPTS_MAX)), help_heading = "Limits")]
     pub attempts_max: u32,
 
     /// Wait before the second attempt; doubles with each [ms]
@@ -205,6 +225,10 @@ impl ServerArgs {
             base: Duration::from_millis(self.retry_base_ms),
             cap: Duration::from_millis(self.retry_cap_ms),
         }
+    }
+
+    pub fn domain_limits(&self) -> anyhow::Result<DomainLimits> {
+        domain_limit::gather(&self.domain_limits).map_err(anyhow::Error::msg)
     }
 
     pub fn visibility(&self) -> Duration {

@@ -12,6 +12,7 @@ pub use args::ServerArgs;
 pub use aws_args::AwsArgs;
 
 use anyhow::Context;
+use args::Gate;
 use backend::Opened;
 use conveyor_api::{Api, ApiConfig, MetricsText};
 use conveyor_domain::seal::Secret;
@@ -84,6 +85,8 @@ impl Parts {
 pub async fn run(role: Role, args: ServerArgs) -> anyhow::Result<ExitCode> {
     observe::start_logs(args.log_format);
     let metrics = observe::start_metrics()?;
+    // What cannot be started is refused before anything is touched.
+    args.domain_limits()?;
     let mut signals = Signals::new()?;
     // First the port, then the data: a port that is taken must not cost the other process its lock's note.
     let listener = bind(&args).await?;
@@ -154,6 +157,8 @@ fn start_worker(parts: &Parts) -> anyhow::Result<()> {
         retry: args.retry(),
         shutdown_grace: args.shutdown_grace(),
         visibility: args.visibility(),
+        domain_limits: args.domain_limits()?,
+        gate: args.gate == Gate::On,
         gateway_credential: args.gateway_api_key.clone().map(Credential::new),
         ..WorkerConfig::default()
     };

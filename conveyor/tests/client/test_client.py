@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import pytest
+import httpx
 from conftest import KEYS, Conveyor, ScriptedGateway, eventually
-from zenrows.batch import BatchAPIError, JobStatus, RunStatus, TaskStatus, ZenRowsBatchClient
+from zenrows.batch import BatchAPIError, JobStatus, RunPaused, RunStatus, TaskStatus, ZenRowsBatchClient
+from zenrows.batch.models import PauseState
 
 WAIT = {"poll_interval": 0.1, "timeout": 60.0}
 UNKNOWN_JOB = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -211,6 +213,64 @@ def test_the_gateway_gets_the_task_as_it_was_given(scripted: tuple[Conveyor, Scr
     assert own["query"]["premium_proxy"] == "false", "the task wins"
 
 
+# ----- pause, resume and limits -----
+
+
+def patch(conveyor: Conveyor, job: str, **limits: object) -> httpx.Response:
+    """The client knows no limits: it is our own addition to the API."""
+    return httpx.patch(f"{conveyor.url}/v1/jobs/{job}", json=limits, headers={"X-API-Key": KEYS[0]})
+
+
+def test_a_run_is_paused_and_resumed(scripted: tuple[Conveyor, ScriptedGateway]):
+    conveyor, gateway = scripted
+    with conveyor.client() as client:
+        ref = client.submit_open()
+        job = client.job(ref.job_id)
+        assert patch(conveyor, ref.job_id, max_inflight=1).status_code == 200
+        held, rest = "https://site.example/held/pause/0", urls(5, "/after-pause")
+        ref.add_tasks({"tasks": [{"url": held}], "last_batch": False})
+        eventually("in flight", lambda: gateway.seen(held))
+        ref.add_tasks({"tasks": [{"url": u} for u in rest], "last_batch": True})
+
+        for _ in range(2):
+            paused = job.run.pause()
+            assert (paused.data.pause_state, paused.status) == (PauseState.PAUSED, RunStatus.RUNNING)
+        with pytest.raises(RunPaused) as caught:
+            job.run.wait(**WAIT)
+        assert caught.value.run.pause_state is PauseState.PAUSED
+        gateway.release("pause")
+        # What was in flight is done; what was not is not started.
+        eventually("settled", lambda: job.run.load().stats.successful == 1)
+        assert not any(gateway.seen(url) for url in rest)
+
+        for _ in range(2):
+            assert job.run.resume().data.pause_state is None
+        run = job.run.wait(**WAIT)
+        assert (run.status, run.stats.successful) == (RunStatus.COMPLETED, 6)
+        error = refused(job.run.pause)
+        assert (error.status_code, error.code) == (409, "run_not_pausable")
+
+
+def test_limits_are_changed_while_a_job_runs(scripted: tuple[Conveyor, ScriptedGateway]):
+    conveyor, gateway = scripted
+    with conveyor.client() as client:
+        ref = client.submit_open()
+        assert patch(conveyor, ref.job_id, max_inflight=1).json()["max_inflight"] == 1
+        held = urls(3, "/held/limits")
+        ref.add_tasks({"tasks": [{"url": u} for u in held], "last_batch": True})
+        started = lambda: sum(bool(gateway.seen(url)) for url in held)
+        eventually("one is in flight", lambda: started() == 1)
+        changed = patch(conveyor, ref.job_id, max_inflight=3, retry={"attempts_max": 2})
+        assert (changed.status_code, changed.json()["retry"]) == (200, {"attempts_max": 2})
+        eventually("all are in flight", lambda: started() == 3)
+        gateway.release("limits")
+        assert ref.run.wait(**WAIT).stats.successful == 3
+        assert client.get_job(ref.job_id).data.latest_run.pause_state is None
+    refusal = patch(conveyor, ref.job_id, rate_limit={"per_second": 0})
+    assert (refusal.status_code, refusal.json()["code"]) == (400, "invalid_argument")
+    assert "rate_limit.per_second" in refusal.json()["detail"]
+
+
 # ----- stop and delete -----
 
 
@@ -276,6 +336,8 @@ def test_another_callers_things_are_as_unknown_as_any(demo: Conveyor, client: Ze
             lambda job: other.list_runs(job),
             lambda job: other.job(job).run.task_history(row.task_id),
             lambda job: other.job(job).run.stop(),
+            lambda job: other.job(job).run.pause(),
+            lambda job: other.job(job).run.resume(),
             lambda job: other.job(job).close(),
             lambda job: other.job(job).delete(),
             lambda job: other.job(job).add_tasks({"tasks": [{"url": "https://site.example/x"}]}),

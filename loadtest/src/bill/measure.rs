@@ -1,9 +1,9 @@
 //! One job from its submit to its last page of results, phase by phase.
 
 use super::report::{ENUMERATION, Phase, Seen};
-use super::roles::Roles;
 use super::usage::{S3, Usage};
 use crate::client::{Conveyor, Run};
+use crate::deployment::Roles;
 use crate::ingest::check_results;
 use crate::list::{self, List};
 use anyhow::{bail, ensure};
@@ -50,17 +50,24 @@ struct Meter<'a> {
 
 impl Meter<'_> {
     async fn start(roles: &mut Roles) -> anyhow::Result<Meter<'_>> {
-        let before = roles.usage().await?;
+        let before = usage_of(roles).await?;
         Ok(Meter { roles, before, begin: Instant::now() })
     }
 
     async fn cut(&mut self, name: &'static str) -> anyhow::Result<Phase> {
-        let (now, after) = (Instant::now(), self.roles.usage().await?);
+        let (now, after) = (Instant::now(), usage_of(self.roles).await?);
         let phase = Phase { name, took: now - self.begin, usage: after.since(&self.before) };
         eprintln!("{name}: {:.1} s", phase.took.as_secs_f64());
         (self.before, self.begin) = (after, Instant::now());
         Ok(phase)
     }
+}
+
+/// What all roles have used since they started.
+async fn usage_of(roles: &mut Roles) -> anyhow::Result<Usage> {
+    let mut usage = Usage::default();
+    roles.metrics().await?.iter().for_each(|page| usage += &Usage::parse(page));
+    Ok(usage)
 }
 
 /// Runs the job. The API, the ingest and the sweeper run already.
@@ -109,7 +116,7 @@ pub async fn measure(
 
 async fn start_workers(roles: &mut Roles, job: &Job<'_>) -> anyhow::Result<()> {
     for _ in 0..job.workers {
-        roles.start("worker").await?;
+        roles.start("worker", &[]).await?;
     }
     Ok(())
 }
@@ -202,7 +209,7 @@ fn expect_alive(run: &Run) -> anyhow::Result<()> {
 /// Waits until a role says that it has deleted a queue: there is only the one of our run.
 async fn queue_is_gone(roles: &mut Roles, deleted_before: u64) -> anyhow::Result<bool> {
     let deadline = Instant::now() + QUEUE_GONE_WITHIN;
-    while roles.usage().await?.queues_deleted == deleted_before {
+    while usage_of(roles).await?.queues_deleted == deleted_before {
         if Instant::now() >= deadline {
             eprintln!("the queue of the run was not deleted within {QUEUE_GONE_WITHIN:?}");
             return Ok(false);

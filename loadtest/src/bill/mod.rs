@@ -1,22 +1,19 @@
 //! `loadtest bill`: what a job costs on AWS, counted call by call and unit by unit.
 
 mod budget;
-mod environment;
 mod measure;
 mod price;
 mod report;
-mod roles;
 mod usage;
 
 use crate::client::Conveyor;
+use crate::deployment::{Place, Roles, name_of};
 use crate::process::{conveyor_program, unless_stopped};
 use anyhow::ensure;
 use clap::Args;
 use conveyor_aws_servers::Combination;
-use environment::Place;
 use measure::{Job, measure};
 use report::{Report, Subject};
-use roles::Roles;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -102,10 +99,10 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
     };
     let mut roles = Roles::new(program, place.variables.clone(), scratch.path())?;
     roles.provision().await?;
-    let api = roles.start("api").await?;
-    roles.start("ingest").await?;
-    roles.start("sweeper").await?;
-    let conveyor = Conveyor::new(&api, place.api_key.clone())?;
+    let api = roles.start("api", &[]).await?;
+    roles.start("ingest", &[]).await?;
+    roles.start("sweeper", &[]).await?;
+    let conveyor = Conveyor::new(&api, place.api_keys[0].clone())?;
     let job = Job {
         tasks: settings.tasks,
         workers: settings.workers,
@@ -119,7 +116,7 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
     let subject = Subject {
         tasks: settings.tasks,
         gateway_url: settings.gateway_url.clone(),
-        servers: environment::name_of(servers),
+        servers: name_of(servers),
         workers: settings.workers,
         overlap: settings.overlap,
     };

@@ -1,5 +1,6 @@
 //! What the roles have used so far, as their `/metrics` count it (SPEC 15).
 
+use crate::deployment::Sample;
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
@@ -100,60 +101,6 @@ fn service_of(label: &str) -> String {
     known.map_or(letters.clone(), str::to_owned)
 }
 
-/// One line of Prometheus' text format.
-#[derive(Debug, PartialEq)]
-struct Sample<'a> {
-    name: &'a str,
-    labels: BTreeMap<String, String>,
-    value: f64,
-}
-
-impl Sample<'_> {
-    fn parse(line: &str) -> Option<Sample<'_>> {
-        let end = line.find(['{', ' '])?;
-        let (name, rest) = line.split_at(end);
-        let (labels, rest) = match rest.strip_prefix('{') {
-            Some(rest) => parse_labels(rest)?,
-            None => (BTreeMap::new(), rest),
-        };
-        // A timestamp may follow.
-        let value = rest.split_whitespace().next()?.parse().ok()?;
-        (!name.starts_with('#')).then_some(Sample { name, labels, value })
-    }
-}
-
-/// Labels up to the closing brace, and what comes after it.
-fn parse_labels(mut rest: &str) -> Option<(BTreeMap<String, String>, &str)> {
-    let mut labels = BTreeMap::new();
-    loop {
-        rest = rest.trim_start_matches([',', ' ']);
-        if let Some(after) = rest.strip_prefix('}') {
-            return Some((labels, after));
-        }
-        let (name, quoted) = rest.split_once("=\"")?;
-        let (value, after) = parse_value(quoted)?;
-        labels.insert(name.to_owned(), value);
-        rest = after;
-    }
-}
-
-/// A value up to its closing quote.
-fn parse_value(quoted: &str) -> Option<(String, &str)> {
-    let mut value = String::new();
-    let mut letters = quoted.char_indices();
-    while let Some((at, letter)) = letters.next() {
-        match letter {
-            '"' => return Some((value, &quoted[at + 1..])),
-            '\\' => match letters.next()?.1 {
-                'n' => value.push('\n'),
-                other => value.push(other),
-            },
-            other => value.push(other),
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,13 +156,5 @@ conveyor_http_request_seconds_bucket{route=\"/v1/jobs\",le=\"+Inf\"} 9
             assert_eq!(service_of(label), service);
         }
         assert_eq!(service_of("Step Functions"), "stepfunctions");
-    }
-
-    #[test]
-    fn labels_may_hold_anything() {
-        let sample = Sample::parse(r#"a{b="x, \"y\"} \\ z",c="1"} 2.5"#).unwrap();
-        assert_eq!((sample.name, sample.value), ("a", 2.5));
-        assert_eq!((sample.labels["b"].as_str(), sample.labels["c"].as_str()), (r#"x, "y"} \ z"#, "1"));
-        assert_eq!(Sample::parse("# HELP a b"), None);
     }
 }

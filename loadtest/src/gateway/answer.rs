@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::behaviour::{Behaviour, Fault, behaviour_of};
-use super::stats::Counts;
+use super::stats::Seen;
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::{Query, State};
@@ -17,8 +17,22 @@ pub struct Parameters {
     url: Option<String>,
 }
 
-pub async fn stats(State(shared): State<Arc<Shared>>) -> Json<Counts> {
-    Json(shared.stats.counts())
+/// What the average is of.
+#[derive(Debug, Deserialize)]
+pub struct Span {
+    from_us: Option<u64>,
+    to_us: Option<u64>,
+}
+
+pub async fn stats(State(shared): State<Arc<Shared>>, Query(span): Query<Span>) -> Json<Seen> {
+    Json(shared.stats.seen(span.from_us, span.to_us))
+}
+
+pub async fn log(State(shared): State<Arc<Shared>>) -> Response {
+    match shared.stats.log() {
+        Some(log) => Json(log).into_response(),
+        None => problem(404, "not_recording", "This gateway was started without --record"),
+    }
 }
 
 pub async fn reset(State(shared): State<Arc<Shared>>) -> StatusCode {

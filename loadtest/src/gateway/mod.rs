@@ -2,20 +2,23 @@
 
 mod answer;
 mod behaviour;
+mod record;
 mod stats;
 
 use crate::chance::Chance;
+use crate::history::History;
 use crate::process::stop_signal;
 use anyhow::{Context, ensure};
 use axum::Router;
 use axum::routing::{get, post};
 use clap::Args;
-use stats::Stats;
+use stats::{Counts, Stats};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 
 /// Serve a gateway whose answers are scripted by the target URLs
 ///
@@ -34,7 +37,10 @@ use tokio::net::TcpListener;
 ///   anything else            a page of --body-bytes
 ///
 /// GET /_stats counts calls, the most in flight at once, and URLs that were called more
-/// than once. POST /_reset forgets them.
+/// than once. POST /_reset forgets them. With --record it also keeps when each of the first
+/// million calls began and ended: GET /_log has `arrivals_us` and `changes`, which are pairs of
+/// a time in microseconds and what was in flight from then on; GET /_stats has the average,
+/// since the first call or of ?from_us=1000000&to_us=2000000.
 #[derive(Clone, Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct Settings {
@@ -59,6 +65,25 @@ pub struct Settings {
     /// Decides every random choice; calls that arrive in the same order meet the same luck
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
+    /// Keep when each call began and ended
+    #[arg(long)]
+    pub record: bool,
+}
+
+impl Settings {
+    /// Pages after so long, and a record of the calls.
+    pub fn recording(latency_ms: u64) -> Settings {
+        Settings {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            latency_ms,
+            jitter_ms: 0,
+            fail_ratio: 0.0,
+            fail_status: 503,
+            body_bytes: 1024,
+            seed: 1,
+            record: true,
+        }
+    }
 }
 
 /// What all calls share.
@@ -84,7 +109,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     }
     // Calls that hang would hold a graceful shutdown up for ever; this one just ends.
     tokio::select! {
-        served = axum::serve(listener, router(settings)) => served.context("the server stopped"),
+        served = axum::serve(listener, router(Shared::new(settings))) => served.context("the server stopped"),
         signal = stop_signal() => signal,
     }
 }
@@ -98,17 +123,63 @@ pub async fn serve_silence() -> anyhow::Result<SocketAddr> {
     Ok(address)
 }
 
-fn router(settings: Settings) -> Router {
-    let chance = Mutex::new(Chance::new(settings.seed));
-    let shared = Arc::new(Shared { settings, stats: Stats::default(), chance });
+/// A gateway inside this process, until it is dropped.
+#[derive(Debug)]
+pub struct Serving {
+    pub url: String,
+    shared: Arc<Shared>,
+    serving: JoinHandle<()>,
+}
+
+impl Serving {
+    pub async fn start(settings: Settings) -> anyhow::Result<Serving> {
+        let listener = TcpListener::bind(settings.listen).await.context("the gateway cannot listen")?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let shared = Shared::new(settings);
+        let router = router(shared.clone());
+        let serving = tokio::spawn(async move {
+            if let Err(error) = axum::serve(listener, router).await {
+                eprintln!("the gateway stopped: {error}");
+            }
+        });
+        Ok(Serving { url, shared, serving })
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.shared.stats.counts()
+    }
+
+    /// All that happened so far, and the time. A record with holes proves nothing, and is an error.
+    pub fn history(&self) -> anyhow::Result<(History, u64)> {
+        let (history, now_us, unrecorded) =
+            self.shared.stats.history().context("this gateway does not record")?;
+        ensure!(unrecorded == 0, "the gateway had more calls than it records");
+        Ok((history, now_us))
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/_stats", get(answer::stats))
+        .route("/_log", get(answer::log))
         .route("/_reset", post(answer::reset))
         .fallback(answer::call)
         .with_state(shared)
 }
 
 impl Shared {
+    fn new(settings: Settings) -> Arc<Shared> {
+        let chance = Mutex::new(Chance::new(settings.seed));
+        let stats = if settings.record { Stats::recording() } else { Stats::default() };
+        Arc::new(Shared { settings, stats, chance })
+    }
+
     /// How long this call takes, and whether it fails by chance. Both are drawn every time, so that turning one knob
     /// does not shift the luck of the other.
     fn draw(&self) -> (Duration, bool) {

@@ -1,5 +1,7 @@
 //! What the gateway saw: how many calls, how many at once, and which URLs came back.
 
+use super::record::{Log, Record, Summary};
+use crate::history::History;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,6 +19,17 @@ struct State {
     calls_of: HashMap<u64, u32>,
     /// Calls that began before a reset end after it, and must not be subtracted from the new count.
     epoch: u64,
+    /// Only on demand: at 30,000 calls a second it is not free.
+    record: Option<Record>,
+}
+
+/// What `GET /_stats` tells.
+#[derive(Debug, Serialize)]
+pub struct Seen {
+    #[serde(flatten)]
+    counts: Counts,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    record: Option<Summary>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -33,6 +46,11 @@ pub struct Counts {
 }
 
 impl Stats {
+    /// Also keeps when every call began and ended.
+    pub fn recording() -> Stats {
+        Stats(Mutex::new(State { record: Some(Record::start()), ..State::default() }))
+    }
+
     /// Counts a call in, and out when the answer is dropped, which also happens if the other side hangs up.
     pub fn begin(&self, target: &str) -> Call<'_> {
         let mut state = self.lock();
@@ -41,6 +59,7 @@ impl Stats {
         counts.calls += 1;
         counts.in_flight += 1;
         counts.max_in_flight = counts.max_in_flight.max(counts.in_flight);
+        state.note();
         Call { stats: self, epoch: state.epoch, ordinal }
     }
 
@@ -48,9 +67,26 @@ impl Stats {
         self.lock().counts.clone()
     }
 
+    pub fn seen(&self, from_us: Option<u64>, to_us: Option<u64>) -> Seen {
+        let state = self.lock();
+        let record = state.record.as_ref().map(|record| record.summary(from_us, to_us));
+        Seen { counts: state.counts.clone(), record }
+    }
+
+    /// `None` unless it records.
+    pub fn log(&self) -> Option<Log> {
+        self.lock().record.as_ref().map(Record::log)
+    }
+
+    /// With the time, and how much of it is missing; `None` unless it records.
+    pub fn history(&self) -> Option<(History, u64, u64)> {
+        self.lock().record.as_ref().map(|record| (record.history(), record.now_us(), record.unrecorded()))
+    }
+
     pub fn reset(&self) {
         let mut state = self.lock();
-        *state = State { epoch: state.epoch + 1, ..State::default() };
+        let record = state.record.take().map(Record::forget);
+        *state = State { epoch: state.epoch + 1, record, ..State::default() };
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -59,6 +95,12 @@ impl Stats {
 }
 
 impl State {
+    fn note(&mut self) {
+        if let Some(record) = &mut self.record {
+            record.note(self.counts.in_flight);
+        }
+    }
+
     fn count_url(&mut self, url: u64) -> u32 {
         if self.calls_of.len() >= URLS_MAX && !self.calls_of.contains_key(&url) {
             self.counts.uncounted_urls += 1;
@@ -85,20 +127,20 @@ pub struct Call<'a> {
 
 impl Call<'_> {
     pub fn fail(&self) {
-        self.update(|counts| counts.failures += 1);
-    }
-
-    fn update(&self, change: impl FnOnce(&mut Counts)) {
         let mut state = self.stats.lock();
         if state.epoch == self.epoch {
-            change(&mut state.counts);
+            state.counts.failures += 1;
         }
     }
 }
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        self.update(|counts| counts.in_flight -= 1);
+        let mut state = self.stats.lock();
+        if state.epoch == self.epoch {
+            state.counts.in_flight -= 1;
+            state.note();
+        }
     }
 }
 
@@ -145,5 +187,29 @@ mod tests {
         drop(running);
         assert_eq!(stats.counts(), Counts::default());
         assert_eq!(stats.begin("a").ordinal, 1);
+    }
+
+    #[test]
+    fn every_change_is_recorded_and_forgotten_on_demand() {
+        let stats = Stats::recording();
+        let (a, b) = (stats.begin("a"), stats.begin("b"));
+        drop(a);
+        let (history, now_us, unrecorded) = stats.history().unwrap();
+        let numbers: Vec<u64> = history.changes().iter().map(|change| change.in_flight).collect();
+        assert_eq!((numbers, unrecorded), (vec![1, 2, 1], 0));
+        assert!(history.changes().iter().all(|change| change.at_us <= now_us));
+        stats.reset();
+        drop(b);
+        let (history, later_us, _) = stats.history().unwrap();
+        assert!(history.changes().is_empty() && later_us >= now_us);
+    }
+
+    #[test]
+    fn nothing_is_recorded_unless_asked_for() {
+        let stats = Stats::default();
+        drop(stats.begin("a"));
+        assert!(stats.history().is_none() && stats.log().is_none());
+        let seen = serde_json::to_value(stats.seen(None, None)).unwrap();
+        assert_eq!(seen, serde_json::to_value(stats.counts()).unwrap());
     }
 }

@@ -4,8 +4,8 @@ use crate::audit::read;
 use crate::model::{JobModel, Presence};
 use crate::violation::{Check, Rule, require};
 use crate::world::World;
-use conveyor_domain::JobId;
-use conveyor_store::port::{JobView, JobsQuery};
+use conveyor_domain::{JobId, Timestamp};
+use conveyor_store::port::{ActiveRun, JobView, JobsQuery};
 
 const PAGE_LIMITS: [u32; 3] = [1, 4, 50];
 
@@ -30,6 +30,27 @@ pub async fn check(world: &mut World) -> Check {
         expected.sort_by(|a, b| b.cmp(a));
         require(listed == expected, Rule::Reads, || {
             format!("the list of jobs of {caller} is {listed:?}, and should be {expected:?}")
+        })?;
+    }
+    Ok(())
+}
+
+/// What a worker knows of, once it has looked at what changed since a moment, is what it would know had it looked at
+/// everything: but for jobs that were removed, and for changes that arrived long after they were made, under their old time.
+pub async fn discovered(world: &World, known: &[ActiveRun], since: Timestamp) -> Check {
+    let store = &world.truth.store;
+    let same = |a: &ActiveRun, b: &ActiveRun| a.run == b.run && a.job.spec == b.job.spec;
+    let active = read("the active runs", store.active_runs().await)?;
+    let recent = active.iter().filter(|there| there.run.updated >= since);
+    for there in recent {
+        require(known.iter().any(|known| same(known, there)), Rule::Reads, || {
+            format!("a look at what changed since {since:?} missed {there:?}")
+        })?;
+    }
+    for run in known.iter().filter(|run| !active.iter().any(|there| same(there, run))) {
+        let now = read("a run", store.run(run.job.id, run.run.id).await)?;
+        require(now.as_ref().is_none_or(|now| now.run.updated < since), Rule::Reads, || {
+            format!("a look at what changed since {since:?} left {run:?}, which is {now:?}")
         })?;
     }
     Ok(())

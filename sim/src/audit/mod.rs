@@ -8,8 +8,10 @@ pub mod deletion;
 pub mod grants;
 pub mod ingest;
 pub mod listing;
+pub mod rates;
 pub mod rows;
 pub mod settles;
+pub mod steering;
 pub mod timeline;
 pub mod uploads;
 
@@ -30,6 +32,7 @@ pub fn read<T>(what: &str, outcome: Result<T>) -> Check<T> {
 pub fn see(job: &mut JobModel, view: &JobView) -> Check {
     require(job.presence != Presence::Gone, Rule::Deletion, || format!("{job} was gone and is there again"))?;
     same_job(job, view)?;
+    steering::of_view(job, view)?;
     counts::total(job, view)?;
     counts::of_view(job, view)?;
     completion::of_view(job, view)?;
@@ -46,8 +49,7 @@ fn same_job(job: &JobModel, view: &JobView) -> Check {
     let same = view.job.id == key.job
         && view.job.latest_run == key.run
         && (run.id, run.job, run.id_seed, run.sequence) == (key.run, key.job, key.run, 1)
-        && view.job.caller == job.caller
-        && view.job.spec.max_inflight == job.cap;
+        && view.job.caller == job.caller;
     require(same, Rule::Durable, || format!("{job} is not what was submitted: {view:?}"))
 }
 
@@ -62,7 +64,7 @@ pub enum Care {
 
 const TURNS: usize = 4;
 
-/// Reads every job with all its rows and its timeline, every upload, every list and every grant.
+/// Reads every job with all its rows and its timeline, every upload, every list and every budget.
 pub async fn all(world: &mut World, beliefs: &[Belief], care: Care) -> Check {
     world.tally.audits += 1;
     let turn = usize::try_from(world.tally.audits).unwrap_or(0) % TURNS;

@@ -40,7 +40,9 @@ pub fn answered(job: &mut JobModel, settle: &Settle, answer: Settled) -> Check {
 /// The answer to one claim.
 pub fn claimed(job: &JobModel, index: u32, claim: &Claim) -> Check {
     let reopened = match claim {
-        Claim::Claimed(_) | Claim::Exhausted(_) | Claim::Early(_) => job.settled.contains_key(&index),
+        Claim::Claimed(_) | Claim::Exhausted(_) | Claim::Early(_) | Claim::Paused => {
+            job.settled.contains_key(&index)
+        }
         Claim::Terminal | Claim::Gone => false,
     };
     require(!reopened, Rule::OnceEach, || {

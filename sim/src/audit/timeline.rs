@@ -72,7 +72,7 @@ fn holds_the_log(job: &JobModel, entries: &[TimelineEntry]) -> Check {
 /// What the entries say, one after the other, is what the job is.
 fn adds_up(job: &JobModel, entries: &[TimelineEntry], view: &JobView) -> Check {
     let (mut total, mut ends, mut closed, mut deleted) = (0, 0, false, false);
-    let mut status = None;
+    let (mut status, mut paused, mut limits) = (None, false, Vec::new());
     for entry in entries {
         let entered = match &entry.event {
             JobEvent::Ingest(IngestEvent::ChunkCommitted { rows, .. }) => {
@@ -91,6 +91,9 @@ fn adds_up(job: &JobModel, entries: &[TimelineEntry], view: &JobView) -> Check {
             LifecycleEvent::TasksAdded { tasks } => total += tasks,
             LifecycleEvent::RunResumed => status = Some(RunStatus::Running),
             LifecycleEvent::RunPending => status = Some(RunStatus::Pending),
+            LifecycleEvent::RunPaused => paused = true,
+            LifecycleEvent::RunUnpaused => paused = false,
+            LifecycleEvent::LimitsChanged { max_inflight, rate } => limits.push((*max_inflight, *rate)),
             LifecycleEvent::Closed => closed = true,
             LifecycleEvent::RunCompleted { .. } => (status, ends) = (Some(RunStatus::Completed), ends + 1),
             LifecycleEvent::RunStopped => (status, ends) = (Some(RunStatus::Stopped), ends + 1),
@@ -99,8 +102,12 @@ fn adds_up(job: &JobModel, entries: &[TimelineEntry], view: &JobView) -> Check {
             LifecycleEvent::Deleted => deleted = true,
         }
     }
-    let run = &view.latest.run;
-    let holds = status == Some(run.status)
+    let (run, spec) = (&view.latest.run, &view.job.spec);
+    let steered = paused == run.paused
+        && limits.len() == spec.limits_revision as usize
+        && limits.last().is_none_or(|last| *last == (spec.max_inflight, spec.rate));
+    let holds = steered
+        && status == Some(run.status)
         && total == run.total
         && ends == u32::from(run.status.is_terminal())
         && deleted == (view.job.status == JobStatus::Deleted)

@@ -1,11 +1,17 @@
 //! Rules of jobs and runs (SPEC 2, 6.1, 6.2, 6.5).
 
-use super::world::{must, success};
+use super::world::{must, problem, success};
 use super::{Harness, World};
-use crate::port::{Error, JobsQuery, StatusFilter, TasksQuery};
+use crate::port::{ActiveRun, Claim, Error, JobView, JobsQuery, RunKey, Settled, StatusFilter, TasksQuery};
+use conveyor_domain::domains::{DomainLimit, DomainLimits};
+use conveyor_domain::job::LimitsChange;
 use conveyor_domain::lifecycle::{Command, Refusal};
-use conveyor_domain::{CallerId, JobId, JobStatus, RunStatus};
+use conveyor_domain::rate::Rate;
+use conveyor_domain::retry::RetryChoice;
+use conveyor_domain::task::Outcome;
+use conveyor_domain::{CallerId, JobId, JobStatus, RunStatus, Timestamp};
 use std::collections::HashSet;
+use std::time::Duration;
 
 const RUN_TASKS_MAX: u32 = 1_000;
 
@@ -13,7 +19,7 @@ pub async fn a_submitted_job_is_visible_whole(harness: &dyn Harness) {
     let world = World::new(harness.backend());
     let submission = world.submission(false, 5);
     let unsent = must(world.backend.store.submit(submission.clone()).await);
-    let key = crate::port::RunKey { job: submission.job.id, run: submission.run.id };
+    let key = RunKey { job: submission.job.id, run: submission.run.id };
     world.send(key, unsent).await;
     let view = world.view(key).await;
     assert_eq!((&view.job, &view.latest.run), (&submission.job, &submission.run));
@@ -28,7 +34,7 @@ pub async fn a_submitted_job_is_visible_whole(harness: &dyn Harness) {
 pub async fn a_repeated_submit_changes_nothing(harness: &dyn Harness) {
     let world = World::new(harness.backend());
     let submission = world.submission(false, 4);
-    let key = crate::port::RunKey { job: submission.job.id, run: submission.run.id };
+    let key = RunKey { job: submission.job.id, run: submission.run.id };
     must(world.backend.store.submit(submission.clone()).await);
     world.finish(key, 0, success()).await;
     let before = world.view(key).await;
@@ -148,4 +154,159 @@ pub async fn a_command_on_an_unknown_job_is_not_found(harness: &dyn Harness) {
     let nobody = JobId::new(world.now(), &world.entropy);
     let outcome = world.backend.store.apply(nobody, Command::Stop, world.now()).await;
     assert_eq!(outcome.err(), Some(Error::NotFound));
+}
+
+/// What a look at the runs that changed says of one of them.
+#[derive(Debug)]
+enum Seen {
+    Nothing,
+    Active(Box<ActiveRun>),
+    Gone,
+}
+
+async fn changed(world: &World, key: RunKey, since: Timestamp) -> Seen {
+    let changed = must(world.backend.store.changed_runs(since).await);
+    let gone = changed.gone.contains(&key);
+    match changed.active.into_iter().find(|active| active.run.id == key.run) {
+        Some(active) if !gone => Seen::Active(Box::new(active)),
+        None if gone => Seen::Gone,
+        None => Seen::Nothing,
+        Some(_) => panic!("{key:?} is running and gone"),
+    }
+}
+
+/// What the look says in the end. A backend whose index is behind is given some time.
+async fn seen(
+    (harness, world): (&dyn Harness, &World),
+    key: RunKey,
+    since: Timestamp,
+    expected: impl Fn(&Seen) -> bool,
+) -> Seen {
+    for _ in 0..LOOKS {
+        let seen = changed(world, key, since).await;
+        if expected(&seen) {
+            return seen;
+        }
+        harness.wait(Duration::from_millis(200)).await;
+    }
+    changed(world, key, since).await
+}
+
+const LOOKS: usize = 20;
+
+async fn apply(world: &World, key: RunKey, command: Command) -> JobView {
+    must(world.backend.store.apply(key.job, command, world.now()).await)
+}
+
+pub async fn a_paused_run_starts_nothing_until_it_is_resumed(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let key = world.submit(false, 4).await;
+    world.finish(key, 0, success()).await;
+    let held = world.claimed(key, 1).await;
+    let retried = world.claimed(key, 2).await;
+    let not_before = world.now().after(Duration::from_secs(60));
+    let retry = Outcome::Retry { problem: problem(), not_before };
+    assert_eq!(world.settle(key, &retried, retry).await, Settled::Applied);
+    for _ in 0..2 {
+        let paused = apply(&world, key, Command::Pause).await.latest.run;
+        assert_eq!((paused.paused, paused.status), (true, RunStatus::Running));
+    }
+    let crashed = harness.crash().await;
+    let world = world.on(crashed.backend());
+    assert!(world.view(key).await.latest.run.paused);
+    let active = must(world.backend.store.active_runs().await);
+    assert!(active.iter().any(|a| a.run.id == key.run && a.run.paused), "{active:?}");
+    let claims = [world.claim(key, 0).await, world.claim(key, 1).await, world.claim(key, 2).await];
+    assert_eq!(claims, [Claim::Terminal, Claim::Paused, Claim::Paused]);
+    assert_eq!((world.claim(key, 3).await, world.claim(key, 9).await), (Claim::Paused, Claim::Gone));
+    // What is in flight goes on, and a refused claim took nothing from it.
+    assert_eq!(world.settle(key, &held, success()).await, Settled::Applied);
+    assert!(!apply(&world, key, Command::Resume).await.latest.run.paused);
+    assert_eq!(world.claim(key, 2).await, Claim::Early(not_before));
+    world.finish(key, 3, success()).await;
+    world.pass(60_000);
+    world.finish(key, 2, success()).await;
+    assert_eq!(apply(&world, key, Command::Drained).await.latest.run.status, RunStatus::Completed);
+    let late = world.backend.store.apply(key.job, Command::Pause, world.now()).await;
+    assert_eq!(late.err(), Some(Error::Refused(Refusal::RunNotPausable)));
+}
+
+pub async fn a_paused_run_completes_and_can_be_stopped(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let (done, stopped) = (world.submit(false, 1).await, world.submit(false, 1).await);
+    let held = world.claimed(done, 0).await;
+    for key in [done, stopped] {
+        apply(&world, key, Command::Pause).await;
+    }
+    assert_eq!(world.settle(done, &held, success()).await, Settled::Applied);
+    assert_eq!(apply(&world, done, Command::Drained).await.latest.run.status, RunStatus::Completed);
+    assert_eq!(apply(&world, stopped, Command::Stop).await.latest.run.status, RunStatus::Stopped);
+    assert_eq!(world.claim(stopped, 0).await, Claim::Gone);
+}
+
+pub async fn changed_limits_are_kept_with_their_revision(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let key = world.submit(false, 2).await;
+    let before = world.view(key).await.job;
+    world.pass(1_000);
+    let limit = DomainLimit { max_inflight: Some(2), rate: None };
+    let change = LimitsChange {
+        max_inflight: Some(7),
+        rate: Some(Some(must(Rate::new(2.5, None)))),
+        retry: Some(RetryChoice { attempts_max: Some(2), ..RetryChoice::default() }),
+        domain_limits: Some(must(DomainLimits::new([("a.example".to_owned(), limit)]))),
+    };
+    let since = world.now();
+    let told = apply(&world, key, Command::Limits(change.clone())).await.job;
+    assert_eq!(*told.spec, before.spec.with(&change));
+    assert_eq!((told.spec.limits_revision, told.spec.max_inflight), (before.spec.limits_revision + 1, 7));
+    let crashed = harness.crash().await;
+    let world = world.on(crashed.backend());
+    assert_eq!(world.view(key).await.job, told);
+    let active = must(world.backend.store.active_runs().await);
+    assert!(active.iter().any(|a| a.job == told), "{active:?}");
+    let knows = |seen: &Seen| matches!(seen, Seen::Active(active) if active.job == told);
+    let look = seen((&*crashed, &world), key, since, knows).await;
+    assert!(knows(&look), "{look:?}");
+    // The same once more is no change, and a limit can be taken away.
+    let again = apply(&world, key, Command::Limits(change)).await.job;
+    assert_eq!(again.spec, told.spec);
+    let without = LimitsChange { rate: Some(None), ..LimitsChange::default() };
+    let spec = apply(&world, key, Command::Limits(without)).await.job.spec;
+    assert_eq!((spec.rate, spec.limits_revision), (None, told.spec.limits_revision + 1));
+    assert_eq!(world.claimed(key, 0).await.attempt, 1, "the tasks are as they were");
+}
+
+/// Runs that did not change may be told all the same, but a look must not always be one at everything.
+pub async fn runs_that_changed_are_found_by_when(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let (old, paused) = (world.submit(false, 1).await, world.submit(false, 1).await);
+    let (stopped, idle) = (world.submit(false, 1).await, world.submit(true, 0).await);
+    world.pass(60_000);
+    let since = world.now();
+    let fresh = world.submit(false, 3).await;
+    apply(&world, paused, Command::Pause).await;
+    apply(&world, stopped, Command::Stop).await;
+    must(world.backend.store.add_tasks(idle.job, World::inputs(2), false, 9, world.now()).await);
+    let on = (harness, &world);
+    let look = seen(on, fresh, since, |seen| matches!(seen, Seen::Active(_))).await;
+    let Seen::Active(found) = look else { panic!("a new run: {look:?}") };
+    let view = world.view(fresh).await;
+    assert_eq!((found.job, found.run, found.stats), (view.job, view.latest.run, view.latest.stats));
+    let is_paused = |seen: &Seen| matches!(seen, Seen::Active(active) if active.run.paused);
+    let look = seen(on, paused, since, is_paused).await;
+    assert!(is_paused(&look), "{look:?}");
+    let look = seen(on, stopped, since, |seen| matches!(seen, Seen::Gone)).await;
+    assert!(matches!(look, Seen::Gone), "{look:?}");
+    let has_two = |seen: &Seen| matches!(seen, Seen::Active(active) if active.stats.total == 2);
+    let look = seen(on, idle, since, has_two).await;
+    assert!(has_two(&look), "{look:?}");
+    let look = changed(&world, old, since).await;
+    assert!(matches!(look, Seen::Nothing), "nothing became of it since: {look:?}");
+    let look = seen(on, old, Timestamp(since.0 - 60_000), |seen| matches!(seen, Seen::Active(_))).await;
+    assert!(matches!(look, Seen::Active(_)), "it was submitted at that very moment: {look:?}");
+    let long_after = since.after(Duration::from_secs(60));
+    let nothing = |seen: &Seen| matches!(seen, Seen::Nothing);
+    assert!(nothing(&changed(&world, fresh, long_after).await));
+    assert!(nothing(&changed(&world, stopped, long_after).await));
 }

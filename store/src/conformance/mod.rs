@@ -54,6 +54,14 @@ macro_rules! conformance_suite {
             coordinator::permits_never_pass_the_cap,
             coordinator::a_repeated_request_changes_nothing,
             coordinator::a_lapsed_share_is_given_to_others,
+            coordinator::permits_in_use_are_kept_when_the_cap_falls,
+            coordinator::later_limits_bind_those_who_do_not_know_of_them,
+            coordinator::starts_never_pass_the_rate_while_many_ask,
+            coordinator::starts_go_to_those_who_have_permits,
+            coordinator::a_held_budget_starts_nothing_until_its_time,
+            coordinator::a_budget_shows_what_is_held_taken_and_waited_for,
+            coordinator::sites_are_their_callers_own_and_listed_by_name,
+            coordinator::what_was_taken_of_a_rate_survives_a_crash,
         }
     };
     (events: $open:expr) => {
@@ -89,6 +97,10 @@ macro_rules! conformance_suite {
             jobs::only_running_runs_are_active,
             jobs::completion_happens_once_and_never_early,
             jobs::a_command_on_an_unknown_job_is_not_found,
+            jobs::a_paused_run_starts_nothing_until_it_is_resumed,
+            jobs::a_paused_run_completes_and_can_be_stopped,
+            jobs::changed_limits_are_kept_with_their_revision,
+            jobs::runs_that_changed_are_found_by_when,
         }
     };
     (keys: $open:expr) => {

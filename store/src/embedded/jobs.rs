@@ -5,7 +5,7 @@ use super::runs::{self, StoredRun};
 use super::tasks::EncodedTask;
 use super::{Embedded, codec, events, ingest, probe, tasks, uploads};
 use crate::port::{
-    ActiveRun, Added, Error, JobStore, JobView, JobsQuery, Result, RunKey, RunView, Submission,
+    ActiveRun, Added, ChangedRuns, Error, JobStore, JobView, JobsQuery, Result, RunKey, RunView, Submission,
 };
 use async_trait::async_trait;
 use conveyor_domain::ingest::IngestEvent;
@@ -13,7 +13,7 @@ use conveyor_domain::job::JobSpec;
 use conveyor_domain::lifecycle::{Command, decide};
 use conveyor_domain::message::TaskRef;
 use conveyor_domain::timeline;
-use conveyor_domain::{CallerId, Job, JobId, Run, RunId, TaskInput, Timestamp};
+use conveyor_domain::{CallerId, Job, JobId, Run, RunId, RunStatus, TaskInput, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::sync::Arc;
 
@@ -71,8 +71,13 @@ pub fn transition(
     let next = decide(&job, &run, &counts, command, now)?;
     if next.job != job {
         connection
-            .prepare_cached("UPDATE jobs SET status = ?2, updated_ms = ?3 WHERE job_id = ?1")?
-            .execute(params![job.id.to_bytes(), next.job.status.as_str(), next.job.updated.0])?;
+            .prepare_cached("UPDATE jobs SET status = ?2, updated_ms = ?3, doc = ?4 WHERE job_id = ?1")?
+            .execute(params![
+                job.id.to_bytes(),
+                next.job.status.as_str(),
+                next.job.updated.0,
+                to_json(next.job.spec.as_ref())?,
+            ])?;
     }
     if next.run != run {
         runs::update(connection, key, &next.run)?;
@@ -120,6 +125,24 @@ fn submit(connection: &Connection, s: &Submission, rows: &[EncodedTask]) -> Resu
         }
     }
     tasks::put(connection, &stored, rows, now)
+}
+
+/// Like its run, a job that cannot be read is left out.
+fn active_run(connection: &Connection, stored: StoredRun) -> Result<Option<ActiveRun>> {
+    let run = stored.run.id;
+    let job = find(connection, stored.run.job)
+        .and_then(|found| found.ok_or_else(|| codec::corrupt("job of a run")));
+    match job {
+        Ok(StoredJob { job, .. }) => {
+            let RunView { run, stats } = runs::view(connection, stored)?;
+            Ok(Some(ActiveRun { job, run, stats }))
+        }
+        Err(Error::Corrupt(detail)) => {
+            tracing::error!(%run, detail, "a run cannot be read and is left out");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 #[async_trait]
@@ -205,22 +228,24 @@ impl JobStore for Embedded {
         self.read(move |connection| {
             let mut active = Vec::new();
             for stored in runs::active(connection)? {
-                let run = stored.run.id;
-                let job = find(connection, stored.run.job)
-                    .and_then(|found| found.ok_or_else(|| codec::corrupt("job of a run")));
-                match job {
-                    Ok(StoredJob { job, .. }) => {
-                        let RunView { run, stats } = runs::view(connection, stored)?;
-                        active.push(ActiveRun { job, run, stats });
-                    }
-                    // One row that cannot be read must not keep everybody else's work from going on.
-                    Err(Error::Corrupt(detail)) => {
-                        tracing::error!(%run, detail, "a run cannot be read and is left out")
-                    }
-                    Err(error) => return Err(error),
-                }
+                active.extend(active_run(connection, stored)?);
             }
             Ok(active)
+        })
+        .await
+    }
+
+    async fn changed_runs(&self, since: Timestamp) -> Result<ChangedRuns> {
+        self.read(move |connection| {
+            let mut changed = ChangedRuns::default();
+            for stored in runs::changed(connection, since)? {
+                if stored.run.status == RunStatus::Running {
+                    changed.active.extend(active_run(connection, stored)?);
+                } else {
+                    changed.gone.push(RunKey { job: stored.run.job, run: stored.run.id });
+                }
+            }
+            Ok(changed)
         })
         .await
     }

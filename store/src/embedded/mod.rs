@@ -3,10 +3,10 @@
 //! Every write goes through [`writer`], which commits many callers' operations together; reads go to a few connections
 //! of their own. Queues live in the same database, so rows and the messages about them are one transaction.
 
+mod budgets;
 mod codec;
 mod events;
 mod files;
-mod grants;
 mod ingest;
 mod jobs;
 mod keys;

@@ -5,7 +5,7 @@ use super::lock::{DirectoryLock, LockError};
 use super::probe::Probe;
 use super::reader::Readers;
 use super::writer::Writer;
-use super::{Embedded, files};
+use super::{Embedded, budgets, files};
 use conveyor_domain::Timestamp;
 use rusqlite::{Connection, OpenFlags, ffi};
 use std::io;
@@ -15,8 +15,11 @@ use tokio::sync::watch;
 /// "CONV": tells our database from any other SQLite file.
 const APPLICATION_ID: i32 = 0x434F_4E56;
 /// Each layout on top of the one before it; the version is how many there are.
-const LAYOUTS: [&str; 2] =
-    [include_str!("../../../schemas/embedded/0001.sql"), include_str!("../../../schemas/embedded/0002.sql")];
+const LAYOUTS: [&str; 3] = [
+    include_str!("../../../schemas/embedded/0001.sql"),
+    include_str!("../../../schemas/embedded/0002.sql"),
+    include_str!("../../../schemas/embedded/0003.sql"),
+];
 const LAYOUT_VERSION: i32 = LAYOUTS.len() as i32;
 const STATEMENTS_CACHED: usize = 128;
 const CACHE_KIB: i32 = 64 * 1024;
@@ -152,7 +155,7 @@ fn revive(connection: &Connection, now: Timestamp) -> rusqlite::Result<()> {
              WHERE queue_key IN (SELECT queue_key FROM queues) AND visible_ms > ?1",
         [now.0],
     )?;
-    transaction.execute("DELETE FROM grants", [])?;
+    budgets::revive(&transaction, now)?;
     transaction.commit()
 }
 

@@ -1,7 +1,7 @@
 //! Removing deleted jobs and the queues of ended runs, a bounded number of rows a step.
 
-use super::Embedded;
 use super::codec::task_key;
+use super::{Embedded, budgets};
 use crate::port::{Result, Retention, RunKey};
 use async_trait::async_trait;
 use conveyor_domain::{JobId, RunId};
@@ -81,11 +81,11 @@ impl Retention for Embedded {
                 "DELETE FROM events WHERE job_id = ?1",
                 "DELETE FROM counters WHERE run_key IN (SELECT run_key FROM runs WHERE job_id = ?1)",
                 "DELETE FROM runs WHERE job_id = ?1",
-                "DELETE FROM grants WHERE job_id = ?1",
                 "DELETE FROM jobs WHERE job_id = ?1",
             ] {
                 connection.prepare_cached(statement)?.execute([job.to_bytes()])?;
             }
+            budgets::forget(connection, job)?;
             Ok(true)
         })
         .await

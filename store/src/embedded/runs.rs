@@ -6,7 +6,7 @@ use conveyor_domain::run::{Counts, IngestStatus, RunFailure};
 use conveyor_domain::{FailureClass, JobId, Run, RunId, RunStats, Timestamp, WorkerId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-const COLUMNS: &str = "run_key, run_id, job_id, sequence, status, total, next_index, latched, id_seed, failure, created_ms, updated_ms, ingest";
+const COLUMNS: &str = "run_key, run_id, job_id, sequence, status, total, next_index, latched, id_seed, failure, created_ms, updated_ms, ingest, paused";
 
 /// A run and the small number that its rows go by.
 #[derive(Clone, Debug)]
@@ -31,6 +31,7 @@ fn decode(row: &Row<'_>) -> Result<StoredRun> {
             ingest: ingest.map(|text| ingest_status(&text)).transpose()?,
             id_seed: RunId::from_bytes(row.get(8)?),
             failure: failure.map(|f| from_json::<RunFailure>(&f)).transpose()?,
+            paused: row.get(13)?,
             created: Timestamp(row.get(10)?),
             updated: Timestamp(row.get(11)?),
         },
@@ -61,18 +62,41 @@ pub fn page(connection: &Connection, job: JobId, before: Option<u32>, limit: u32
 }
 
 pub fn active(connection: &Connection) -> Result<Vec<StoredRun>> {
-    let mut statement = connection
-        .prepare_cached(&format!("SELECT {COLUMNS} FROM runs WHERE status = 'running' ORDER BY run_key"))?;
-    let rows = statement.query_map([], |row| Ok(decode(row)))?;
-    rows.map(|row| row?).collect()
+    readable(connection, "status = 'running' ORDER BY run_key", [])
+}
+
+/// Runs that were updated at that moment or later.
+pub fn changed(connection: &Connection, since: Timestamp) -> Result<Vec<StoredRun>> {
+    readable(connection, "updated_ms >= ?1 ORDER BY updated_ms", [since.0])
+}
+
+/// One row that cannot be read must not keep everybody else's work from going on: it is left out.
+fn readable(
+    connection: &Connection,
+    condition: &str,
+    values: impl rusqlite::Params,
+) -> Result<Vec<StoredRun>> {
+    let mut statement =
+        connection.prepare_cached(&format!("SELECT {COLUMNS} FROM runs WHERE {condition}"))?;
+    let mut runs = Vec::new();
+    for row in statement.query_map(values, |row| Ok((row.get::<_, i64>(0)?, decode(row))))? {
+        match row? {
+            (_, Ok(stored)) => runs.push(stored),
+            (run_key, Err(Error::Corrupt(detail))) => {
+                tracing::error!(run_key, detail, "a run cannot be read and is left out");
+            }
+            (_, Err(error)) => return Err(error),
+        }
+    }
+    Ok(runs)
 }
 
 /// Inserts a run; its key is given out here.
 pub fn insert(connection: &Connection, run: &Run) -> Result<i64> {
     connection
         .prepare_cached(
-            "INSERT INTO runs (run_id, job_id, sequence, status, total, next_index, latched, id_seed, failure, created_ms, updated_ms, ingest)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+            "INSERT INTO runs (run_id, job_id, sequence, status, total, next_index, latched, id_seed, failure, created_ms, updated_ms, ingest, paused)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         )?
         .execute(params![
             run.id.to_bytes(),
@@ -87,6 +111,7 @@ pub fn insert(connection: &Connection, run: &Run) -> Result<i64> {
             run.created.0,
             run.updated.0,
             run.ingest.map(IngestStatus::as_str),
+            run.paused,
         ])?;
     let key = connection.last_insert_rowid();
     // Keys share an integer with a 32-bit index; 2^31 runs are out of reach, but not out of mind.
@@ -96,7 +121,8 @@ pub fn insert(connection: &Connection, run: &Run) -> Result<i64> {
 pub fn update(connection: &Connection, key: i64, run: &Run) -> Result<()> {
     connection
         .prepare_cached(
-            "UPDATE runs SET status = ?2, total = ?3, next_index = ?4, latched = ?5, failure = ?6, updated_ms = ?7, ingest = ?8
+            "UPDATE runs SET status = ?2, total = ?3, next_index = ?4, latched = ?5, failure = ?6, updated_ms = ?7, ingest = ?8,
+                paused = ?9
              WHERE run_key = ?1",
         )?
         .execute(params![
@@ -108,6 +134,7 @@ pub fn update(connection: &Connection, key: i64, run: &Run) -> Result<()> {
             failure_doc(run)?,
             run.updated.0,
             run.ingest.map(IngestStatus::as_str),
+            run.paused,
         ])?;
     Ok(())
 }

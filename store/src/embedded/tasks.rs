@@ -71,6 +71,9 @@ fn claim_one(
     let decision = decide_claim(task_status(status)?, claims, claims_max, Timestamp(not_before), now);
     match decision {
         ClaimDecision::Terminal => return Ok(Claim::Terminal),
+        ClaimDecision::Early(_) | ClaimDecision::Claim | ClaimDecision::Exhausted if stored.run.paused => {
+            return Ok(Claim::Paused);
+        }
         ClaimDecision::Early(due) => return Ok(Claim::Early(due)),
         ClaimDecision::Claim | ClaimDecision::Exhausted => {}
     }

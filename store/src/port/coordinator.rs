@@ -1,24 +1,32 @@
 use super::Result;
 use async_trait::async_trait;
-use conveyor_domain::grant::Holding;
-use conveyor_domain::{JobId, Timestamp, WorkerId};
-use std::time::Duration;
+use conveyor_domain::grant::{Ask, BudgetView, Grant, Hold, Limits, Scope};
+use conveyor_domain::{CallerId, Timestamp, WorkerId};
 
-/// Permits shared by all workers (SPEC 6.7).
+/// What workers share: permits and rates of jobs and of sites (SPEC 6.7). Every method is one atomic step on one row, decided
+/// by `domain/src/grant.rs`.
 #[async_trait]
 pub trait Coordinator: Send + Sync {
-    /// Sets what `worker` holds of the job's `cap` permits to `want`, or as much of it as others leave.
-    async fn grant(
+    /// Sets what a worker holds, and takes starts of the rate. A request that is repeated may take starts twice: they are
+    /// lost, never exceeded.
+    async fn ask(&self, scope: &Scope, ask: Ask, now: Timestamp) -> Result<Grant>;
+
+    async fn give_back(&self, scope: &Scope, worker: WorkerId, now: Timestamp) -> Result<()>;
+
+    /// Says that nothing may start for a while, or what is waited for.
+    async fn hold(&self, scope: &Scope, hold: Hold, now: Timestamp) -> Result<()>;
+
+    /// Makes new limits known to whoever asks from now on.
+    async fn change(&self, scope: &Scope, limits: Limits, now: Timestamp) -> Result<()>;
+
+    /// As it is; one that nobody ever asked for is as new.
+    async fn budget(&self, scope: &Scope, now: Timestamp) -> Result<BudgetView>;
+
+    /// The budgets of sites that a caller's jobs used lately, by name; at most `limit` of them.
+    async fn domain_budgets(
         &self,
-        job: JobId,
-        worker: WorkerId,
-        want: u32,
-        cap: u32,
-        ttl: Duration,
+        caller: CallerId,
+        limit: u32,
         now: Timestamp,
-    ) -> Result<Holding>;
-
-    async fn release(&self, job: JobId, worker: WorkerId) -> Result<()>;
-
-    async fn holders(&self, job: JobId, now: Timestamp) -> Result<Vec<(WorkerId, Holding)>>;
+    ) -> Result<Vec<(String, BudgetView)>>;
 }

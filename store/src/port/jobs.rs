@@ -1,4 +1,4 @@
-use super::Result;
+use super::{Result, RunKey};
 use async_trait::async_trait;
 use conveyor_domain::ingest::{IngestEvent, Source};
 use conveyor_domain::lifecycle::Command;
@@ -61,6 +61,14 @@ pub struct ActiveRun {
     pub stats: RunStats,
 }
 
+/// Runs that changed.
+#[derive(Clone, Debug, Default)]
+pub struct ChangedRuns {
+    pub active: Vec<ActiveRun>,
+    /// No longer `running`.
+    pub gone: Vec<RunKey>,
+}
+
 /// Jobs and runs.
 #[async_trait]
 pub trait JobStore: Send + Sync {
@@ -97,8 +105,14 @@ pub trait JobStore: Send + Sync {
     /// Runs of a job, newest first, older than sequence `before`.
     async fn runs(&self, job: JobId, before: Option<u32>, limit: u32) -> Result<Vec<RunView>>;
 
-    /// Runs whose status is `running`. May lag behind on a distributed backend; nothing may depend on it being fresh.
+    /// Runs whose status is `running`, paused ones among them. May lag behind on a distributed backend; nothing may depend
+    /// on it being fresh.
     async fn active_runs(&self) -> Result<Vec<ActiveRun>>;
+
+    /// What became of runs since a moment: those that changed, and those of a job that changed its limits. Some may be told
+    /// that did not change. May lag behind like `active_runs`, and by what clocks differ: look back further than the last
+    /// look.
+    async fn changed_runs(&self, since: Timestamp) -> Result<ChangedRuns>;
 
     /// Whether a write would be answered now.
     async fn ready(&self) -> Result<()>;

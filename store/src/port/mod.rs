@@ -17,7 +17,9 @@ pub use coordinator::Coordinator;
 pub use direct::{DirectAccess, Found, Joined, SignedPut, Validity};
 pub use error::{Error, Result};
 pub use ingest::{Acceptance, Appended, Chunk, EventStore, Ingest, IngestStore};
-pub use jobs::{ActiveRun, Added, JobStore, JobView, JobsQuery, RunView, Submission, SubmittedList};
+pub use jobs::{
+    ActiveRun, Added, ChangedRuns, JobStore, JobView, JobsQuery, RunView, Submission, SubmittedList,
+};
 pub use keys::KeyStore;
 pub use queue::{Delivery, Depth, Queue, Receipt};
 pub use retention::Retention;

@@ -29,6 +29,8 @@ pub enum Claim {
     Exhausted(ClaimedTask),
     Terminal,
     Early(Timestamp),
+    /// Its run is paused.
+    Paused,
     Gone,
 }
 

@@ -63,6 +63,10 @@ impl Gateway for HttpGateway {
         };
         answer.unwrap_or_else(|none| none.into_answer(Source::Gateway))
     }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
 }
 
 impl fmt::Debug for HttpGateway {

@@ -31,7 +31,15 @@ use std::time::Duration;
 pub trait Gateway: Send + Sync + fmt::Debug {
     /// Never fails and never takes much longer than the limits allow: what goes wrong is an answer too.
     async fn call(&self, request: GatewayRequest) -> GatewayAnswer;
+
+    /// Whether all tasks go to one service, which can be too much for it. Otherwise every task has its own other side.
+    fn is_shared(&self) -> bool {
+        false
+    }
 }
+
+/// The code of a problem that says that nobody was there.
+pub const UNREACHABLE: &str = "gateway_unreachable";
 
 /// What the gateway is asked for one task.
 #[derive(Clone)]

@@ -1,6 +1,6 @@
 //! Why there is no answer to judge: the network, the limits, or an address that may not be reached.
 
-use super::GatewayAnswer;
+use super::{GatewayAnswer, UNREACHABLE};
 use conveyor_domain::failure::{FailureClass, Problem, cut};
 use conveyor_domain::gateway_answer::Source;
 use conveyor_domain::limits;
@@ -66,7 +66,7 @@ impl NoAnswer {
         let (class, retry, problem) = match self {
             NoAnswer::Unreachable(why) => {
                 let title = format!("The {who} could not be reached or broke off");
-                (GatewayError, true, Problem::new(502, "gateway_unreachable", title).with_detail(why))
+                (GatewayError, true, Problem::new(502, UNREACHABLE, title).with_detail(why))
             }
             NoAnswer::TimedOut(limit) => {
                 let detail = match limit {

@@ -1,9 +1,11 @@
 //! Flags of the client commands.
 
 mod connection;
+mod limits;
 mod submit;
 
 pub use connection::ClientArgs;
+pub use limits::{LeasesArgs, LimitsArgs};
 pub use submit::{ListFormat, SubmitArgs};
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -23,6 +25,14 @@ pub enum ClientCommand {
     Events(EventsArgs),
     /// List your uploads, or abort one
     Uploads(UploadsArgs),
+    /// Show how fast a job may go and what it waits for, or change its limits while it runs
+    Limits(LimitsArgs),
+    /// Show which workers hold permits of your jobs
+    Leases(LeasesArgs),
+    /// Start nothing more of a job until it is resumed; tasks in flight go on
+    Pause(JobArgs),
+    /// Go on with a job that was paused
+    Resume(JobArgs),
     /// Stop the current run of a job; tasks in flight may still finish
     Stop(JobArgs),
     /// Delete a job with everything that belongs to it
@@ -38,7 +48,12 @@ impl ClientCommand {
             ClientCommand::Rejected(args) => &args.client,
             ClientCommand::Events(args) => &args.client,
             ClientCommand::Uploads(args) => &args.client,
-            ClientCommand::Stop(args) | ClientCommand::Delete(args) => &args.client,
+            ClientCommand::Limits(args) => &args.client,
+            ClientCommand::Leases(args) => &args.client,
+            ClientCommand::Pause(args)
+            | ClientCommand::Resume(args)
+            | ClientCommand::Stop(args)
+            | ClientCommand::Delete(args) => &args.client,
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Flags of `conveyor submit`.
 
 use super::ClientArgs;
+use crate::domain_limit::{self, NamedLimit};
 use clap::{Args, ValueEnum};
 use conveyor_domain::limits;
 use conveyor_domain::list::OnInvalidRows;
+use conveyor_domain::rate::Rate;
 
 /// The smallest part of an upload. Smaller ones would only make more requests.
 const PART_MIN_BYTES: u64 = limits::MIB as u64;
@@ -54,6 +56,23 @@ pub struct SubmitArgs {
     #[arg(long, env = "CONVEYOR_MAX_INFLIGHT", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MAX_INFLIGHT_MAX)))]
     pub max_inflight: Option<u32>,
 
+    /// How many tasks of the job may start in a second, over all workers: `50`, `0.2`
+    #[arg(long, env = "CONVEYOR_RATE", value_name = "R", value_parser = parse_rate)]
+    pub rate: Option<f64>,
+
+    /// How many may start at once after a quiet time [default: as many as in a second]
+    #[arg(long, env = "CONVEYOR_BURST", value_name = "N", requires = "rate", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::BURST_MAX)))]
+    pub burst: Option<u32>,
+
+    /// Attempts at a task before it has failed [default: the worker's own]
+    #[arg(long, env = "CONVEYOR_ATTEMPTS_MAX", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::RETRY_ATTEMPTS_MAX)))]
+    pub attempts_max: Option<u32>,
+
+    /// What may go to a site, of all your jobs together: `example.com=5/s,burst=10,inflight=3`, or a part of that; can be
+    /// repeated. `*` is for every other host, each by itself
+    #[arg(long = "domain-limit", env = "CONVEYOR_DOMAIN_LIMIT", value_name = "NAME=SPEC", value_delimiter = ';', value_parser = domain_limit::parse)]
+    pub domain_limits: Vec<NamedLimit>,
+
     /// Show progress until the job is done
     #[arg(long, env = "CONVEYOR_WATCH")]
     pub watch: bool,
@@ -96,6 +115,13 @@ fn parse_delimiter(text: &str) -> Result<u8, String> {
         [byte] if byte.is_ascii() => Ok(*byte),
         _ => Err("not a single ASCII character".to_owned()),
     }
+}
+
+pub fn parse_rate(text: &str) -> Result<f64, String> {
+    let per_second =
+        text.strip_suffix("/s").unwrap_or(text).parse().map_err(|_| "not a number".to_owned())?;
+    Rate::new(per_second, None).map_err(|e| e.to_string())?;
+    Ok(per_second)
 }
 
 fn parse_param(text: &str) -> Result<(String, String), String> {

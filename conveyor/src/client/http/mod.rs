@@ -113,6 +113,14 @@ impl Api {
         self.read(self.send(request).await?).await
     }
 
+    /// Sends new values. They are what shall be, not a difference, so it does not matter how often they arrive.
+    pub async fn patch<T: DeserializeOwned>(&self, url: Url, body: &Value) -> Result<Answer<T>, Failure> {
+        let patch = || async {
+            self.read(self.send(self.with_key(self.http.patch(url.clone()).json(body))).await?).await
+        };
+        Patience::SHORT.retry(patch).await
+    }
+
     /// Deletes, and gives what was answered, which may be nothing.
     pub async fn delete(&self, url: Url) -> Result<String, Failure> {
         let once = async {

@@ -1,5 +1,6 @@
 //! The client against a server that answers what a test wants.
 
+mod limits;
 mod staged;
 mod timeline;
 

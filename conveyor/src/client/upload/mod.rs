@@ -188,8 +188,9 @@ impl Staging<'_> {
 
 async fn interruptible<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     tokio::select! {
-        done = work => done,
+        biased;
         () = ctrl_c() => Err(Failure::upload_interrupted()),
+        done = work => done,
     }
 }
 

@@ -78,6 +78,7 @@ impl Caller {
                     Refusal::JobDeleted => job.asked.deleted,
                     Refusal::Ingesting => job.is_ingesting(),
                     Refusal::RunNotStoppable
+                    | Refusal::RunNotPausable
                     | Refusal::NotDrained
                     | Refusal::RunEnded
                     | Refusal::NotIngesting
@@ -157,6 +158,7 @@ impl Caller {
                     | Refusal::LastBatchReceived
                     | Refusal::RunTasksMax
                     | Refusal::NotDrained
+                    | Refusal::RunNotPausable
                     | Refusal::Ingesting
                     | Refusal::RunEnded
                     | Refusal::NotIngesting
@@ -189,7 +191,7 @@ impl Caller {
         }
     }
 
-    async fn has_ended(&self, world: &World, id: JobId) -> Check<bool> {
+    pub(super) async fn has_ended(&self, world: &World, id: JobId) -> Check<bool> {
         let view = audit::read("a job", world.truth.store.job(self.id, id).await)?;
         Ok(view.is_some_and(|view| view.latest.run.status.is_terminal()))
     }

@@ -1,8 +1,9 @@
-//! A caller: submits, stages lists, adds, closes, stops, deletes and reads its own jobs, and repeats what was not answered.
+//! A caller: submits, stages lists, adds, closes, pauses, resumes, limits, stops, deletes and reads its own jobs, and repeats what was not answered.
 
 mod change;
 mod look;
 pub mod stage;
+mod steer;
 
 use crate::faults::Answer;
 use crate::lists::List;
@@ -10,7 +11,6 @@ use crate::model::{Addition, JobModel, Presence};
 use crate::uploads::{StagedList, UploadModel};
 use crate::violation::{Check, Rule, Violation};
 use crate::world::World;
-use conveyor_domain::job::JobSpec;
 use conveyor_domain::lifecycle::{self, Command};
 use conveyor_domain::upload::Upload;
 use conveyor_domain::{CallerId, JobId, RunId, TaskInput, UploadId};
@@ -60,6 +60,11 @@ enum Request {
         job: JobId,
         command: Command,
     },
+    /// Pause, resume or other limits.
+    Steer {
+        job: JobId,
+        command: Command,
+    },
     Read(JobId),
     Page(JobId),
 }
@@ -92,6 +97,9 @@ enum JobKind {
     Add,
     Close,
     Stop,
+    Pause,
+    Resume,
+    Limits,
     Delete,
     Read,
     Page,
@@ -115,6 +123,7 @@ impl Caller {
             Request::Add { job, addition } => self.add(world, job, addition).await?,
             Request::ReadBack { job, addition } => self.read_back(world, job, addition).await?,
             Request::Command { job, command } => self.command(world, job, command).await?,
+            Request::Steer { job, command } => self.steer(world, job, command).await?,
             Request::Read(job) => self.read(world, job).await?,
             Request::Page(job) => self.page(world, job).await?,
         };
@@ -138,6 +147,9 @@ impl Caller {
             (25, Kind::Job(JobKind::Add)),
             (6, Kind::Job(JobKind::Close)),
             (3, Kind::Job(JobKind::Stop)),
+            (3, Kind::Job(JobKind::Pause)),
+            (8, Kind::Job(JobKind::Resume)),
+            (8, Kind::Job(JobKind::Limits)),
             (if crowded { 30 } else { 3 }, Kind::Job(JobKind::Delete)),
             (10, Kind::Job(JobKind::Read)),
             (10, Kind::Job(JobKind::Page)),
@@ -197,7 +209,9 @@ impl Caller {
         // Mostly what makes sense, now and then what is bound to be refused.
         let sensible = |job: &&&JobModel| match kind {
             JobKind::Add => job.may_take_tasks(),
-            JobKind::Close | JobKind::Stop => !job.is_over(),
+            JobKind::Close | JobKind::Stop | JobKind::Limits => !job.is_over(),
+            JobKind::Pause => !job.is_over() && !job.paused,
+            JobKind::Resume => !job.is_over() && job.paused,
             JobKind::Delete => job.is_over() || job.number.is_multiple_of(4),
             JobKind::Read | JobKind::Page => true,
         };
@@ -210,6 +224,12 @@ impl Caller {
             JobKind::Add => Request::Add { job: id, addition: new_addition(world, job) },
             JobKind::Close => Request::Command { job: id, command: Command::Close },
             JobKind::Stop => Request::Command { job: id, command: Command::Stop },
+            JobKind::Pause => Request::Steer { job: id, command: Command::Pause },
+            JobKind::Resume => Request::Steer { job: id, command: Command::Resume },
+            JobKind::Limits => {
+                let change = steer::draw_change(&world.dice);
+                Request::Steer { job: id, command: Command::Limits(change) }
+            }
             JobKind::Delete => Request::Command { job: id, command: Command::Delete },
             JobKind::Read => Request::Read(id),
             JobKind::Page => Request::Page(id),
@@ -221,7 +241,7 @@ impl Caller {
         let (job, run) = (JobId::new(now, dice.entropy()), RunId::new(now, dice.entropy()));
         let open = dice.chance(0.5);
         let count = if open && dice.chance(0.2) { 0 } else { dice.between(1, list_max(world)) };
-        let spec = JobSpec { max_inflight: dice.between(1, CAP_MAX), ..JobSpec::default() };
+        let spec = steer::draw_spec(dice);
         let rows = lifecycle::submit(job, run, self.id, spec, open, count, now);
         Submission {
             job: rows.job,

@@ -1,6 +1,7 @@
 //! Staging a list and having a job accepted of it (SPEC 6.9, 6.10), step by step as the API does it for its callers.
 
-use super::{CAP_MAX, Caller, Request, wrong};
+use super::steer::draw_spec;
+use super::{Caller, Request, wrong};
 use crate::actors::echo::Operation;
 use crate::audit::read;
 use crate::faults::{Answer, answer};
@@ -10,7 +11,6 @@ use crate::uploads::{StagedList, UploadModel};
 use crate::violation::{Check, Rule, require};
 use crate::world::World;
 use conveyor_domain::ingest::Source;
-use conveyor_domain::job::JobSpec;
 use conveyor_domain::lifecycle::{self, Refusal};
 use conveyor_domain::list::{ListSpec, OnInvalidRows};
 use conveyor_domain::upload::{Declared, Staged, Upload};
@@ -141,7 +141,7 @@ impl Caller {
         let (dice, now) = (world.dice.clone(), world.now());
         let StagedList { staged, list } = world.model.upload(id).staged.clone()?;
         let (job, run) = (JobId::new(now, dice.entropy()), RunId::new(now, dice.entropy()));
-        let spec = JobSpec { max_inflight: dice.between(1, CAP_MAX), ..JobSpec::default() };
+        let spec = draw_spec(&dice);
         let rows = lifecycle::accept(job, run, self.id, spec, dice.chance(0.4), now);
         let on_invalid_rows = if dice.chance(0.25) { OnInvalidRows::Fail } else { OnInvalidRows::Skip };
         let source =

@@ -20,6 +20,9 @@ use conveyor_store::port::{BlobKey, Receipt, RunKey, Settle, SettleGroup, Settle
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+/// How often the answer of a gateway says that nothing more should come for a while.
+const HOLDS: f64 = 0.02;
+
 impl Worker {
     /// Decides the outcome of every task of the run whose time is over. Bodies of one go share an object.
     pub(super) async fn finish(&mut self, world: &mut World, key: RunKey) -> Check {
@@ -58,7 +61,10 @@ impl Worker {
             let receipts = self.flights.iter().filter(done).map(|f| f.receipt.clone()).collect();
             answer("ack", world.backend.queue.ack(QueueName::Run(key.run), receipts).await)?;
         }
-        if account { self.fail_run(world, key.job).await } else { Ok(()) }
+        if account {
+            self.fail_run(world, key.job).await?;
+        }
+        if world.dice.chance(HOLDS) { self.hold(world, key.job).await } else { Ok(()) }
     }
 
     /// The account cannot pay for more: the run ends here.

@@ -12,22 +12,41 @@ use crate::settings::Habits;
 use crate::violation::Check;
 use crate::world::World;
 use bytes::Bytes;
-use conveyor_domain::grant::Holding;
+use conveyor_domain::grant::{Holding, Limits};
+use conveyor_domain::rate::Rate;
 use conveyor_domain::{JobId, RunId, Timestamp, WorkerId, limits};
 use conveyor_store::port::{ActiveRun, BlobKey, RunKey};
 use flight::{Flight, Phase};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 const SLOTS: (u32, u32) = (3, 12);
 /// Small, so that tasks get there.
 const CLAIMS_MAX: u32 = 3;
 
-/// This worker's part of a job's permits.
-#[derive(Clone, Copy, Debug)]
+/// This worker's part of a job's budget.
+#[derive(Clone, Debug)]
 struct Share {
-    cap: u32,
+    limits: Limits,
     holding: Holding,
+    /// Moments at which a task may be started, the earliest first.
+    starts: Vec<Timestamp>,
+    more_starts_at: Option<Timestamp>,
+    held_until: Option<Timestamp>,
     asked: Timestamp,
+}
+
+impl Share {
+    fn is_held(&self, now: Timestamp) -> bool {
+        self.held_until.is_some_and(|until| until > now)
+    }
+
+    /// Starts whose time is now, or comes within this; not those that it is too late for.
+    fn starts_within(&self, lead: Duration, now: Timestamp) -> u32 {
+        let late_max = self.limits.rate.map_or(Duration::ZERO, Rate::late_max);
+        let usable = |start: &&Timestamp| **start <= now.after(lead) && start.after(late_max) >= now;
+        u32::try_from(self.starts.iter().filter(usable).count()).unwrap_or(u32::MAX)
+    }
 }
 
 /// A result object that is not stored yet.
@@ -59,7 +78,7 @@ pub struct Worker {
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Discover,
-    Ask(JobId, u32),
+    Ask(JobId, Limits),
     GiveBack(JobId),
     Receive(RunKey, u32),
     Claim(RunKey),
@@ -90,8 +109,12 @@ impl Worker {
     }
 
     pub fn beliefs(&self) -> impl Iterator<Item = Belief> + '_ {
-        let of =
-            |(job, share): (&JobId, &Share)| Belief { worker: self.id, job: *job, holding: share.holding };
+        let of = |(job, share): (&JobId, &Share)| Belief {
+            worker: self.id,
+            job: *job,
+            holding: share.holding,
+            in_use: self.used(*job),
+        };
         self.shares.iter().map(of)
     }
 
@@ -111,7 +134,7 @@ impl Worker {
         let actions = self.actions(world.now());
         match world.dice.weighted(&actions).unwrap_or(Action::Discover) {
             Action::Discover => self.discover(world).await,
-            Action::Ask(job, cap) => self.ask(world, job, cap).await,
+            Action::Ask(job, limits) => self.ask(world, job, limits).await,
             Action::GiveBack(job) => self.give_back(world, job).await,
             Action::Receive(key, room) => self.receive(world, key, room).await,
             Action::Claim(key) => self.claim(world, key).await,
@@ -133,16 +156,16 @@ impl Worker {
         for active in &self.runs {
             let key = RunKey { job: active.job.id, run: active.run.id };
             let room = self.room(key.job, now);
-            if room > 0 {
+            if room > 0 && !active.run.paused {
                 actions.push((if self.dry.contains(&key.run) { 1 } else { 5 }, Action::Receive(key, room)));
             }
             if self.dry.contains(&key.run) && !self.flights.iter().any(|f| f.key == key) {
                 actions.push((4, Action::CheckEnd(key)));
             }
         }
-        actions.extend(self.next_ask(now).map(|(job, cap)| (4, Action::Ask(job, cap))));
+        actions.extend(self.next_ask(now).map(|(job, limits)| (4, Action::Ask(job, limits))));
         for job in self.shares.keys() {
-            if self.used(*job) == 0 && !self.runs.iter().any(|active| active.job.id == *job) {
+            if self.used(*job) == 0 && !self.works_on(*job) {
                 actions.push((1, Action::GiveBack(*job)));
             }
         }
@@ -155,7 +178,7 @@ impl Worker {
 
     fn flight_actions(&self, key: RunKey, now: Timestamp, actions: &mut Vec<(u32, Action)>) {
         let of_run = || self.flights.iter().filter(|f| f.key == key);
-        if of_run().any(|f| matches!(f.phase, Phase::Received)) {
+        if of_run().any(|f| matches!(f.phase, Phase::Received)) && self.may_start(key.job, now) > 0 {
             actions.push((9, Action::Claim(key)));
         }
         if of_run().any(|f| f.is_worked_off(now)) {
@@ -179,32 +202,66 @@ impl Worker {
         u32::try_from(self.flights.iter().filter(uses).count()).unwrap_or(u32::MAX)
     }
 
-    /// How many tasks of the job could be started now.
+    fn works_on(&self, job: JobId) -> bool {
+        self.runs.iter().any(|active| active.job.id == job && !active.run.paused)
+    }
+
+    /// How many tasks of the job could be received now: those with a permit, and with a start where there is a rate.
     fn room(&self, job: JobId, now: Timestamp) -> u32 {
         let Some(share) = self.shares.get(&job) else { return 0 };
-        if now.after(limits::GRANT_MARGIN) >= share.holding.expires {
+        if now.after(limits::GRANT_MARGIN) >= share.holding.expires || share.is_held(now) {
             return 0;
         }
         let held = u32::try_from(self.flights.len()).unwrap_or(u32::MAX);
-        share.holding.permits.saturating_sub(self.used(job)).min(self.slots.saturating_sub(held))
+        let room = share.holding.permits.saturating_sub(self.used(job)).min(self.slots.saturating_sub(held));
+        if share.limits.rate.is_none() {
+            return room;
+        }
+        let waiting = |f: &&Flight| f.key.job == job && matches!(f.phase, Phase::Received);
+        let waiting = u32::try_from(self.flights.iter().filter(waiting).count()).unwrap_or(u32::MAX);
+        room.min(share.starts_within(limits::START_LEAD, now).saturating_sub(waiting))
     }
 
-    /// The job whose permits it is most urgent to ask for: one without any, or the one that waited longest.
-    fn next_ask(&self, now: Timestamp) -> Option<(JobId, u32)> {
-        let known = self.runs.iter().map(|active| (active.job.id, active.job.spec.max_inflight));
+    /// How many tasks of the job may be started at this moment.
+    fn may_start(&self, job: JobId, now: Timestamp) -> u32 {
+        match self.shares.get(&job) {
+            Some(share) if share.is_held(now) => 0,
+            Some(share) if share.limits.rate.is_some() => share.starts_within(Duration::ZERO, now),
+            Some(_) | None => u32::MAX,
+        }
+    }
+
+    /// The job whose budget it is most urgent to ask: one without any, or the one that waited longest.
+    fn next_ask(&self, now: Timestamp) -> Option<(JobId, Limits)> {
+        let running = self.runs.iter().filter(|active| !active.run.paused);
+        let known = running.map(|active| (active.job.id, active.job.spec.limits()));
         let in_use = self.shares.iter().filter(|(job, _)| self.used(**job) > 0);
-        let due = |(job, cap): &(JobId, u32)| {
-            self.shares.get(job).is_none_or(|share| {
-                let wants_more = share.holding.permits < (*cap).min(self.slots);
-                let every =
-                    if wants_more { limits::GRANT_RENEW_EVERY / 3 } else { limits::GRANT_RENEW_EVERY };
-                share.asked.until(now) >= every
-            })
-        };
         known
-            .chain(in_use.map(|(job, share)| (*job, share.cap)))
-            .filter(due)
+            .chain(in_use.map(|(job, share)| (*job, share.limits)))
+            .filter(|(job, limits)| self.is_ask_due(*job, *limits, now))
             .min_by_key(|(job, _)| (self.shares.get(job).map(|share| share.asked), *job))
+    }
+
+    fn wanted(&self, limits: Limits) -> u32 {
+        limits.max_inflight.map_or(self.slots, |cap| cap.min(self.slots))
+    }
+
+    /// Starts that it could use beyond those that it has.
+    fn starts_wanted(&self, job: JobId, limits: Limits, now: Timestamp) -> u32 {
+        let has = self.shares.get(&job).map_or(0, |share| share.starts_within(limits::STARTS_AHEAD * 2, now));
+        if limits.rate.is_some() { self.wanted(limits).saturating_sub(has) } else { 0 }
+    }
+
+    fn is_ask_due(&self, job: JobId, limits: Limits, now: Timestamp) -> bool {
+        let Some(share) = self.shares.get(&job) else { return true };
+        let wants_more =
+            share.holding.permits < self.wanted(limits) || limits.revision > share.limits.revision;
+        let every = if wants_more { limits::GRANT_RENEW_EVERY / 3 } else { limits::GRANT_RENEW_EVERY };
+        let starts_due = self.starts_wanted(job, share.limits, now) > 0
+            && !share.is_held(now)
+            && share.asked < now
+            && share.more_starts_at.is_none_or(|at| at <= now);
+        share.asked.until(now) >= every || starts_due
     }
 
     /// Whether the task has an outcome whose body is stored.

@@ -1,52 +1,114 @@
-//! Getting work: discover, be granted, receive, claim; and noticing that there is none left.
+//! Getting work: discover, ask, receive, claim; and noticing that there is none left.
 
 use super::flight::{Flight, Phase, Return, duration};
 use super::{CLAIMS_MAX, Share, Worker};
-use crate::audit::settles;
+use crate::audit::{grants, listing, rates, settles, steering};
 use crate::faults::{Answer, answer};
 use crate::violation::{Check, Rule, Violation, require};
 use crate::world::World;
+use conveyor_domain::grant::{Ask, Hold, Holding, Limits, Scope};
 use conveyor_domain::lifecycle::{Command, Refusal};
 use conveyor_domain::message::{QueueName, TaskRef};
+use conveyor_domain::rate::Rate;
 use conveyor_domain::{ClaimToken, JobId, Timestamp, limits};
-use conveyor_store::port::{Claim, Delivery, RunKey};
+use conveyor_store::port::{ActiveRun, ChangedRuns, Claim, Delivery, RunKey};
 use std::time::Duration;
 
 /// How long a message rests when its claim was not answered.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
 
 impl Worker {
+    /// Everything now and then, and in between only what changed.
     pub(super) async fn discover(&mut self, world: &mut World) -> Check {
-        if let Answer::Got(runs) = answer("active_runs", world.backend.store.active_runs().await)? {
-            let names: Vec<String> = runs.iter().map(|active| world.name(active.job.id)).collect();
-            world.note(format!("{}: discovers {}", self.name, names.join(", ")));
-            self.dry.retain(|run| runs.iter().any(|active| active.run.id == *run));
-            (self.runs, self.refreshed) = (runs, Some(world.now()));
-        }
-        Ok(())
+        let now = world.now();
+        let since = match self.refreshed.filter(|_| world.dice.chance(0.7)) {
+            Some(last) => {
+                let since = Timestamp(last.0 - limits::DISCOVER_OVERLAP.as_millis() as i64);
+                let changed = answer("changed_runs", world.backend.store.changed_runs(since).await)?;
+                let Answer::Got(ChangedRuns { active, gone }) = changed else { return Ok(()) };
+                let told = |known: &ActiveRun| {
+                    let key = RunKey { job: known.job.id, run: known.run.id };
+                    gone.contains(&key) || active.iter().any(|active| active.run.id == key.run)
+                };
+                self.runs.retain(|known| !told(known));
+                self.runs.extend(active);
+                since
+            }
+            None => {
+                let active = answer("active_runs", world.backend.store.active_runs().await)?;
+                let Answer::Got(active) = active else { return Ok(()) };
+                self.runs = active;
+                Timestamp(0)
+            }
+        };
+        self.refreshed = Some(now);
+        let names: Vec<String> = self.runs.iter().map(|active| world.name(active.job.id)).collect();
+        world.note(format!("{}: knows of {}", self.name, names.join(", ")));
+        self.dry.retain(|run| self.runs.iter().any(|active| active.run.id == *run));
+        listing::discovered(world, &self.runs, since).await
     }
 
-    /// The same request until it is answered: what is wanted is absolute, so repeating it is harmless.
-    pub(super) async fn ask(&mut self, world: &mut World, job: JobId, cap: u32) -> Check {
-        let (want, now) = (cap.min(self.slots), world.now());
-        let grant = world.backend.coordinator.grant(job, self.id, want, cap, limits::GRANT_TTL, now).await;
-        if let Answer::Got(holding) = answer("grant", grant)? {
-            let (name, permits) = (world.name(job), holding.permits);
-            world.note(format!("{}: is granted {permits} of {name}", self.name));
-            require(permits <= want, Rule::Limits, || format!("{name}: {permits} granted, {want} wanted"))?;
-            self.shares.insert(job, Share { cap, holding, asked: now });
+    /// The same request until it is answered: what is wanted is absolute, so repeating it costs starts at most.
+    pub(super) async fn ask(&mut self, world: &mut World, job: JobId, limits: Limits) -> Check {
+        let (now, scope, in_use) = (world.now(), Scope::Job(job), self.used(job));
+        let starts = self.starts_wanted(job, limits, now);
+        let ask = Ask { worker: self.id, in_use, want: self.wanted(limits), starts, limits };
+        if let Some(share) = self.shares.get_mut(&job).filter(|_| !self.habits.keeps_permits) {
+            // Once the request is out, others may have whatever it did not say to be in use, answered or not.
+            share.holding.permits = share.holding.permits.min(in_use);
         }
+        let before = grants::stored(world, job).await?;
+        let asked = answer("ask", world.backend.coordinator.ask(&scope, ask, now).await)?;
+        let after = grants::stored(world, job).await?;
+        grants::asked(world.model.job(job), &ask, &before, &after)?;
+        let Answer::Got(grant) = asked else { return Ok(()) };
+        let (name, permits) = (world.name(job), grant.permits);
+        world.note(format!("{}: is granted {permits} of {name}, {} starts", self.name, grant.starts.len()));
+        rates::taken(world.model.job(job), &ask, &grant, now)?;
+        world.tally.starts += grant.starts.len() as u64;
+        let budget = &mut world.model.job(job).budget;
+        budget.revision = budget.revision.max(grant.limits.revision);
+        let late_max = grant.limits.rate.map_or(Duration::ZERO, Rate::late_max);
+        let mut starts = self.shares.remove(&job).map(|share| share.starts).unwrap_or_default();
+        starts.retain(|start| start.after(late_max) >= now);
+        starts.extend(grant.starts);
+        starts.sort();
+        let share = Share {
+            limits: grant.limits,
+            holding: Holding { permits, expires: grant.expires },
+            starts,
+            more_starts_at: grant.more_starts_at,
+            held_until: grant.held_until,
+            asked: now,
+        };
+        self.shares.insert(job, share);
         Ok(())
     }
 
     pub(super) async fn give_back(&mut self, world: &mut World, job: JobId) -> Check {
         // Forgotten before it is asked for: once the request is out, others may have the permits, answered or not.
         let share = self.shares.remove(&job);
-        let outcome = answer("release_grant", world.backend.coordinator.release(job, self.id).await)?;
+        let (scope, now) = (Scope::Job(job), world.now());
+        let outcome = answer("give_back", world.backend.coordinator.give_back(&scope, self.id, now).await)?;
         if let (Answer::Unknown, true, Some(share)) = (outcome, self.habits.keeps_permits, share) {
             self.shares.insert(job, share);
         }
         world.note(format!("{}: gives the permits of {} back", self.name, world.name(job)));
+        Ok(())
+    }
+
+    /// The gateway wants to be left alone for a while.
+    pub(super) async fn hold(&mut self, world: &mut World, job: JobId) -> Check {
+        let (now, until) = (world.now(), world.now().after(world.dice.ms(500, 8_000)));
+        let held = world.backend.coordinator.hold(&Scope::Job(job), Hold::Until(until), now).await;
+        if let Some(share) = self.shares.get_mut(&job) {
+            share.held_until = share.held_until.max(Some(until));
+        }
+        if let Answer::Got(()) = answer("hold", held)? {
+            world.note(format!("{}: holds {} until {until:?}", self.name, world.name(job)));
+            let budget = &mut world.model.job(job).budget;
+            budget.held_until = budget.held_until.max(Some(until));
+        }
         Ok(())
     }
 
@@ -79,8 +141,16 @@ impl Worker {
 
     pub(super) async fn claim(&mut self, world: &mut World, key: RunKey) -> Check {
         let now = world.now();
+        let may_start = usize::try_from(self.may_start(key.job, now)).unwrap_or(usize::MAX);
+        let received = |f: &&mut Flight| f.key == key && matches!(f.phase, Phase::Received);
         let mut flights: Vec<&mut Flight> =
-            self.flights.iter_mut().filter(|f| f.key == key && matches!(f.phase, Phase::Received)).collect();
+            self.flights.iter_mut().filter(received).take(may_start).collect();
+        // Each takes one of the starts, whatever becomes of its claim.
+        if let Some(share) = self.shares.get_mut(&key.job) {
+            let late_max = share.limits.rate.map_or(Duration::ZERO, Rate::late_max);
+            share.starts.retain(|start| start.after(late_max) >= now);
+            share.starts.drain(..flights.len().min(share.starts.len()));
+        }
         let claims: Vec<_> =
             flights.iter().map(|f| (f.task, ClaimToken::new(world.dice.entropy()))).collect();
         let outcome = answer("claim", world.backend.store.claim(key, claims, CLAIMS_MAX, now).await)?;
@@ -94,6 +164,7 @@ impl Worker {
         for (flight, claim) in flights.iter_mut().zip(answers) {
             let index = flight.task.task.index();
             settles::claimed(world.model.job(key.job), index, &claim)?;
+            steering::claimed(world.model.job(key.job), index, &claim)?;
             told.push(format!("{index} {}", label(&claim)));
             let works = |claimed, exhausted| Phase::Working {
                 claimed,
@@ -105,6 +176,7 @@ impl Worker {
                 Claim::Exhausted(claimed) => works(claimed, true),
                 Claim::Terminal | Claim::Gone => Phase::Over(Return::Ack),
                 Claim::Early(due) => Phase::Over(Return::Release(now.until(due))),
+                Claim::Paused => Phase::Over(Return::Release(limits::BOUNCE_MIN)),
             };
         }
         world.note(format!("{}: claims of {name}: {}", self.name, told.join(", ")));
@@ -150,6 +222,7 @@ fn label(claim: &Claim) -> &'static str {
         Claim::Exhausted(_) => "exhausted",
         Claim::Terminal => "terminal",
         Claim::Early(_) => "early",
+        Claim::Paused => "paused",
         Claim::Gone => "gone",
     }
 }

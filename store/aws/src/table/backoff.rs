@@ -14,16 +14,22 @@ const TRIES_MAX: u32 = 60;
 pub struct Backoff<'a> {
     entropy: &'a Entropy,
     tries: u32,
+    tries_max: u32,
 }
 
 impl<'a> Backoff<'a> {
     pub fn new(entropy: &'a Entropy) -> Backoff<'a> {
-        Backoff { entropy, tries: 0 }
+        Backoff { entropy, tries: 0, tries_max: TRIES_MAX }
+    }
+
+    /// For those who rather give up than come late.
+    pub fn at_most(self, tries_max: u32) -> Backoff<'a> {
+        Backoff { tries_max, ..self }
     }
 
     pub async fn wait(&mut self, what: &str) -> Result<()> {
         self.tries += 1;
-        if self.tries > TRIES_MAX {
+        if self.tries > self.tries_max {
             return Err(Error::Unavailable(format!("{what}: too many at once")));
         }
         let most = FIRST.saturating_mul(1 << self.tries.min(10)).min(LONGEST);

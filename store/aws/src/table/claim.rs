@@ -62,6 +62,9 @@ impl Table {
             if !task.task.belongs_to(run.run.id_seed) || !run.shows(task.task.index()) {
                 return Ok(Claim::Gone);
             }
+            if run.run.paused {
+                return self.leave_task(key, task).await;
+            }
             self.claim_task(Wanted { key, task, token, now }, claims_max).await
         };
         let answers: Vec<Result<Claim>> =
@@ -77,6 +80,14 @@ impl Table {
             })
         };
         Ok(answers.into_iter().map(or_later).collect())
+    }
+
+    /// What is done is done, and its message may go; everything else waits. A read that is too old only makes it wait.
+    async fn leave_task(&self, key: RunKey, task: TaskRef) -> Result<Claim> {
+        let row = keys::task(key.job, task.task_shard_count, key.run, task.task);
+        let found = self.get_stale(&row).await?.as_ref().map(TaskRow::decode).transpose()?;
+        let done = found.is_some_and(|row| row.status.is_terminal());
+        Ok(if done { Claim::Terminal } else { Claim::Paused })
     }
 
     async fn claim_task(&self, wanted: Wanted, claims_max: u32) -> Result<Claim> {

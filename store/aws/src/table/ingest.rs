@@ -4,7 +4,7 @@
 use super::change::{NewEvent, Next};
 use super::insert::RowPlace;
 use super::jobs::{READS_INFLIGHT, refs};
-use super::rows::{INGESTING, JobRow, RunRow, State};
+use super::rows::{JobRow, RunRow, State};
 use super::transact::Condition;
 use super::uploads::UploadClaim;
 use super::{Table, keys};
@@ -194,12 +194,9 @@ impl IngestStore for Table {
     }
 
     async fn ingesting_runs(&self, after: Option<RunId>, limit: u32) -> Result<Vec<(RunKey, Timestamp)>> {
-        let mut found = Vec::new();
-        for place in INGESTING {
-            found.extend(self.discovered(place, after, limit as usize).await?);
-        }
-        found.sort_by_key(|key| key.run);
-        found.dedup();
+        // All of them for every page: runs change while their lists are read, so there is no order to go on in.
+        let mut found = self.discovered_ingesting().await?;
+        found.retain(|key| after.is_none_or(|after| key.run > after));
         found.truncate(limit as usize);
         let reads = found.into_iter().map(|key| async move {
             let run = match self.find_run(key).await {

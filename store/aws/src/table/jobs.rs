@@ -2,10 +2,10 @@
 
 use super::change::{NewEvent, Next};
 use super::insert::RowPlace;
-use super::item::{Draft, Item, Row, corrupt, number, text};
-use super::keys::{self, GSI1, GSI1_SK, GSI2, GSI2_PK, GSI2_SK};
+use super::item::{Draft, Row, number, text};
+use super::keys::{self, GSI1, GSI1_SK, GSI2_PK, GSI2_SK};
 use super::read::Range;
-use super::rows::{JobRow, RUNNING, RunRow, SUBMITTING, State};
+use super::rows::{JobRow, RunRow, SUBMITTING, State};
 use super::transact::Condition;
 use super::uploads::UploadClaim;
 use super::{Table, ingest};
@@ -13,10 +13,10 @@ use async_trait::async_trait;
 use conveyor_domain::ingest::IngestEvent;
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::TaskRef;
-use conveyor_domain::{
-    CallerId, JobId, Run, RunId, RunStats, RunStatus, TaskId, TaskInput, Timestamp, shards, timeline,
+use conveyor_domain::{CallerId, JobId, Run, RunId, TaskId, TaskInput, Timestamp, shards, timeline};
+use conveyor_store::port::{
+    ActiveRun, Added, ChangedRuns, JobStore, JobView, JobsQuery, RunKey, RunView, Submission,
 };
-use conveyor_store::port::{ActiveRun, Added, JobStore, JobView, JobsQuery, RunKey, RunView, Submission};
 use conveyor_store::{Error, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 
@@ -26,21 +26,6 @@ pub const READS_INFLIGHT: usize = 16;
 const HOLES_MAX: usize = 256;
 
 impl Table {
-    /// Runs in a place of the discovery index, oldest first, behind the one that is named. May be a moment old.
-    pub async fn discovered(&self, place: &str, after: Option<RunId>, enough: usize) -> Result<Vec<RunKey>> {
-        let range = match after {
-            // Ids are of one length: this sorts right behind the one.
-            Some(run) => Range::from(place.to_owned(), format!("{run}~")),
-            None => Range::everything(place.to_owned()),
-        };
-        let rows = self.first(&range.in_index(GSI2), enough).await?;
-        let key = |item: &Item| -> Result<RunKey> {
-            let job = keys::job_of(Row(item).text(keys::PK)?).ok_or_else(|| corrupt("job of a run"))?;
-            Ok(RunKey { job, run: Row(item).parsed(GSI2_SK)? })
-        };
-        rows.iter().map(key).collect()
-    }
-
     /// What a submit makes visible, in one transaction.
     async fn make_visible(&self, submission: &Submission) -> Result<()> {
         let Submission { job, run, tasks, list } = submission;
@@ -148,15 +133,6 @@ impl Table {
             backoff.wait("an addition").await?;
         }
     }
-
-    async fn active(&self, key: RunKey) -> Result<Option<ActiveRun>> {
-        let Some(found) = self.job_as_submitted(key.job).await? else { return Ok(None) };
-        let counts = self.counts(key).await?;
-        let Some(row) = self.find_run(key).await? else { return Ok(None) };
-        let stats = RunStats { total: row.run.total, counts };
-        let running = row.run.status == RunStatus::Running;
-        Ok(running.then_some(ActiveRun { job: found, run: row.run, stats }))
-    }
 }
 
 pub fn refs(seed: RunId, shards: u32, indexes: impl Iterator<Item = u32>) -> impl Iterator<Item = TaskRef> {
@@ -262,27 +238,11 @@ impl JobStore for Table {
     }
 
     async fn active_runs(&self) -> Result<Vec<ActiveRun>> {
-        let mut found = Vec::new();
-        for place in RUNNING {
-            found.extend(self.discovered(place, None, usize::MAX).await?);
-        }
-        // One that moves from one place to the other meanwhile is found in both.
-        found.sort_by_key(|key| key.run);
-        found.dedup();
-        let reads = found.into_iter().map(|key| async move {
-            let run = key.run;
-            match self.active(key).await {
-                // One row that cannot be read must not keep everybody else's work from going on.
-                Err(Error::Corrupt(detail)) => {
-                    tracing::error!(%run, detail, "a run cannot be read and is left out");
-                    Ok(None)
-                }
-                other => other,
-            }
-        });
-        let active: Vec<Option<ActiveRun>> =
-            stream::iter(reads).buffered(READS_INFLIGHT).try_collect().await?;
-        Ok(active.into_iter().flatten().collect())
+        self.running_now().await
+    }
+
+    async fn changed_runs(&self, since: Timestamp) -> Result<ChangedRuns> {
+        self.changed_since(since).await
     }
 
     async fn ready(&self) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Where every row is: partition and sort keys of the table (SPEC 5.3).
 
+use conveyor_domain::grant::Scope;
 use conveyor_domain::seal::KeyHash;
 use conveyor_domain::{CallerId, JobId, RunId, TaskId, UploadId, WorkerId};
 
@@ -105,8 +106,16 @@ pub fn attempt(job: JobId, shards: u32, run: RunId, task: TaskId, number: u32) -
     key(task_partition(job, shards, task), format!("{}{number:010}", attempts(run, task)))
 }
 
-pub fn grants(job: JobId) -> RowKey {
-    key(format!("Grants#{job}"), "A")
+/// Each job's own in a partition of its own, as busy as its workers are; those of a caller's sites together, to be listed.
+pub fn budget(scope: &Scope) -> RowKey {
+    match scope {
+        Scope::Job(job) => key(format!("Budget#{job}"), "A"),
+        Scope::Domain(caller, domain) => key(budgets_of(*caller), domain.as_str()),
+    }
+}
+
+pub fn budgets_of(caller: CallerId) -> String {
+    format!("Budgets#{caller}")
 }
 
 /// All in one partition: they are few, and have to be listed.

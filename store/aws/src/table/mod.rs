@@ -5,11 +5,12 @@
 
 mod api_keys;
 mod backoff;
+mod budgets;
 mod change;
 mod claim;
 mod counters;
+mod discovery;
 mod events;
-mod grants;
 mod ingest;
 mod insert;
 mod item;

@@ -1,12 +1,14 @@
 //! Removing deleted jobs and noting removed queues, a bounded number of rows a step.
 
 use super::Table;
+use super::discovery::ENDED;
 use super::item::{Item, Row, corrupt};
 use super::keys::{self, GSI2};
 use super::read::Range;
-use super::rows::{DELETED, ENDED, JobRow, RunRow};
+use super::rows::{DELETED, JobRow, RunRow};
 use super::transact::Condition;
 use async_trait::async_trait;
+use conveyor_domain::grant::Scope;
 use conveyor_domain::{JobId, JobStatus};
 use conveyor_store::Result;
 use conveyor_store::port::{Retention, RunKey};
@@ -72,7 +74,11 @@ impl Retention for Table {
             }
             let leftovers = self.all(&Range::of(keys::job_partition(job), keys::EVENTS)).await?;
             self.delete_all(&leftovers).await?;
-            self.delete_all(&[keys::grants(job).attributes(), keys::submitting(job).attributes()]).await?;
+            self.delete_all(&[
+                keys::budget(&Scope::Job(job)).attributes(),
+                keys::submitting(job).attributes(),
+            ])
+            .await?;
             for run in &latest {
                 let counters = Range::of(keys::job_partition(job), &keys::counters(run.run.id));
                 self.delete_all(&self.all(&counters).await?).await?;
@@ -96,7 +102,7 @@ impl Retention for Table {
     async fn ended_runs_with_queue(&self, limit: u32) -> Result<Vec<RunKey>> {
         let mut found = Vec::new();
         for place in ENDED {
-            found.extend(self.discovered(place, None, limit as usize).await?);
+            found.extend(self.discovered(place, limit as usize).await?);
         }
         found.truncate(limit as usize);
         Ok(found)

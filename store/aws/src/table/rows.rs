@@ -1,5 +1,6 @@
 //! Jobs and runs as rows. Each has a version; whoever writes one names the version that it read.
 
+use super::discovery;
 use super::item::{Draft, Item, Row, corrupt, json, number, text};
 use super::keys::{self, GSI1_PK, GSI1_SK, GSI2_PK, GSI2_SK};
 use conveyor_domain::run::{Counts, IngestStatus, RunFailure};
@@ -80,13 +81,9 @@ impl JobRow {
     }
 }
 
-/// Partitions of the second index.
+/// Partitions of the second index, beside those of runs.
 pub const DELETED: &str = "deleted";
 pub const SUBMITTING: &str = "submitting";
-/// In the order in which a run goes through them: one that moves on meanwhile is found in the next.
-pub const RUNNING: [&str; 2] = ["running+ingesting", "running"];
-pub const ENDED: [&str; 2] = ["ended", "ended+ingesting"];
-pub const INGESTING: [&str; 3] = ["running+ingesting", "ended+ingesting", "ingesting"];
 
 impl RunRow {
     pub fn new(run: &Run, shards: u32) -> RunRow {
@@ -99,20 +96,6 @@ impl RunRow {
             logged_by: 0,
             holes: Vec::new(),
             queue_removed: false,
-        }
-    }
-
-    /// Where those find the run who look for something to do with it.
-    fn discovery(&self) -> Option<&'static str> {
-        let ended = self.run.status.is_terminal() && !self.queue_removed;
-        let running = self.run.status == RunStatus::Running;
-        match (running, ended, self.run.is_ingesting()) {
-            (true, _, true) => Some(RUNNING[0]),
-            (true, _, false) => Some(RUNNING[1]),
-            (_, true, false) => Some(ENDED[0]),
-            (_, true, true) => Some(ENDED[1]),
-            (false, false, true) => Some(INGESTING[2]),
-            (false, false, false) => None,
         }
     }
 
@@ -135,6 +118,7 @@ impl RunRow {
             .set("ua", number(run.updated.0))
             .set("sh", number(self.shards))
             .set_some("ing", run.ingest.map(|ingest| text(ingest.as_str())))
+            .set_some("pz", run.paused.then(|| number(1)))
             .set_some("fail", run.failure.as_ref().map(json).transpose()?)
             .set_some("qr", self.queue_removed.then(|| number(1)));
         let draft = match self.logged {
@@ -145,10 +129,8 @@ impl RunRow {
                 .set("lb", number(self.logged_by)),
         };
         let draft = if self.holes.is_empty() { draft } else { draft.set("holes", json(&self.holes)?) };
-        Ok(match self.discovery() {
-            Some(place) => draft.set(GSI2_PK, text(place)).set(GSI2_SK, text(run.id.to_string())).item(),
-            None => draft.item(),
-        })
+        let changed = discovery::sort_key(run.id, run.updated);
+        Ok(draft.set(GSI2_PK, text(discovery::place(self))).set(GSI2_SK, text(changed)).item())
     }
 
     pub fn decode(item: &Item) -> Result<RunRow> {
@@ -173,6 +155,7 @@ impl RunRow {
             ingest: ingest.map(ingest_status).transpose()?,
             id_seed: row.parsed("seed")?,
             failure: row.find_json::<RunFailure>("fail")?,
+            paused: row.find_number::<u8>("pz")?.is_some(),
             created: Timestamp(row.number("ca")?),
             updated: Timestamp(row.number("ua")?),
         };

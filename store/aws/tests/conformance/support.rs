@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 pub struct OnAws {
-    clients: Clients,
-    settings: Settings,
+    pub clients: Clients,
+    pub settings: Settings,
     backend: Backend,
 }
 
@@ -43,7 +43,9 @@ impl OnAws {
     }
 
     fn open(clients: Clients, settings: Settings) -> OnAws {
-        let entropy = Arc::new(Entropy::from_number(WORLDS.fetch_add(1, Ordering::SeqCst)));
+        // Servers remember the tokens of transactions, and may be those of another test process a moment ago.
+        let seed = u64::from(std::process::id()) << 32 | WORLDS.fetch_add(1, Ordering::SeqCst);
+        let entropy = Arc::new(Entropy::from_number(seed));
         let backend = conveyor_aws::assemble(&clients, &settings, entropy);
         OnAws { clients, settings, backend }
     }

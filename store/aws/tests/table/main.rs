@@ -1,9 +1,12 @@
-//! What reads of the table cost, by the meter that operators see.
+//! What is particular to the table: what its calls cost, by the meter that operators see, and rows of earlier versions.
 
 #![expect(clippy::unwrap_used, reason = "in a test, an unwrap that fails is the report")]
 
 #[path = "../conformance/support.rs"]
 mod support;
+
+mod budgets;
+mod discovery;
 
 use conveyor_aws_servers::Combination;
 use conveyor_domain::TaskId;

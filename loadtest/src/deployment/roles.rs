@@ -1,6 +1,5 @@
-//! The roles of Conveyor as processes of their own, on AWS or what speaks like it.
+//! The roles of Conveyor as processes of their own.
 
-use super::usage::Usage;
 use crate::process::{Service, listening, without_settings};
 use anyhow::{Context, ensure};
 use reqwest::{Client, Url};
@@ -21,6 +20,7 @@ pub struct Roles {
     folder: PathBuf,
     client: Client,
     running: Vec<Role>,
+    started: usize,
 }
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl Roles {
         folder: &Path,
     ) -> anyhow::Result<Roles> {
         let client = Client::builder().no_proxy().timeout(SCRAPE_TIMEOUT).build()?;
-        Ok(Roles { program, variables, folder: folder.to_owned(), client, running: Vec::new() })
+        Ok(Roles { program, variables, folder: folder.to_owned(), client, running: Vec::new(), started: 0 })
     }
 
     /// Makes the table, the queues and the bucket.
@@ -51,28 +51,45 @@ impl Roles {
     }
 
     /// Starts a role and waits until it serves.
-    pub async fn start(&mut self, name: &'static str) -> anyhow::Result<Url> {
-        let folder = self.folder.join(format!("{name}-{}", self.running.len()));
+    pub async fn start(&mut self, name: &'static str, flags: &[String]) -> anyhow::Result<Url> {
+        let folder = self.folder.join(format!("{name}-{}", self.started));
+        self.started += 1;
         fs::create_dir(&folder)?;
         let mut command = self.command(name, &folder);
-        command.env("CONVEYOR_LISTEN", "127.0.0.1:0");
+        command.args(flags).env("CONVEYOR_LISTEN", "127.0.0.1:0");
         let mut service = Service::start(name, &mut command, &folder, Signal::KILL)?;
         let url = service.wait_for(|service| listening(&service.stdout()?)).await?;
         self.running.push(Role { name, service, url: url.clone() });
         Ok(url)
     }
 
-    /// What all of them have used since they started.
-    pub async fn usage(&mut self) -> anyhow::Result<Usage> {
+    /// SIGKILL, and it is gone.
+    pub fn kill(&mut self, url: &Url) -> anyhow::Result<()> {
+        let place = self.running.iter().position(|role| role.url == *url);
+        drop(self.running.remove(place.with_context(|| format!("no role of ours listens on {url}"))?));
+        Ok(())
+    }
+
+    /// The metrics of all of them, a page each.
+    pub async fn metrics(&mut self) -> anyhow::Result<Vec<String>> {
         self.expect_running()?;
-        let mut usage = Usage::default();
+        let mut pages = Vec::new();
         for role in &self.running {
-            let page = self.client.get(role.url.join("/metrics")?).send().await;
-            let page = page.and_then(reqwest::Response::error_for_status);
-            let page = page.with_context(|| format!("{} shows no metrics", role.name))?;
-            usage += &Usage::parse(&page.text().await?);
+            pages.push(self.page(role).await?);
         }
-        Ok(usage)
+        Ok(pages)
+    }
+
+    pub async fn metrics_of(&mut self, url: &Url) -> anyhow::Result<String> {
+        self.expect_running()?;
+        let role = self.running.iter().find(|role| role.url == *url);
+        self.page(role.with_context(|| format!("no role of ours listens on {url}"))?).await
+    }
+
+    async fn page(&self, role: &Role) -> anyhow::Result<String> {
+        let page = self.client.get(role.url.join("/metrics")?).send().await;
+        let page = page.and_then(reqwest::Response::error_for_status);
+        Ok(page.with_context(|| format!("{} shows no metrics", role.name))?.text().await?)
     }
 
     /// A role that has ended on its own is an error, with the end of its log.
@@ -92,9 +109,9 @@ impl Roles {
     fn command(&self, name: &str, folder: &Path) -> Command {
         let mut command = Command::new(&self.program);
         without_settings(&mut command);
-        command.arg(name).envs(self.variables.iter().map(|(name, value)| (name, value)));
         // Whatever a role thinks that it must keep: not in the caller's folder.
-        command.env("CONVEYOR_DATA_DIR", folder.join("data"));
+        command.arg(name).env("CONVEYOR_DATA_DIR", folder.join("data"));
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
     }
 }

@@ -1,0 +1,60 @@
+//! Who holds what, over all live runs of a caller.
+
+use super::limits::look;
+use crate::auth::Caller;
+use crate::cursor::Cursors;
+use crate::problem::Result;
+use crate::query::Query;
+use crate::state::{ApiState, Shared};
+use crate::wire::budget::{LeaseJson, LeasesJson, Look};
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use conveyor_domain::{CallerId, JobId, limits};
+use conveyor_store::port::{JobView, JobsQuery};
+use futures::{StreamExt, TryStreamExt, stream};
+
+/// Runs that are looked at at once.
+const LOOKS_INFLIGHT: usize = 8;
+
+pub(super) async fn list(caller: Caller, State(state): State<Shared>, query: Query) -> Result<Response> {
+    let query = query.only(&["limit", "cursor"])?;
+    let limit = query.limit(limits::PAGE_DEFAULT, limits::PAGE_MAX)?;
+    let cursors = Cursors::new(&state, caller.id, "leases");
+    let live = live_runs(&state, caller.id, cursors.open(query.get("cursor"))?, limit as usize).await?;
+    let looks: Vec<_> = live.views.iter().map(|view| look(&state, view)).collect();
+    let looks: Vec<Look> = stream::iter(looks).buffered(LOOKS_INFLIGHT).try_collect().await?;
+    let leases = live.views.iter().zip(&looks).map(|(view, look)| LeaseJson::new(view, look)).collect();
+    let next_cursor = live.next.map(|job| cursors.seal(&job));
+    Ok(Json(LeasesJson { leases, next_cursor }).into_response())
+}
+
+struct Live {
+    views: Vec<JobView>,
+    /// The last job that was looked at, if there may be more.
+    next: Option<JobId>,
+}
+
+/// Jobs with a live run, newest first. Most jobs of a caller have ended: no more than some are looked at for one page.
+async fn live_runs(state: &ApiState, caller: CallerId, after: Option<JobId>, limit: usize) -> Result<Live> {
+    let (mut views, mut before) = (Vec::new(), after);
+    for _ in 0..limits::LEASES_LOOK_MAX / limits::PAGE_MAX {
+        let query = JobsQuery { caller, status: None, before, limit: limits::PAGE_MAX };
+        let page = state.store().jobs(query).await?;
+        let is_last = page.len() < limits::PAGE_MAX as usize;
+        for view in page {
+            if view.latest.run.status.is_terminal() {
+                before = Some(view.job.id);
+            } else if views.len() < limit {
+                before = Some(view.job.id);
+                views.push(view);
+            } else {
+                return Ok(Live { views, next: before });
+            }
+        }
+        if is_last {
+            return Ok(Live { views, next: None });
+        }
+    }
+    Ok(Live { views, next: before })
+}

@@ -1,0 +1,75 @@
+//! How fast a job may go, and why it does not go faster.
+
+use super::job_of;
+use crate::auth::Caller;
+use crate::body::{self, JsonBody};
+use crate::path::{Id, Path};
+use crate::problem::Result;
+use crate::query::Query;
+use crate::state::{ApiState, Shared};
+use crate::wire::budget::{LimitsJson, Look};
+use crate::wire::job::JobJson;
+use crate::wire::limits::parse_change;
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use conveyor_domain::grant::Scope;
+use conveyor_domain::lifecycle::Command;
+use conveyor_domain::message::QueueName;
+use conveyor_domain::{Job, JobId, limits};
+use conveyor_store::port::{Depth, JobView};
+
+pub(super) async fn change(
+    caller: Caller,
+    State(state): State<Shared>,
+    Path(Id(job)): Path<Id<JobId>>,
+    query: Query,
+    request: Request,
+) -> Result<Response> {
+    // Before anything about the body: another caller's job must not show by how far the check of a body gets.
+    job_of(&state, &caller, job).await?;
+    query.none()?;
+    let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
+    let JsonBody { bytes, room: _room } = body::read_json(request, max, &state.bodies).await?;
+    let command = Command::Limits(parse_change(&bytes)?);
+    let view = state.store().apply(job, command, state.now()).await?;
+    announce(&state, &view.job).await;
+    Ok(Json(JobJson::from(&view)).into_response())
+}
+
+/// Makes new limits bind whoever asks next.
+async fn announce(state: &ApiState, job: &Job) {
+    let scope = Scope::Job(job.id);
+    if let Err(error) = state.backend.coordinator.change(&scope, job.spec.limits(), state.now()).await {
+        // Not an error of the request: the job says so already, and workers that look at it bring the limits along.
+        tracing::warn!(job = %job.id, %error, "new limits bind only once workers have seen them");
+    }
+}
+
+pub(super) async fn show(
+    caller: Caller,
+    State(state): State<Shared>,
+    Path(Id(job)): Path<Id<JobId>>,
+    query: Query,
+) -> Result<Response> {
+    query.none()?;
+    let view = job_of(&state, &caller, job).await?;
+    let look = look(&state, &view).await?;
+    let shown = limits::DOMAIN_BUDGETS_SHOWN_MAX;
+    let domains = state.backend.coordinator.domain_budgets(caller.id, shown, look.now).await?;
+    Ok(Json(LimitsJson::new(&view, &look, &domains)).into_response())
+}
+
+/// Looks at what a job's workers share, and what they could take.
+pub(super) async fn look(state: &ApiState, JobView { job, latest }: &JobView) -> Result<Look> {
+    let (scope, now) = (Scope::Job(job.id), state.now());
+    let depth = async {
+        match latest.run.status.is_terminal() {
+            // Nothing of it will be received, and the queue may be gone.
+            true => Ok(Depth::default()),
+            false => state.backend.queue.depth(QueueName::Run(latest.run.id), now).await,
+        }
+    };
+    let (depth, budget) = tokio::try_join!(depth, state.backend.coordinator.budget(&scope, now))?;
+    Ok(Look { depth, budget, now })
+}

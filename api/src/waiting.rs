@@ -1,0 +1,216 @@
+//! Why nothing of a job is started right now (SPEC 10). Decided by what one look saw; the first reason that fits is told.
+
+use conveyor_domain::grant::{BudgetView, DomainWait};
+use conveyor_domain::{RunStatus, Timestamp};
+use conveyor_store::port::{Depth, JobView};
+use serde::Serialize;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Reason {
+    Ended,
+    Paused,
+    Idle,
+    NothingQueued,
+    GatewayBackoff,
+    RateLimited,
+    Capped,
+    DomainBudget,
+    NoWorker,
+    Working,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    pub reason: Reason,
+    pub until: Option<Timestamp>,
+    /// A sentence for a person.
+    pub detail: String,
+}
+
+impl Waiting {
+    fn new(reason: Reason, detail: impl Into<String>) -> Waiting {
+        Waiting { reason, until: None, detail: detail.into() }
+    }
+
+    fn until(reason: Reason, until: Timestamp, detail: impl Into<String>) -> Waiting {
+        Waiting { reason, until: Some(until), detail: detail.into() }
+    }
+
+    /// `depth` is that of the queue of the latest run.
+    pub fn of(
+        JobView { job, latest }: &JobView,
+        depth: Depth,
+        budget: &BudgetView,
+        now: Timestamp,
+    ) -> Waiting {
+        let run = &latest.run;
+        if run.status.is_terminal() {
+            return Waiting::new(Reason::Ended, format!("The run has ended: it is {}.", run.status.as_str()));
+        }
+        if run.paused {
+            let detail = "The run is paused: nothing is started until it is resumed.";
+            return Waiting::new(Reason::Paused, detail);
+        }
+        if run.status == RunStatus::Pending {
+            return Waiting::new(Reason::Idle, "Every task so far is done; the job is open for more.");
+        }
+        let domain = budget.domain_wait.as_ref().filter(|wait| wait.until > now);
+        if depth.visible == 0 {
+            let detail = nothing_queued(depth.hidden, run.is_ingesting(), domain);
+            return Waiting::new(Reason::NothingQueued, detail);
+        }
+        if let Some(until) = budget.held_until.filter(|until| *until > now) {
+            let detail =
+                format!("The gateway is left alone until {until}: it asked for that, or did not answer.");
+            return Waiting::until(Reason::GatewayBackoff, until, detail);
+        }
+        if let (Some(rate), Some(0), Some(next)) = (budget.limits.rate, budget.tokens, budget.next_start) {
+            let detail = format!("The rate of {} a second is used up until {next}.", rate.per_second());
+            return Waiting::until(Reason::RateLimited, next, detail);
+        }
+        let (held, max_inflight) = (budget.held(), job.spec.max_inflight);
+        if held >= max_inflight {
+            let detail = format!("Workers hold {held} permits, and `max_inflight` is {max_inflight}.");
+            return Waiting::new(Reason::Capped, detail);
+        }
+        if let Some(DomainWait { domain, until }) = domain {
+            let detail = format!("The budget of {domain} is used up until {until}.");
+            return Waiting::until(Reason::DomainBudget, *until, detail);
+        }
+        match held {
+            0 => {
+                let detail =
+                    format!("{} queued, and no worker has taken permits for more.", tasks(depth.visible));
+                Waiting::new(Reason::NoWorker, detail)
+            }
+            _ => Waiting::new(Reason::Working, "Workers are at it."),
+        }
+    }
+}
+
+fn nothing_queued(hidden: u64, ingesting: bool, domain: Option<&DomainWait>) -> String {
+    match (hidden, domain) {
+        (0, _) if ingesting => "Nothing is queued yet: the list is being read.".to_owned(),
+        (0, _) => "Nothing is queued.".to_owned(),
+        (hidden, None) => {
+            format!("Nothing more is queued: {} in flight, or wait for a retry.", tasks(hidden))
+        }
+        (hidden, Some(DomainWait { domain, until })) => format!(
+            "Nothing more is queued: {} in flight, or wait for a retry or for {domain}, whose budget is used up until {until}.",
+            tasks(hidden)
+        ),
+    }
+}
+
+fn tasks(count: u64) -> String {
+    if count == 1 { "1 task is".to_owned() } else { format!("{count} tasks are") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conveyor_domain::grant::{Holding, Limits};
+    use conveyor_domain::job::JobSpec;
+    use conveyor_domain::lifecycle::{self, Decision};
+    use conveyor_domain::rate::Rate;
+    use conveyor_domain::run::{Counts, IngestStatus};
+    use conveyor_domain::{CallerId, JobId, RunId, RunStats, WorkerId};
+    use conveyor_store::port::RunView;
+
+    const NOW: Timestamp = Timestamp(1_000_000);
+    const LATER: Timestamp = Timestamp(1_000_500);
+
+    /// Everything that could hold a job up at once; each test takes away what comes before its own reason.
+    struct Look {
+        view: JobView,
+        depth: Depth,
+        budget: BudgetView,
+    }
+
+    impl Look {
+        fn new() -> Look {
+            let spec = JobSpec { max_inflight: 2, ..JobSpec::default() };
+            let (job, run) = (JobId::from_bytes([1; 16]), RunId::from_bytes([2; 16]));
+            let caller = CallerId::from_bytes([3; 16]);
+            let Decision { job, mut run } = lifecycle::submit(job, run, caller, spec, true, 5, NOW);
+            run.paused = true;
+            let stats = RunStats { total: run.total, counts: Counts::default() };
+            let holding = Holding { permits: 2, expires: LATER };
+            Look {
+                view: JobView { job, latest: RunView { run, stats } },
+                depth: Depth { visible: 0, hidden: 3 },
+                budget: BudgetView {
+                    limits: Limits { rate: Some(Rate::new(5.0, None).unwrap()), ..Limits::default() },
+                    holders: vec![(WorkerId::from_bytes([4; 16]), holding)],
+                    tokens: Some(0),
+                    next_start: Some(LATER),
+                    held_until: Some(LATER),
+                    domain_wait: Some(DomainWait { domain: "example.com".to_owned(), until: LATER }),
+                },
+            }
+        }
+
+        fn waiting(&self) -> Waiting {
+            Waiting::of(&self.view, self.depth, &self.budget, NOW)
+        }
+
+        #[track_caller]
+        fn says(&self, reason: Reason, until: Option<Timestamp>, word: &str) {
+            let waiting = self.waiting();
+            assert_eq!((waiting.reason, waiting.until), (reason, until), "{waiting:?}");
+            assert!(waiting.detail.contains(word) && waiting.detail.ends_with('.'), "{waiting:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_reason_that_fits_is_told() {
+        let mut look = Look::new();
+        look.view.latest.run.status = RunStatus::Stopped;
+        look.says(Reason::Ended, None, "stopped");
+        look.view.latest.run.status = RunStatus::Pending;
+        look.says(Reason::Paused, None, "resumed");
+        look.view.latest.run.paused = false;
+        look.says(Reason::Idle, None, "open for more");
+        look.view.latest.run.status = RunStatus::Running;
+        look.says(Reason::NothingQueued, None, "3 tasks are in flight");
+        look.depth.visible = 4;
+        look.says(Reason::GatewayBackoff, Some(LATER), &LATER.to_string());
+        look.budget.held_until = None;
+        look.says(Reason::RateLimited, Some(LATER), "5 a second");
+        look.budget.tokens = Some(1);
+        look.says(Reason::Capped, None, "`max_inflight` is 2");
+        look.budget.holders[0].1.permits = 1;
+        look.says(Reason::DomainBudget, Some(LATER), "example.com");
+        look.budget.domain_wait = None;
+        look.says(Reason::Working, None, "Workers");
+        look.budget.holders.clear();
+        look.says(Reason::NoWorker, None, "4 tasks are queued");
+    }
+
+    #[test]
+    fn what_has_passed_is_no_reason() {
+        let mut look = Look::new();
+        look.view.latest.run.paused = false;
+        look.depth.visible = 1;
+        look.budget.holders[0].1.permits = 1;
+        look.budget.tokens = None;
+        look.budget.held_until = Some(NOW);
+        look.budget.domain_wait = Some(DomainWait { domain: "example.com".to_owned(), until: NOW });
+        look.says(Reason::Working, None, "Workers");
+    }
+
+    #[test]
+    fn an_empty_queue_says_where_its_tasks_are() {
+        let mut look = Look::new();
+        look.view.latest.run.paused = false;
+        look.says(Reason::NothingQueued, None, "or for example.com");
+        look.budget.domain_wait = None;
+        look.depth.hidden = 1;
+        look.says(Reason::NothingQueued, None, "1 task is in flight, or wait for a retry");
+        look.depth.hidden = 0;
+        look.says(Reason::NothingQueued, None, "Nothing is queued.");
+        look.view.latest.run.ingest = Some(IngestStatus::Pending);
+        look.says(Reason::NothingQueued, None, "the list is being read");
+    }
+}

@@ -1,0 +1,360 @@
+//! Limits of a job: submitted, changed while it runs, and looked at; and runs that are paused.
+
+use crate::world::{KEY, OTHER_KEY, World, config, golden};
+use async_trait::async_trait;
+use conveyor_domain::grant::{Ask, BudgetView, DomainWait, Grant, Hold, Limits, Scope};
+use conveyor_domain::lifecycle::Command;
+use conveyor_domain::message::QueueName;
+use conveyor_domain::params::Format;
+use conveyor_domain::rate::Rate;
+use conveyor_domain::{CallerId, JobId, Timestamp, WorkerId, limits};
+use conveyor_store::port::{Claim, RunKey};
+use conveyor_store::{Backend, Coordinator, Error};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+impl World {
+    async fn patch(&self, job: JobId, body: Value) -> crate::world::Answer {
+        self.call("PATCH", &format!("/v1/jobs/{job}"), Some(KEY), Some(body)).await
+    }
+
+    async fn limits(&self, job: JobId) -> Value {
+        let answer = self.get(&format!("/v1/jobs/{job}/limits")).await;
+        assert_eq!(answer.status, 200, "{:?}", answer.body);
+        answer.json()
+    }
+
+    async fn reason(&self, job: JobId) -> Value {
+        self.limits(job).await["waiting"]["reason"].clone()
+    }
+
+    /// What a worker does before it receives.
+    async fn ask(&self, scope: &Scope, worker: WorkerId, want: u32, starts: u32, limits: Limits) -> Grant {
+        let ask = Ask { worker, in_use: 0, want, starts, limits };
+        self.backend.coordinator.ask(scope, ask, self.now()).await.unwrap()
+    }
+
+    /// Asks for permits of a job by what the job itself says.
+    async fn ask_for(&self, job: JobId, worker: WorkerId, want: u32, starts: u32) -> Grant {
+        let active = self.backend.store.active_runs().await.unwrap();
+        let limits = active.iter().find(|active| active.job.id == job).unwrap().job.spec.limits();
+        self.ask(&Scope::Job(job), worker, want, starts, limits).await
+    }
+
+    fn worker(&self) -> WorkerId {
+        WorkerId::new(self.now(), &self.entropy)
+    }
+
+    async fn caller(&self) -> CallerId {
+        self.backend.store.active_runs().await.unwrap()[0].job.caller
+    }
+}
+
+fn tasks(count: usize) -> Vec<Value> {
+    (0..count).map(|n| json!({"url": format!("https://site.example/{n}")})).collect()
+}
+
+#[tokio::test]
+async fn a_job_shows_the_limits_that_it_was_submitted_with() {
+    let world = World::new().await;
+    let body = json!({
+        "tasks": tasks(1), "max_inflight": 3, "rate_limit": {"per_second": 2.5},
+        "retry": {"attempts_max": 2, "base_ms": 50},
+        "domain_limits": {"Example.com": {"per_second": 1, "burst": 2}, "*": {"max_inflight": 4}},
+    });
+    let RunKey { job, .. } = world.submitted(body).await;
+    golden("job_limits", &world.get(&format!("/v1/jobs/{job}")).await.json());
+    for (field, value, named) in [
+        ("rate_limit", json!({"per_second": 0}), "`rate_limit.per_second`"),
+        ("retry", json!({"attempts": 2}), "`retry.attempts`"),
+        ("domain_limits", json!({"example.com": {"burst": 2}}), "`domain_limits.example.com.burst`"),
+    ] {
+        let mut body = json!({ "tasks": tasks(1) });
+        body[field] = value;
+        let detail = world.post("/v1/jobs", body).await.refused(400, "invalid_argument");
+        assert!(detail.contains(named), "{detail}");
+    }
+}
+
+#[tokio::test]
+async fn a_change_keeps_what_it_does_not_name() {
+    let world = World::new().await;
+    let RunKey { job, .. } = world.submit("closed", 1).await;
+    world.pass_ms(1);
+    let changed = world.patch(job, json!({"max_inflight": 7})).await;
+    assert_eq!(changed.status, 200);
+    assert_eq!(changed.json()["updated_at"], "2026-01-01T00:00:00.001Z");
+    let rate = json!({"per_second": 5.0, "burst": 10});
+    world.patch(job, json!({"rate_limit": rate, "retry": {"attempts_max": 9}})).await;
+    let domains = json!({"a.example": {"max_inflight": 1}});
+    world.patch(job, json!({ "domain_limits": domains })).await;
+    let shown = world.get(&format!("/v1/jobs/{job}")).await.json();
+    assert_eq!(shown["max_inflight"], 7);
+    assert_eq!(shown["rate_limit"], rate);
+    assert_eq!(shown["retry"], json!({"attempts_max": 9}));
+    assert_eq!(shown["domain_limits"], domains);
+
+    let nothing = json!({"rate_limit": null, "retry": null, "domain_limits": null});
+    let cleared = world.patch(job, nothing).await.json();
+    for field in ["rate_limit", "retry", "domain_limits"] {
+        assert!(cleared.get(field).is_none(), "{cleared}");
+    }
+    assert_eq!(cleared["max_inflight"], 7);
+
+    let events = world.get(&format!("/v1/jobs/{job}/events")).await.json();
+    let of_limits: Vec<&Value> =
+        events["events"].as_array().unwrap().iter().filter(|e| e["type"] == "limits.changed").collect();
+    assert_eq!(of_limits.len(), 4);
+    assert_eq!(of_limits[0]["data"], json!({"max_inflight": 7}));
+    assert_eq!(of_limits[1]["data"], json!({"max_inflight": 7, "rate_limit": rate}));
+}
+
+#[tokio::test]
+async fn a_change_that_is_none_is_refused() {
+    let world = World::new().await;
+    let RunKey { job, .. } = world.submit("closed", 1).await;
+    for (body, named) in [
+        (json!({}), "`max_inflight`"),
+        (json!({"max_inflight": null}), "`max_inflight`"),
+        (json!({"max_inflight": 0}), "`max_inflight`"),
+        (json!({"name": "other"}), "`name`"),
+        (json!({"rate_limit": {"per_second": 1, "burst": 0}}), "`rate_limit.burst`"),
+    ] {
+        let detail = world.patch(job, body).await.refused(400, "invalid_argument");
+        assert!(detail.contains(named), "{detail}");
+    }
+    world.patch(job, json!([])).await.refused(400, "invalid_argument");
+    let path = format!("/v1/jobs/{job}");
+    world.call("PATCH", &path, Some(KEY), None).await.refused(415, "unsupported_media_type");
+    assert_eq!(world.get(&path).await.json()["max_inflight"], limits::MAX_INFLIGHT_DEFAULT);
+
+    world.call("DELETE", &path, Some(KEY), None).await;
+    world.patch(job, json!({"max_inflight": 7})).await.refused(404, "not_found");
+}
+
+#[tokio::test]
+async fn a_change_binds_a_worker_that_has_not_heard_of_it() {
+    let world = World::new().await;
+    let RunKey { job, .. } = world.submitted(json!({"tasks": tasks(9), "max_inflight": 5})).await;
+    let (scope, worker) = (Scope::Job(job), world.worker());
+    let before = world.backend.store.active_runs().await.unwrap()[0].job.spec.limits();
+    assert_eq!(world.ask(&scope, worker, 9, 0, before).await.permits, 5);
+    world.patch(job, json!({"max_inflight": 2, "rate_limit": {"per_second": 1, "burst": 1}})).await;
+    let grant = world.ask(&scope, worker, 9, 9, before).await;
+    assert_eq!((grant.permits, grant.starts.len()), (2, 1));
+    assert_eq!(world.limits(job).await["max_inflight"], 2);
+}
+
+/// A coordinator that cannot be told anything.
+struct Deaf(Arc<dyn Coordinator>);
+
+#[async_trait]
+impl Coordinator for Deaf {
+    async fn ask(&self, scope: &Scope, ask: Ask, now: Timestamp) -> Result<Grant, Error> {
+        self.0.ask(scope, ask, now).await
+    }
+    async fn give_back(&self, scope: &Scope, worker: WorkerId, now: Timestamp) -> Result<(), Error> {
+        self.0.give_back(scope, worker, now).await
+    }
+    async fn hold(&self, scope: &Scope, hold: Hold, now: Timestamp) -> Result<(), Error> {
+        self.0.hold(scope, hold, now).await
+    }
+    async fn change(&self, _: &Scope, _: Limits, _: Timestamp) -> Result<(), Error> {
+        Err(Error::Unavailable("it does not listen".into()))
+    }
+    async fn budget(&self, scope: &Scope, now: Timestamp) -> Result<BudgetView, Error> {
+        self.0.budget(scope, now).await
+    }
+    async fn domain_budgets(
+        &self,
+        caller: CallerId,
+        limit: u32,
+        now: Timestamp,
+    ) -> Result<Vec<(String, BudgetView)>, Error> {
+        self.0.domain_budgets(caller, limit, now).await
+    }
+}
+
+#[tokio::test]
+async fn a_change_holds_though_the_coordinator_does_not_answer() {
+    let deaf =
+        |backend: Backend| Backend { coordinator: Arc::new(Deaf(backend.coordinator.clone())), ..backend };
+    let world = World::over(deaf, Timestamp(1_767_225_600_000), config(), Arc::new(String::new)).await;
+    let RunKey { job, .. } = world.submit("closed", 1).await;
+    let changed = world.patch(job, json!({"max_inflight": 7, "rate_limit": {"per_second": 3}})).await;
+    assert_eq!((changed.status.as_u16(), &changed.json()["max_inflight"]), (200, &json!(7)));
+    let shown = world.limits(job).await;
+    assert_eq!(shown["rate_limit"]["per_second"], 3.0, "what the job says is shown: {shown}");
+    let grant = world.ask_for(job, world.worker(), 9, 0).await;
+    assert_eq!(grant.permits, 7, "a worker that has seen the job brings its limits along");
+}
+
+#[tokio::test]
+async fn a_run_is_paused_and_resumed() {
+    let world = World::new().await;
+    let key @ RunKey { job, run } = world.submit("closed", 2).await;
+    for _ in 0..2 {
+        let paused = world.act(&format!("/v1/jobs/{job}/pause")).await;
+        assert_eq!(paused.status, 200);
+        golden("run_paused", &paused.json());
+    }
+    assert_eq!(world.get(&format!("/v1/jobs/{job}")).await.json()["latest_run"]["pause_state"], "paused");
+    assert!(matches!(world.try_claim(key, 0).await, Claim::Paused));
+    for _ in 0..2 {
+        let resumed = world.act(&format!("/v1/jobs/{job}/resume")).await;
+        assert_eq!((resumed.status.as_u16(), &resumed.json()["run_id"]), (200, &json!(run.to_string())));
+        assert!(resumed.json().get("pause_state").is_none(), "left out unless it is paused");
+    }
+    let events = world.get(&format!("/v1/jobs/{job}/events")).await.json();
+    let kinds: Vec<&str> =
+        events["events"].as_array().unwrap().iter().map(|e| e["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["job.submitted", "run.paused", "run.unpaused"], "once each");
+
+    world.act(&format!("/v1/jobs/{job}/pause")).await;
+    world.act(&format!("/v1/jobs/{job}/stop")).await;
+    for verb in ["pause", "resume"] {
+        world.act(&format!("/v1/jobs/{job}/{verb}")).await.refused(409, "run_not_pausable");
+    }
+    let shown = world.get(&format!("/v1/jobs/{job}/runs/{run}")).await.json();
+    assert!(shown.get("pause_state").is_none(), "a run that has ended waits for nobody: {shown}");
+}
+
+#[tokio::test]
+async fn limits_show_who_holds_what_and_how_much_is_left() {
+    let world = World::new().await;
+    let body = json!({
+        "tasks": tasks(9), "name": "a list", "max_inflight": 5, "rate_limit": {"per_second": 10, "burst": 4},
+        "retry": {"cap_ms": 9_000}, "domain_limits": {"site.example": {"max_inflight": 2}},
+    });
+    let RunKey { job, run } = world.submitted(body).await;
+    let fresh = world.limits(job).await;
+    assert_eq!(fresh["rate_limit"]["tokens"], 2, "half of the burst is for calls that begin late");
+    assert_eq!(fresh["holders"], json!([]));
+
+    let queue = QueueName::Run(run);
+    world.backend.queue.receive(queue, 3, limits::VISIBILITY, world.now()).await.unwrap();
+    world.ask_for(job, world.worker(), 3, 1).await;
+    world.pass_ms(10);
+    world.ask_for(job, world.worker(), 1, 0).await;
+    let site = Scope::Domain(world.caller().await, "site.example".to_owned());
+    let rate = Some(Rate::new(1.0, None).unwrap());
+    let of_site = Limits { revision: 0, max_inflight: Some(2), rate };
+    world.ask(&site, world.worker(), 2, 1, of_site).await;
+    let until = Timestamp(world.now().0 + 700);
+    world.backend.coordinator.hold(&site, Hold::Until(until), world.now()).await.unwrap();
+    golden("limits", &world.limits(job).await);
+
+    world.pass_ms(limits::GRANT_TTL.as_millis() as i64);
+    let lapsed = world.limits(job).await;
+    assert_eq!((&lapsed["in_flight"], &lapsed["holders"]), (&json!(0), &json!([])));
+}
+
+#[tokio::test]
+async fn a_job_says_why_it_waits() {
+    let world = World::new().await;
+    let body = json!({"status": "open", "tasks": tasks(2), "max_inflight": 2});
+    let key @ RunKey { job, run } = world.submitted(body).await;
+    assert_eq!(world.reason(job).await, "no_worker");
+    let (scope, worker) = (Scope::Job(job), world.worker());
+    world.ask_for(job, worker, 1, 0).await;
+    assert_eq!(world.reason(job).await, "working");
+
+    let until = Timestamp(world.now().0 + 500);
+    let coordinator = &world.backend.coordinator;
+    let wait = DomainWait { domain: "site.example".to_owned(), until };
+    coordinator.hold(&scope, Hold::Domain(wait), world.now()).await.unwrap();
+    let waiting = world.limits(job).await["waiting"].clone();
+    assert_eq!((&waiting["reason"], &waiting["until"]), (&json!("domain_budget"), &json!(until.to_string())));
+    assert!(waiting["detail"].as_str().unwrap().contains("site.example"), "{waiting}");
+    world.ask_for(job, worker, 2, 0).await;
+    assert_eq!(world.reason(job).await, "capped");
+    world.patch(job, json!({"rate_limit": {"per_second": 1, "burst": 1}})).await;
+    world.ask_for(job, worker, 2, 1).await;
+    assert_eq!(world.reason(job).await, "rate_limited");
+    coordinator.hold(&scope, Hold::Until(until), world.now()).await.unwrap();
+    assert_eq!(world.reason(job).await, "gateway_backoff");
+
+    let deliveries = world.backend.queue.receive(QueueName::Run(run), 2, limits::VISIBILITY, world.now());
+    let receipts = deliveries.await.unwrap().into_iter().map(|delivery| delivery.receipt).collect();
+    let waiting = world.limits(job).await["waiting"].clone();
+    assert_eq!(waiting["reason"], "nothing_queued");
+    assert!(waiting["detail"].as_str().unwrap().contains("2 tasks are in flight"), "{waiting}");
+    for index in 0..2 {
+        world.succeed(key, index, Format::Html, b"x").await;
+    }
+    world.backend.queue.ack(QueueName::Run(run), receipts).await.unwrap();
+    world.apply(job, Command::Drained).await;
+    assert_eq!(world.reason(job).await, "idle");
+    world.act(&format!("/v1/jobs/{job}/pause")).await;
+    assert_eq!(world.reason(job).await, "paused");
+    world.act(&format!("/v1/jobs/{job}/stop")).await;
+    assert_eq!(world.reason(job).await, "ended");
+}
+
+#[tokio::test]
+async fn domain_budgets_are_the_callers_own() {
+    let world = World::new().await;
+    let RunKey { job, .. } = world.submit("closed", 1).await;
+    let mine = Scope::Domain(world.caller().await, "mine.example".to_owned());
+    let other = Scope::Domain(CallerId::new(world.now(), &world.entropy), "theirs.example".to_owned());
+    let limits = Limits { max_inflight: Some(3), ..Limits::default() };
+    for scope in [&mine, &other] {
+        world.ask(scope, world.worker(), 1, 0, limits).await;
+    }
+    let shown = world.limits(job).await;
+    assert_eq!(shown["domains"], json!([{"domain": "mine.example", "held": 1, "max_inflight": 3}]));
+}
+
+#[tokio::test]
+async fn leases_are_those_of_live_runs_newest_first() {
+    let world = World::new().await;
+    let mut live = Vec::new();
+    for n in 0..5 {
+        world.pass_ms(1);
+        let RunKey { job, .. } =
+            world.submitted(json!({"tasks": tasks(1), "name": format!("job {n}")})).await;
+        if n % 2 == 0 {
+            live.push(job);
+        } else {
+            world.apply(job, Command::Stop).await;
+        }
+    }
+    world.ask_for(live[2], world.worker(), 7, 0).await;
+    live.reverse();
+    let page = world.get("/v1/leases?limit=2").await.json();
+    golden("leases", &page);
+    let ids = |page: &Value| -> Vec<String> {
+        page["leases"].as_array().unwrap().iter().map(|l| l["job_id"].as_str().unwrap().to_owned()).collect()
+    };
+    let expected: Vec<String> = live.iter().map(JobId::to_string).collect();
+    assert_eq!(ids(&page), expected[..2]);
+    let cursor = page["next_cursor"].as_str().unwrap();
+    let rest = world.get(&format!("/v1/leases?cursor={cursor}")).await.json();
+    assert_eq!(ids(&rest), expected[2..]);
+    assert!(rest.get("next_cursor").is_none());
+    let theirs = world.call("GET", "/v1/leases", Some(OTHER_KEY), None).await;
+    assert_eq!(theirs.json(), json!({"leases": []}));
+    let path = format!("/v1/leases?cursor={cursor}");
+    world.call("GET", &path, Some(OTHER_KEY), None).await.refused(400, "invalid_cursor");
+    world.get(&format!("/v1/jobs?cursor={cursor}")).await.refused(400, "invalid_cursor");
+    world.get("/v1/leases?limit=0").await.refused(400, "invalid_argument");
+    world.get("/v1/leases?status=open").await.refused(400, "invalid_argument");
+}
+
+#[tokio::test]
+async fn leases_look_at_so_many_jobs_a_page_and_no_further() {
+    let world = World::new().await;
+    let RunKey { job: oldest, .. } = world.submit("closed", 1).await;
+    world.pass_ms(1);
+    let ended = (0..limits::LEASES_LOOK_MAX + 1).map(|_| async {
+        let RunKey { job, .. } = world.submitted(json!({"status": "open"})).await;
+        world.apply(job, Command::Stop).await;
+    });
+    futures::future::join_all(ended).await;
+    let mut page = world.get("/v1/leases").await.json();
+    assert_eq!(page["leases"], json!([]), "the one that is live is further back");
+    let cursor = page["next_cursor"].take();
+    let next = world.get(&format!("/v1/leases?cursor={}", cursor.as_str().unwrap())).await.json();
+    assert_eq!(next["leases"][0]["job_id"], oldest.to_string());
+    assert!(next.get("next_cursor").is_none());
+}

@@ -1,0 +1,91 @@
+//! The limits of a job as a person reads them.
+
+use super::document::{Domain, Limits, Rate};
+use crate::client::print;
+
+pub fn text(limits: &Limits) -> String {
+    print::facts(rows(limits))
+}
+
+fn rows(limits: &Limits) -> Vec<(String, String)> {
+    let row = |name: &str, value: String| (name.to_owned(), value);
+    let mut rows = vec![row("job", limits.job_id.clone())];
+    rows.extend(limits.name.iter().map(|name| row("name", name.clone())));
+    rows.push(row("run", limits.run_id.clone()));
+    rows.push(row("permits", format!("{} of {} held", limits.in_flight, limits.max_inflight)));
+    rows.push(row("rate", limits.rate_limit.as_ref().map_or("no limit".to_owned(), rate)));
+    let retry: Vec<String> = limits.retry.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    if !retry.is_empty() {
+        rows.push(row("retry", retry.join(", ")));
+    }
+    let queue = &limits.queue;
+    rows.push(row("queue", format!("{} to start, {} in flight or waiting", queue.visible, queue.hidden)));
+    let holders = limits.holders.iter().map(|holder| {
+        row("holder", format!("{}: {} permits until {}", holder.worker, holder.permits, holder.expires_at))
+    });
+    rows.extend(holders);
+    rows.extend(limits.domains.iter().map(|of| row("domain", domain(of))));
+    rows.push(row("waiting", limits.waiting.line()));
+    rows
+}
+
+/// `5/s, burst 10: 3 left, next start 2026-11-16T05:00:15.912Z`
+fn rate(rate: &Rate) -> String {
+    let mut text = format!("{}/s, burst {}", rate.per_second, rate.burst);
+    if let Some(tokens) = rate.tokens {
+        text.push_str(&format!(": {tokens} left"));
+    }
+    if let Some(next) = &rate.next_start_at {
+        text.push_str(&format!(", next start {next}"));
+    }
+    text
+}
+
+fn domain(of: &Domain) -> String {
+    let most = of.max_inflight.map(|most| format!(" of {most}")).unwrap_or_default();
+    let mut parts = vec![format!("{}: {}{most} held", of.domain, of.held)];
+    parts.extend(of.rate_limit.as_ref().map(rate));
+    parts.extend(of.held_until.as_ref().map(|until| format!("left alone until {until}")));
+    parts.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn everything_has_its_line() {
+        let limits: Limits = serde_json::from_value(json!({
+            "job_id": "J", "run_id": "R", "name": "n", "max_inflight": 5, "in_flight": 3, "new": 1,
+            "rate_limit": {"per_second": 2.5, "burst": 4, "tokens": 1, "next_start_at": "T1"},
+            "retry": {"attempts_max": 2, "base_ms": 50},
+            "holders": [{"worker": "W", "permits": 3, "expires_at": "T2"}],
+            "queue": {"visible": 6, "hidden": 3},
+            "domains": [
+                {"domain": "a.example", "held": 2, "max_inflight": 2, "held_until": "T3"},
+                {"domain": "b.example", "held": 0, "rate_limit": {"per_second": 1.0, "burst": 1, "tokens": 0, "next_start_at": "T4"}},
+            ],
+            "waiting": {"reason": "working", "detail": "Workers are at it."},
+        }))
+        .unwrap();
+        let lines: Vec<String> =
+            rows(&limits).iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        assert_eq!(
+            lines,
+            [
+                "job: J",
+                "name: n",
+                "run: R",
+                "permits: 3 of 5 held",
+                "rate: 2.5/s, burst 4: 1 left, next start T1",
+                "retry: attempts_max 2, base_ms 50",
+                "queue: 6 to start, 3 in flight or waiting",
+                "holder: W: 3 permits until T2",
+                "domain: a.example: 2 of 2 held; left alone until T3",
+                "domain: b.example: 0 held; 1/s, burst 1: 0 left, next start T4",
+                "waiting: working: Workers are at it.",
+            ]
+        );
+    }
+}

@@ -1,0 +1,50 @@
+//! Experiments on dispatch: each starts a Conveyor and a gateway, runs its jobs, reads the answer from the gateway's own
+//! record, prints one line of JSON, and knows what the line has to say.
+
+pub mod cap;
+mod excess;
+pub mod fair;
+pub mod gate;
+mod job;
+mod queues;
+pub mod rate;
+mod system;
+
+use anyhow::ensure;
+use clap::Args;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// What all of them take.
+#[derive(Clone, Debug, Args)]
+pub struct Common {
+    /// The program to start; by default the `conveyor` beside this one
+    #[arg(long, value_name = "PROGRAM")]
+    conveyor: Option<PathBuf>,
+    /// Exit with 1 if a requirement is not met
+    #[arg(long)]
+    check: bool,
+}
+
+/// What an experiment found.
+trait Findings: Serialize {
+    /// The requirements that it does not meet, in words.
+    fn unmet(&self) -> Vec<String>;
+}
+
+#[derive(Serialize)]
+struct Line<'a, F> {
+    bench: &'static str,
+    #[serde(flatten)]
+    findings: &'a F,
+    unmet: &'a [String],
+}
+
+/// Prints the line; with `--check`, what is unmet is an error.
+fn conclude<F: Findings>(bench: &'static str, findings: &F, check: bool) -> anyhow::Result<()> {
+    let unmet = findings.unmet();
+    println!("{}", serde_json::to_string(&Line { bench, findings, unmet: &unmet })?);
+    ensure!(!check || unmet.is_empty(), "not met: {}", unmet.join("; "));
+    unmet.iter().for_each(|what| eprintln!("not met: {what}"));
+    Ok(())
+}

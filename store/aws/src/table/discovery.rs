@@ -1,0 +1,189 @@
+//! Runs as the second index has them (SPEC 5.3): by what there is to do with them, and there by when they changed. Whatever
+//! is found here may be old, and is read from the table before anybody hears of it.
+
+use super::Table;
+use super::item::{Item, Row, corrupt};
+use super::jobs::READS_INFLIGHT;
+use super::keys::{self, GSI2, GSI2_SK};
+use super::read::Range;
+use super::rows::RunRow;
+use super::transact::Condition;
+use conveyor_domain::{RunId, RunStats, RunStatus, Timestamp};
+use conveyor_store::port::{ActiveRun, ChangedRuns, RunKey};
+use conveyor_store::{Error, Result};
+use futures::{StreamExt, TryStreamExt, stream};
+
+/// In the order in which a run goes through them: one that moves on meanwhile is found in the next.
+const RUNNING: [&str; 2] = ["running+ingesting", "running"];
+pub const ENDED: [&str; 2] = ["ended", "ended+ingesting"];
+pub const INGESTING: [&str; 3] = ["running+ingesting", "ended+ingesting", "ingesting"];
+/// Nothing to do; only those look here who worked on a run and want to know what became of it.
+const RESTING: &str = "resting";
+/// Every run is in one of these.
+const PLACES: [&str; 6] = [RUNNING[0], RUNNING[1], ENDED[0], ENDED[1], INGESTING[2], RESTING];
+
+/// Where those find a run who look for something to do with it.
+pub fn place(row: &RunRow) -> &'static str {
+    let ended = row.run.status.is_terminal() && !row.queue_removed;
+    let running = row.run.status == RunStatus::Running;
+    match (running, ended, row.run.is_ingesting()) {
+        (true, _, true) => RUNNING[0],
+        (true, _, false) => RUNNING[1],
+        (_, true, false) => ENDED[0],
+        (_, true, true) => ENDED[1],
+        (false, false, true) => INGESTING[2],
+        (false, false, false) => RESTING,
+    }
+}
+
+/// Runs in their place, those that changed last at the end. Earlier versions wrote the id of the run and nothing else: that
+/// sorts behind all of these, so whoever looks for changes finds those as well.
+pub fn sort_key(run: RunId, updated: Timestamp) -> String {
+    format!("{}#{run}", changed_at(updated))
+}
+
+fn changed_at(updated: Timestamp) -> String {
+    format!("#{:013}", updated.0.max(0))
+}
+
+/// A run that the index has.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    key: RunKey,
+    /// Where it was found. It may have moved on.
+    running: bool,
+    /// Its key does not say when it changed.
+    outdated: bool,
+}
+
+/// What the table says of a run that was found.
+enum Look {
+    Active(Box<ActiveRun>),
+    Gone(RunKey),
+}
+
+impl Table {
+    /// At least `enough` runs of a place, if it has so many.
+    async fn found(&self, place: &str, since: Option<Timestamp>, enough: usize) -> Result<Vec<Found>> {
+        let range = match since {
+            Some(since) => Range::from(place.to_owned(), changed_at(since)),
+            None => Range::everything(place.to_owned()),
+        };
+        let found = |item: &Item| -> Result<Found> {
+            let row = Row(item);
+            let job = keys::job_of(row.text(keys::PK)?).ok_or_else(|| corrupt("job of a run"))?;
+            let run = row.text(keys::SK)?.strip_prefix(keys::RUNS).and_then(|id| id.parse().ok());
+            let run = run.ok_or_else(|| corrupt("run id"))?;
+            let outdated = !row.text(GSI2_SK)?.starts_with('#');
+            Ok(Found { key: RunKey { job, run }, running: RUNNING.contains(&place), outdated })
+        };
+        self.first(&range.in_index(GSI2), enough).await?.iter().map(found).collect()
+    }
+
+    /// Runs of a place, those first that did not change for the longest time.
+    pub async fn discovered(&self, place: &str, enough: usize) -> Result<Vec<RunKey>> {
+        Ok(self.found(place, None, enough).await?.into_iter().map(|found| found.key).collect())
+    }
+
+    /// Runs of all places in which a list is read, by their ids.
+    pub async fn discovered_ingesting(&self) -> Result<Vec<RunKey>> {
+        let mut keys = Vec::new();
+        for place in INGESTING {
+            keys.extend(self.discovered(place, usize::MAX).await?);
+        }
+        keys.sort_by_key(|key| key.run);
+        keys.dedup();
+        Ok(keys)
+    }
+
+    pub async fn running_now(&self) -> Result<Vec<ActiveRun>> {
+        let mut found = Vec::new();
+        for place in RUNNING {
+            found.extend(self.found(place, None, usize::MAX).await?);
+        }
+        Ok(self.look_at(found).await?.active)
+    }
+
+    /// All places are asked at once. A run that moves between them meanwhile may be missed: it changed, so the next look,
+    /// which goes back further, finds it.
+    pub async fn changed_since(&self, since: Timestamp) -> Result<ChangedRuns> {
+        let asked = PLACES.map(|place| self.found(place, Some(since), usize::MAX));
+        let found: Vec<Vec<Found>> = stream::iter(asked).buffered(PLACES.len()).try_collect().await?;
+        self.look_at(found.into_iter().flatten().collect()).await
+    }
+
+    async fn look_at(&self, mut found: Vec<Found>) -> Result<ChangedRuns> {
+        // One that moves from one place to another meanwhile is found in both.
+        found.sort_by_key(|found| found.key.run);
+        found.dedup_by_key(|found| found.key.run);
+        let looks = found.into_iter().map(|found| async move {
+            match self.look(found).await {
+                // One row that cannot be read must not keep everybody else's work from going on.
+                Err(Error::Corrupt(detail)) => {
+                    tracing::error!(run = %found.key.run, detail, "a run cannot be read and is left out");
+                    Ok(None)
+                }
+                other => other.map(Some),
+            }
+        });
+        let looks: Vec<Option<Look>> = stream::iter(looks).buffered(READS_INFLIGHT).try_collect().await?;
+        let mut told = ChangedRuns::default();
+        for look in looks.into_iter().flatten() {
+            match look {
+                Look::Active(active) => told.active.push(*active),
+                Look::Gone(key) => told.gone.push(key),
+            }
+        }
+        Ok(told)
+    }
+
+    async fn look(&self, found: Found) -> Result<Look> {
+        let Found { key, running, outdated } = found;
+        if outdated {
+            self.renew_sort_key(key).await?;
+        }
+        // What was not running is hardly ever running again: its counts are not worth reading.
+        if !running && self.find_run(key).await?.is_none_or(|row| row.run.status != RunStatus::Running) {
+            return Ok(Look::Gone(key));
+        }
+        let active = self.active(key).await?;
+        Ok(active.map_or(Look::Gone(key), |active| Look::Active(Box::new(active))))
+    }
+
+    async fn active(&self, key: RunKey) -> Result<Option<ActiveRun>> {
+        let counts = self.counts(key).await?;
+        let run = self.find_run(key).await?.map(|row| row.run);
+        let Some(run) = run.filter(|run| run.status == RunStatus::Running) else { return Ok(None) };
+        // Behind the run, which changes together with the limits of its job: they are never older than it is.
+        let Some(row) = self.find_job(key.job).await? else { return Ok(None) };
+        let stats = RunStats { total: run.total, counts };
+        Ok(Some(ActiveRun { job: row.job, run, stats }))
+    }
+
+    /// Writes a run of an earlier version again, or every look at what changed would find it.
+    async fn renew_sort_key(&self, key: RunKey) -> Result<()> {
+        let Some(mut row) = self.find_run(key).await? else { return Ok(()) };
+        let seen = Condition::version(row.version);
+        row.version += 1;
+        // Whoever else wrote it did the same.
+        self.put_if(row.encode()?, seen).await.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_since_a_moment_are_behind_it_and_so_are_keys_of_earlier_versions() {
+        let run = RunId::from_bytes([1; 16]);
+        for (updated, since, found) in
+            [(5, 6, false), (6, 6, true), (1_800_000_000_000, 999_999_999_999, true)]
+        {
+            assert_eq!(sort_key(run, Timestamp(updated)) >= changed_at(Timestamp(since)), found, "{updated}");
+        }
+        for id in [[0; 16], [0xff; 16]] {
+            assert!(RunId::from_bytes(id).to_string() >= changed_at(Timestamp(i64::MAX)));
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Messages of one run on their way: received for the room that was taken for them, claimed, worked on, or given back.
+
+use crate::Worker;
+use crate::budgets::{Budgets, Use};
+use crate::context::RunContext;
+use crate::execute::{self, End};
+use crate::flight::Flights;
+use crate::news::News;
+use crate::settle::Finished;
+use crate::sites::{self, Needs};
+use crate::slot::Slot;
+use conveyor_domain::lifecycle::Command;
+use conveyor_domain::message::TaskRef;
+use conveyor_domain::{ClaimToken, RunStatus, limits};
+use conveyor_store::port::{Claim, ClaimedTask, Delivery, Receipt};
+use conveyor_store::{Error, Result};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// How long to wait after the store did not answer.
+pub const STORE_PAUSE: Duration = Duration::from_secs(1);
+
+/// The room that one task needs.
+#[derive(Debug)]
+pub struct Room {
+    pub slot: Slot,
+    /// None only where the gate is off: then it is taken when the message is there.
+    pub permit: Option<Use>,
+    /// Of the sites that it will probably go to.
+    pub sites: Vec<Use>,
+}
+
+/// A message with its room.
+struct Start {
+    delivery: Delivery,
+    slot: Slot,
+    permit: Use,
+    sites: Vec<Use>,
+}
+
+/// What every batch of a worker shares.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    pub worker: Arc<Worker>,
+    pub flights: Arc<Flights>,
+    pub budgets: Arc<Budgets>,
+    pub finished: mpsc::Sender<Finished>,
+    pub news: mpsc::UnboundedSender<News>,
+    pub tasks: TaskTracker,
+    /// Nothing new is begun.
+    pub stop: CancellationToken,
+    /// What is under way is released.
+    pub abort: CancellationToken,
+}
+
+#[derive(Clone, Debug)]
+pub struct Batch {
+    pub shared: Shared,
+    pub run: Arc<RunContext>,
+}
+
+/// How long a message that could not start after all is left alone: longer each time it comes.
+fn bounce(receives: u32) -> Duration {
+    let doublings = receives.saturating_sub(1).min(16);
+    (limits::BOUNCE_MIN * (1 << doublings)).min(limits::BOUNCE_MAX)
+}
+
+impl Batch {
+    pub async fn receive(self, rooms: Vec<Room>) {
+        let worker = &self.shared.worker;
+        let (queue, now) = (&worker.backend.queue, worker.clock.now());
+        let received = queue.receive(self.run.queue, rooms.len(), worker.config.visibility, now).await;
+        metrics::counter!("conveyor_receives_total").increment(1);
+        let deliveries = match received {
+            Ok(deliveries) => deliveries,
+            Err(error) => {
+                tracing::warn!(run = %self.run.key.run, %error, "nothing could be received");
+                return self.tell(News::Received { run: self.run.key.run, messages: None });
+            }
+        };
+        metrics::counter!("conveyor_messages_received_total").increment(deliveries.len() as u64);
+        // Held before anybody is told: a run that holds something is not at its end.
+        self.run.hold(u32::try_from(deliveries.len()).unwrap_or(u32::MAX));
+        self.tell(News::Received { run: self.run.key.run, messages: Some(deliveries.len()) });
+        if deliveries.is_empty() {
+            return;
+        }
+        if self.shared.stop.is_cancelled() {
+            let back = deliveries.into_iter().map(|delivery| (delivery.receipt, Duration::ZERO)).collect();
+            return self.return_unstarted(Vec::new(), back).await;
+        }
+        let (starts, bounced) = self.with_permits(deliveries, rooms);
+        self.return_unstarted(Vec::new(), bounced).await;
+        self.claim_and_work(starts).await;
+    }
+
+    /// Every message has its permit already, unless the gate is off.
+    fn with_permits(
+        &self,
+        deliveries: Vec<Delivery>,
+        rooms: Vec<Room>,
+    ) -> (Vec<Start>, Vec<(Receipt, Duration)>) {
+        let (mut starts, mut bounced) = (Vec::with_capacity(deliveries.len()), Vec::new());
+        let now = self.shared.worker.clock.now();
+        let share = self.shared.budgets.share(&self.run.scope(), self.run.job.spec.limits());
+        for (delivery, Room { slot, permit, sites }) in deliveries.into_iter().zip(rooms) {
+            match permit.or_else(|| share.take(now)) {
+                Some(permit) => starts.push(Start { delivery, slot, permit, sites }),
+                None => bounced.push((delivery.receipt, bounce(delivery.receives))),
+            }
+        }
+        metrics::counter!("conveyor_messages_bounced_total", "reason" => "capped")
+            .increment(bounced.len() as u64);
+        (starts, bounced)
+    }
+
+    async fn claim_and_work(&self, starts: Vec<Start>) {
+        let worker = &self.shared.worker;
+        let (mut refs, mut valid, mut done, mut later) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for start in starts {
+            match start.delivery.body.parse::<TaskRef>() {
+                Ok(task_ref) => {
+                    refs.push((task_ref, ClaimToken::new(&worker.entropy)));
+                    valid.push(start);
+                }
+                // Nobody will ever understand it better; the row, if there is one, is found by the sweeper.
+                Err(_) => done.push(start.delivery.receipt),
+            }
+        }
+        if refs.is_empty() {
+            return self.return_unstarted(done, later).await;
+        }
+        let now = worker.clock.now();
+        let claims = match worker.backend.store.claim(self.run.key, refs, worker.config.claims_max, now).await
+        {
+            Ok(claims) => claims,
+            Err(error) => {
+                tracing::warn!(run = %self.run.key.run, %error, "tasks could not be claimed");
+                later.extend(valid.drain(..).map(|s| (s.delivery.receipt, STORE_PAUSE)));
+                Vec::new()
+            }
+        };
+        let (mut claimed, mut gone, mut paused) = (Vec::new(), false, false);
+        for (start, claim) in valid.into_iter().zip(claims) {
+            match claim {
+                Claim::Claimed(task) => claimed.push((start, task)),
+                Claim::Exhausted(task) => self.begin(start, task, true),
+                Claim::Terminal => done.push(start.delivery.receipt),
+                Claim::Gone => {
+                    gone = true;
+                    done.push(start.delivery.receipt);
+                }
+                Claim::Paused => {
+                    paused = true;
+                    later.push((start.delivery.receipt, bounce(start.delivery.receives)));
+                }
+                Claim::Early(due) => later.push((start.delivery.receipt, now.until(due))),
+            }
+        }
+        if paused {
+            self.tell(News::Paused(self.run.key.run));
+        }
+        self.return_unstarted(done, later).await;
+        self.begin_admitted(claimed).await;
+        if gone {
+            self.look_whether_it_ended().await;
+        }
+    }
+
+    /// Starts those that may go where they want to; the others go back, and burn no attempt.
+    async fn begin_admitted(&self, claimed: Vec<(Start, ClaimedTask)>) {
+        let worker = &self.shared.worker;
+        if worker.config.domain_limits.is_empty() && self.run.job.spec.domain_limits.is_empty() {
+            return claimed.into_iter().for_each(|(start, task)| self.begin(start, task, false));
+        }
+        let (mut tasks, mut needs) = (Vec::with_capacity(claimed.len()), Vec::with_capacity(claimed.len()));
+        for (mut start, task) in claimed {
+            needs.push(Needs::new(sites::of(worker, &self.run, &task), std::mem::take(&mut start.sites)));
+            tasks.push((start, task));
+        }
+        let admitted = sites::admit(worker, &self.shared.budgets, &mut needs).await;
+        self.tell(News::Sites(self.run.key.run, sites::common(&needs)));
+        let mut waits = None;
+        for (((mut start, task), need), admitted) in tasks.into_iter().zip(needs).zip(admitted) {
+            match admitted {
+                Ok(()) => {
+                    start.sites = need.uses;
+                    self.begin(start, task, false);
+                }
+                Err(wait) => {
+                    metrics::counter!("conveyor_messages_bounced_total", "reason" => "domain").increment(1);
+                    waits = Some(wait);
+                    let end = End::Bounced(bounce(start.delivery.receives));
+                    let flight = self.shared.flights.add(self.run.clone(), start.delivery.receipt);
+                    let finished = Finished { run: self.run.clone(), flight, task, end, slot: start.slot };
+                    drop((start.permit, need.uses));
+                    self.settle(finished).await;
+                }
+            }
+        }
+        if let Some(wait) = waits {
+            sites::tell(worker, &self.run, wait).await;
+        }
+    }
+
+    fn begin(&self, start: Start, task: ClaimedTask, exhausted: bool) {
+        let Start { delivery, slot, mut permit, mut sites } = start;
+        let flight = self.shared.flights.add(self.run.clone(), delivery.receipt);
+        let batch = self.clone();
+        self.shared.tasks.spawn(async move {
+            let worker = &batch.shared.worker;
+            let end = if exhausted {
+                execute::abandoned(worker.config.claims_max)
+            } else {
+                tokio::select! {
+                    end = batch.work(&task, &mut permit, &mut sites) => end,
+                    () = batch.shared.abort.cancelled() => execute::released(),
+                }
+            };
+            // The call is over: the job may start another while this one is being written.
+            drop((permit, sites));
+            batch.settle(Finished { run: batch.run.clone(), flight, task, end, slot }).await;
+        });
+    }
+
+    /// Waits for its moment, asks the gateway, and takes note of how that was.
+    async fn work(&self, task: &ClaimedTask, permit: &mut Use, sites: &mut [Use]) -> End {
+        let worker = &self.shared.worker;
+        for site in sites.iter_mut() {
+            site.start(&*worker.clock).await;
+        }
+        permit.start(&*worker.clock).await;
+        let executed = execute::execute(worker, &self.run, task).await;
+        self.run.note_call(executed.took);
+        if let Some(pause) = executed.retry_after.filter(|_| executed.overloaded) {
+            for site in sites.iter() {
+                site.share().hold(worker, pause).await;
+            }
+        }
+        let overloaded = executed.overloaded && worker.gateway.is_shared();
+        if let Some(pause) = permit.share().note_answer(overloaded.then_some(executed.retry_after)) {
+            tracing::warn!(job = %self.run.key.job, ?pause, "the gateway has too much to do, or is not there; the job leaves it alone");
+            permit.share().hold(worker, pause).await;
+        }
+        executed.end
+    }
+
+    async fn settle(&self, finished: Finished) {
+        if self.shared.finished.send(finished).await.is_err() {
+            tracing::error!("the settler ended before the work did");
+        }
+    }
+
+    fn tell(&self, news: News) {
+        // Nobody listens once the worker stops: then it does not matter.
+        let _ = self.shared.news.send(news);
+    }
+
+    /// Not in flight yet, so nobody else touches their receipts.
+    async fn return_unstarted(&self, done: Vec<Receipt>, later: Vec<(Receipt, Duration)>) {
+        let unstarted = u32::try_from(done.len() + later.len()).unwrap_or(u32::MAX);
+        let worker = &self.shared.worker;
+        let (queue, now) = (&worker.backend.queue, worker.clock.now());
+        let acked = if done.is_empty() { Ok(()) } else { queue.ack(self.run.queue, done).await };
+        let released =
+            if later.is_empty() { Ok(()) } else { queue.release(self.run.queue, later, now).await };
+        if let Err(error) = acked.and(released) {
+            tracing::warn!(run = %self.run.key.run, %error, "messages could not be given back");
+        }
+        self.run.let_go(unstarted);
+    }
+
+    /// A task that is not there may be the fault of its message; if its run is over, no other is worth receiving.
+    async fn look_whether_it_ended(&self) {
+        let found = self.shared.worker.backend.store.run(self.run.key.job, self.run.key.run).await;
+        if found.is_ok_and(|view| view.is_none_or(|view| view.run.status != RunStatus::Running)) {
+            self.tell(News::Gone(self.run.key.run));
+        }
+    }
+
+    /// Nothing queued and nothing held: perhaps that was all (SPEC 6.5).
+    pub async fn look_for_the_end(self) {
+        if let Err(error) = self.try_to_end().await {
+            tracing::warn!(run = %self.run.key.run, %error, "whether a run is at its end could not be told");
+            self.tell(News::EndUnknown(self.run.key.run));
+        }
+    }
+
+    async fn try_to_end(&self) -> Result<()> {
+        let (store, key) = (&self.shared.worker.backend.store, self.run.key);
+        let view = store.run(key.job, key.run).await?;
+        if !view.is_some_and(|view| view.run.is_drained(&view.stats.counts)) {
+            return Ok(());
+        }
+        match store.apply(key.job, Command::Drained, self.shared.worker.clock.now()).await {
+            Ok(view) => {
+                let status = view.latest.run.status;
+                tracing::info!(job = %key.job, run = %key.run, status = status.as_str(), "run drained");
+                if status != RunStatus::Running {
+                    self.tell(News::Gone(key.run));
+                }
+                Ok(())
+            }
+            // Tasks were added, or the job deleted, since the look above.
+            Err(Error::Refused(_) | Error::NotFound) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_cannot_start_is_left_alone_for_longer_each_time() {
+        let seconds: Vec<u64> = (1..=9).map(|receives| bounce(receives).as_secs()).collect();
+        assert_eq!(seconds, [5, 10, 20, 40, 80, 160, 300, 300, 300]);
+        assert_eq!(bounce(u32::MAX).as_secs(), 300);
+    }
+}

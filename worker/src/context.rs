@@ -1,0 +1,100 @@
+//! One run, for as long as this worker works on it.
+
+use crate::Worker;
+use crate::gateway::Credential;
+use conveyor_domain::Job;
+use conveyor_domain::grant::Scope;
+use conveyor_domain::message::QueueName;
+use conveyor_domain::seal::{NotAuthentic, Purpose};
+use conveyor_store::port::{ActiveRun, RunKey};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+#[derive(Debug)]
+pub struct RunContext {
+    pub key: RunKey,
+    pub job: Job,
+    pub queue: QueueName,
+    pub credential: Option<Credential>,
+    /// Cannot be worked on here: its forwarded key does not open.
+    pub unusable: bool,
+    seen: Arc<Seen>,
+}
+
+/// What was seen of a run. Outlives a change of its job.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Messages of this run between their receipt and their acknowledgement.
+    held: AtomicU32,
+    /// How long a call takes, about, in microseconds.
+    call_us: AtomicU64,
+}
+
+impl RunContext {
+    pub fn new(worker: &Worker, active: ActiveRun) -> RunContext {
+        let own = worker.config.gateway_credential.clone();
+        let credential = if own.is_some() { Ok(own) } else { unseal(worker, &active.job) };
+        RunContext {
+            unusable: credential.is_err(),
+            credential: credential.unwrap_or_default(),
+            key: RunKey { job: active.job.id, run: active.run.id },
+            queue: QueueName::Run(active.run.id),
+            job: active.job,
+            seen: Arc::default(),
+        }
+    }
+
+    /// The same run of a job that has changed.
+    pub fn with_job(&self, job: Job) -> RunContext {
+        RunContext {
+            key: self.key,
+            job,
+            queue: self.queue,
+            credential: self.credential.clone(),
+            unusable: self.unusable,
+            seen: self.seen.clone(),
+        }
+    }
+
+    pub fn scope(&self) -> Scope {
+        Scope::Job(self.key.job)
+    }
+
+    pub fn hold(&self, messages: u32) {
+        self.seen.held.fetch_add(messages, Ordering::SeqCst);
+    }
+
+    pub fn let_go(&self, messages: u32) {
+        self.seen.held.fetch_sub(messages, Ordering::SeqCst);
+    }
+
+    pub fn holds_any(&self) -> bool {
+        self.seen.held.load(Ordering::SeqCst) > 0
+    }
+
+    /// Takes note of how long a call took.
+    pub fn note_call(&self, took: Duration) {
+        let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let before = self.seen.call_us.load(Ordering::Relaxed);
+        // An eighth of the new one: about the last eight count. That two at once may lose one does not matter.
+        let next = if before == 0 { took } else { before - before / 8 + took / 8 };
+        self.seen.call_us.store(next, Ordering::Relaxed);
+    }
+
+    pub fn usual_call(&self) -> Duration {
+        Duration::from_micros(self.seen.call_us.load(Ordering::Relaxed))
+    }
+}
+
+/// The key that the job forwards. Without it every call would be refused and every task fail, for what is the fault of
+/// whoever started this process with another secret: such a run waits until it is started with the right one.
+fn unseal(worker: &Worker, job: &Job) -> Result<Option<Credential>, NotAuthentic> {
+    let Some(sealed) = &job.spec.credential else { return Ok(None) };
+    let opened = worker.secret.open(Purpose::Credential, &job.id.to_string(), sealed);
+    let key = opened.and_then(|key| String::from_utf8(key).map_err(|_| NotAuthentic));
+    if key.is_err() {
+        tracing::error!(job = %job.id, "the forwarded key does not open with the present secret; the job waits");
+    }
+    key.map(|key| Some(Credential::new(key)))
+}

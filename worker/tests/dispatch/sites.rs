@@ -1,0 +1,94 @@
+use crate::world::{Witness, World, config, until, urls};
+use conveyor_domain::domains::{DomainLimit, DomainLimits};
+use conveyor_domain::grant::Scope;
+use conveyor_domain::job::JobSpec;
+use conveyor_domain::rate::Rate;
+use conveyor_domain::{FailureClass, Problem};
+use conveyor_worker::WorkerConfig;
+use conveyor_worker::gateway::GatewayAnswer;
+use std::time::Duration;
+
+fn limited(name: &str, limit: DomainLimit) -> DomainLimits {
+    DomainLimits::new([(name.to_owned(), limit)]).unwrap()
+}
+
+fn at_most(max_inflight: u32) -> DomainLimit {
+    DomainLimit { max_inflight: Some(max_inflight), rate: None }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_a_caller_share_what_a_site_takes() {
+    let mut world = World::new(Witness::taking(Duration::from_millis(5)));
+    let spec = || JobSpec { domain_limits: limited("busy.example", at_most(2)), ..JobSpec::default() };
+    let first = world.submit(spec(), &urls("busy.example", 40)).await;
+    let second = world.submit(spec(), &urls("busy.example", 40)).await;
+    world.work(config(30));
+    world.work(config(30));
+    world.wait_for(first).await;
+    world.wait_for(second).await;
+    assert_eq!((world.witness.calls(), world.witness.most("busy.example")), (80, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_callers_budget_is_another() {
+    let mut world = World::new(Witness::taking(Duration::from_millis(50)));
+    let spec = || JobSpec { domain_limits: limited("busy.example", at_most(1)), ..JobSpec::default() };
+    let other = world.other_caller();
+    let first = world.submit(spec(), &urls("busy.example", 10)).await;
+    let second = world.submit_as(other, spec(), &urls("busy.example", 10)).await;
+    world.work(config(30));
+    world.wait_for(first).await;
+    world.wait_for(second).await;
+    assert_eq!(world.witness.most("busy.example"), 2, "one each");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_for_other_sites_do_not_wait_for_a_full_one() {
+    let mut world = World::new(Witness::taking(Duration::from_millis(5)));
+    let slow = DomainLimit { rate: Rate::new(1.0, Some(1)).ok(), max_inflight: None };
+    let mut list = urls("slow.example", 4);
+    list.extend(urls("free.example", 60));
+    let job = world.submit(JobSpec::default(), &list).await;
+    world.work(WorkerConfig { domain_limits: limited("slow.example", slow), ..config(10) });
+    until("all that may go", async || world.witness.calls_to("https://free") == 60).await;
+    assert!(world.witness.calls_to("https://slow") < 4, "they wait, and nobody with them");
+    let view = world.budget(&Scope::Job(job.job)).await;
+    assert_eq!(view.domain_wait.map(|wait| wait.domain).as_deref(), Some("slow.example"));
+    world.wait_for(job).await;
+    assert_eq!(world.witness.calls(), 64, "waiting burns no attempt");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_for_one_site_keeps_to_its_rate() {
+    let mut world = World::new(Witness::taking(Duration::from_millis(2)));
+    let rate = Rate::new(40.0, Some(4)).ok();
+    let domain_limits = limited("*", DomainLimit { rate, max_inflight: None });
+    let spec = JobSpec { domain_limits, ..JobSpec::default() };
+    let job = world.submit(spec, &urls("one.example", 60)).await;
+    world.work(config(30));
+    world.wait_for(job).await;
+    let excess = world.witness.worst_excess(4, 40.0);
+    assert!(excess <= 0.0, "{excess} too many");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_site_that_asks_for_time_gets_it() {
+    let throttled = || GatewayAnswer::Failure {
+        class: FailureClass::RateLimited,
+        retry: true,
+        retry_after: Some(Duration::from_secs(2)),
+        problem: Problem::new(429, "http_429", "Too many"),
+    };
+    let witness =
+        Witness::taking(Duration::from_millis(2)).saying(move |_, before| (before == 0).then(throttled));
+    let mut world = World::new(witness);
+    let spec = JobSpec { domain_limits: limited("shy.example", at_most(1)), ..JobSpec::default() };
+    let job = world.submit(spec, &urls("shy.example", 6)).await;
+    world.work(config(30));
+    let scope = Scope::Domain(world.caller, "shy.example".to_owned());
+    until("it is held", async || world.budget(&scope).await.held_until.is_some()).await;
+    assert_eq!(world.witness.calls(), 1, "one at a time, and the first said no");
+    until("it is free again", async || world.budget(&scope).await.held_until.is_none()).await;
+    world.wait_for(job).await;
+    assert_eq!(world.witness.calls(), 7);
+}
