@@ -135,8 +135,12 @@ pub const BURST_MAX: u32 = 100_000;
 pub const STARTS_AHEAD: Duration = Duration::from_millis(400);
 /// How long before its start a task is received.
 pub const START_LEAD: Duration = Duration::from_millis(200);
-/// What a call may be later than its start, however small the burst, and however large.
+/// How long a task that was received for a start waits for it.
+pub const START_WAIT_MAX: Duration = Duration::from_secs(5);
+/// What a call may be later than its start, however small the burst, and however large: at least this, and this part of
+/// the time between two starts.
 pub const START_LATE_MIN: Duration = Duration::from_millis(20);
+pub const START_LATE_PART: u32 = 20;
 pub const START_LATE_MAX: Duration = Duration::from_secs(5);
 /// Domains with limits, of a job and in the configuration.
 pub const DOMAIN_LIMITS_MAX: usize = 1_000;

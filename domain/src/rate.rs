@@ -75,8 +75,11 @@ impl Rate {
     pub fn late_max(self) -> Duration {
         let spare = i64::from(self.burst - self.tokens_max()).saturating_mul(self.interval_us());
         let spare = Duration::from_micros(u64::try_from(spare).unwrap_or(0));
+        // Nobody is always on time: a start that is lost costs a slow rate more than a little lateness does.
+        let interval = Duration::from_micros(u64::try_from(self.interval_us()).unwrap_or(0));
+        let least = limits::START_LATE_MIN.max(interval / limits::START_LATE_PART);
         // Starts are told in milliseconds, rounded up.
-        spare.saturating_sub(Duration::from_millis(1)).clamp(limits::START_LATE_MIN, limits::START_LATE_MAX)
+        spare.saturating_sub(Duration::from_millis(1)).max(least).min(limits::START_LATE_MAX)
     }
 
     /// Starts that a time brings, rounded up.
@@ -170,7 +173,7 @@ mod tests {
         ) {
             let rate = rate(thousandths as f64 / 1000.0, burst);
             // Below this burst calls may be late by more than the burst pays for: SPEC 6.7.
-            prop_assume!(f64::from(burst / 2) >= rate.per_second() * 0.021);
+            prop_assume!(burst > 1 && f64::from(burst / 2) >= rate.per_second() * 0.021);
             let (mut bucket, mut now) = (Bucket::default(), Timestamp(1_000_000));
             let mut calls = Vec::new();
             for (pass, want) in asks {
@@ -211,6 +214,15 @@ mod tests {
         assert_eq!(bucket.tokens(rate, Timestamp(1_500)), 1);
         assert_eq!(bucket.tokens(rate, Timestamp(9_000)), 2);
         assert!(!bucket.is_full(Timestamp(1_599)) && bucket.is_full(Timestamp(1_600)));
+    }
+
+    #[test]
+    fn a_slow_rate_waits_a_little_for_its_calls() {
+        assert_eq!(rate(50.0, 10).late_max(), Duration::from_millis(99));
+        assert_eq!(rate(50.0, 1).late_max(), Duration::from_millis(20));
+        assert_eq!(rate(1.0, 1).late_max(), Duration::from_millis(50));
+        assert_eq!(rate(0.001, 1).late_max(), Duration::from_secs(5));
+        assert_eq!(rate(1.0, 3).late_max(), Duration::from_millis(999));
     }
 
     #[test]

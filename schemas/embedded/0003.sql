@@ -12,4 +12,8 @@ CREATE TABLE budgets (
 CREATE INDEX budgets_by_idle ON budgets (idle_ms) WHERE idle_ms IS NOT NULL;
 
 ALTER TABLE runs ADD COLUMN paused INTEGER NOT NULL DEFAULT 0;
-CREATE INDEX runs_by_update ON runs (updated_ms);
+
+-- updated_ms is when a change was decided; this is when it was written, as far as the store was told what time it is.
+ALTER TABLE runs ADD COLUMN changed_ms INTEGER NOT NULL DEFAULT 0;
+UPDATE runs SET changed_ms = updated_ms;
+CREATE INDEX runs_by_change ON runs (changed_ms);

@@ -103,6 +103,10 @@ impl JobStore for Flaky {
         self.pass("active_runs", self.inner.store.active_runs()).await
     }
 
+    fn tell(&self, now: Timestamp) {
+        self.inner.store.tell(now);
+    }
+
     async fn changed_runs(&self, since: Timestamp) -> Result<ChangedRuns> {
         self.pass("changed_runs", self.inner.store.changed_runs(since)).await
     }

@@ -11,7 +11,7 @@ use crate::sites::{self, Needs};
 use crate::slot::Slot;
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::TaskRef;
-use conveyor_domain::{ClaimToken, RunStatus, limits};
+use conveyor_domain::{ClaimToken, Clock, RunStatus, limits};
 use conveyor_store::port::{Claim, ClaimedTask, Delivery, Receipt};
 use conveyor_store::{Error, Result};
 use std::sync::Arc;
@@ -109,7 +109,11 @@ impl Batch {
         for (delivery, Room { slot, permit, sites }) in deliveries.into_iter().zip(rooms) {
             match permit.or_else(|| share.take(now)) {
                 Some(permit) => starts.push(Start { delivery, slot, permit, sites }),
-                None => bounced.push((delivery.receipt, bounce(delivery.receives))),
+                // Only without the gate, which is there to be compared with: soon, and not all at once.
+                None => {
+                    let soon = Duration::from_millis(200 + self.shared.worker.entropy.below(300));
+                    bounced.push((delivery.receipt, soon));
+                }
             }
         }
         metrics::counter!("conveyor_messages_bounced_total", "reason" => "capped")
@@ -208,6 +212,7 @@ impl Batch {
 
     fn begin(&self, start: Start, task: ClaimedTask, exhausted: bool) {
         let Start { delivery, slot, mut permit, mut sites } = start;
+        let back_after = bounce(delivery.receives);
         let flight = self.shared.flights.add(self.run.clone(), delivery.receipt);
         let batch = self.clone();
         self.shared.tasks.spawn(async move {
@@ -216,7 +221,7 @@ impl Batch {
                 execute::abandoned(worker.config.claims_max)
             } else {
                 tokio::select! {
-                    end = batch.work(&task, &mut permit, &mut sites) => end,
+                    end = batch.work(&task, &mut permit, &mut sites, back_after) => end,
                     () = batch.shared.abort.cancelled() => execute::released(),
                 }
             };
@@ -227,12 +232,22 @@ impl Batch {
     }
 
     /// Waits for its moment, asks the gateway, and takes note of how that was.
-    async fn work(&self, task: &ClaimedTask, permit: &mut Use, sites: &mut [Use]) -> End {
+    async fn work(
+        &self,
+        task: &ClaimedTask,
+        permit: &mut Use,
+        sites: &mut [Use],
+        back_after: Duration,
+    ) -> End {
         let worker = &self.shared.worker;
-        for site in sites.iter_mut() {
-            site.start(&*worker.clock).await;
+        tokio::select! {
+            biased;
+            () = start(&*worker.clock, permit, sites) => {}
+            // Nobody asks for starts any more.
+            () = self.shared.stop.cancelled() => return execute::released(),
+            // There was to be one soon, and there is none: somebody else has a use for the slot.
+            () = tokio::time::sleep(limits::START_WAIT_MAX) => return End::Bounced(back_after),
         }
-        permit.start(&*worker.clock).await;
         let executed = execute::execute(worker, &self.run, task).await;
         self.run.note_call(executed.took);
         if let Some(pause) = executed.retry_after.filter(|_| executed.overloaded) {
@@ -309,6 +324,14 @@ impl Batch {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Waits until the task may start, by every budget that it draws on.
+async fn start(clock: &dyn Clock, permit: &mut Use, sites: &mut [Use]) {
+    for site in sites.iter_mut() {
+        site.start(clock).await;
+    }
+    permit.start(clock).await;
 }
 
 #[cfg(test)]

@@ -111,7 +111,7 @@ impl Dispatcher {
                 self.hear(news);
             }
             self.look_around();
-            if self.kept_up.is_none_or(|at| at.elapsed() >= limits::IDLE_WAIT) {
+            if self.kept_up.is_none_or(|at| at.elapsed() >= limits::REDISCOVER_AFTER) {
                 self.kept_up = Some(Instant::now());
                 self.shared.budgets.upkeep(&self.shared.worker, &self.shared.tasks);
             }
@@ -273,7 +273,8 @@ impl Dispatcher {
 fn room_of(shared: &Shared, known: &KnownRun, free: u32, now: Timestamp) -> u32 {
     let run = &known.context;
     let share = shared.budgets.share(&run.scope(), run.job.spec.limits());
-    share.want_more(&shared.worker, &shared.tasks, share.used().saturating_add(free));
+    // Not only for the slots that are free now: more will be by the time of the answer.
+    share.want_more(&shared.worker, &shared.tasks, shared.worker.config.slots);
     if !shared.worker.config.gate {
         return free;
     }

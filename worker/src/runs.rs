@@ -43,6 +43,7 @@ pub struct Look {
 impl Look {
     pub async fn take(self, worker: &Worker) -> conveyor_store::Result<(Look, Found)> {
         let store = &worker.backend.store;
+        store.tell(self.at);
         let found = match self.since {
             None => Found::All(store.active_runs().await?),
             Some(since) => Found::Changed(store.changed_runs(since).await?),

@@ -48,7 +48,7 @@ pub struct Settings {
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
     repeat: u32,
     /// Give up on a run after this long
-    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     deadline_seconds: u64,
 }
 

@@ -7,8 +7,9 @@ use super::{Common, Findings, conclude};
 use crate::client::RateLimit;
 use crate::process::{conveyor_program, unless_stopped};
 use crate::round;
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use clap::Args;
+use reqwest::Url;
 use serde::Serialize;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -21,9 +22,9 @@ const GLANCE_EVERY: Duration = Duration::from_millis(20);
 /// Run a job with a rate limit, kill a worker in the middle, and print what the gateway saw of it
 ///
 /// One job with `rate_limit`, on the AWS backend with AWS-compatible servers and several workers, or on the embedded one
-/// with its one process. Once half of the calls have begun, a worker is killed with SIGKILL and started anew. What it had
-/// received comes back after --visibility-ms, which is short here, so that the last calls are not the ones that waited
-/// for that.
+/// with its one process. Once half of the calls have begun, the worker that has received the most is killed with SIGKILL
+/// and started anew. What it had not done comes back after --visibility-ms, which is short here, so that the last calls
+/// are not the ones that waited for that.
 ///
 /// `worst_excess` is by how much the calls were more than burst + per_second * t, in the worst window of any length t;
 /// below 0 there was always room. `mean_per_second` is from the first call to the last. Both are of the gateway's own
@@ -76,6 +77,8 @@ struct Report {
     mean_per_second: Option<f64>,
     longest_gap_ms: u64,
     restarted_at_arrival: u64,
+    /// Messages; a worker that did nothing would not be missed.
+    killed_had_received: u64,
     restart_seconds: f64,
     elapsed_seconds: f64,
 }
@@ -104,8 +107,8 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
     let submitted = system.caller()?.submit_rated(&urls, settings.max_inflight, Some(rate_limit)).await?;
 
     let restarted_at_arrival = wait_for_calls(&mut system, settings.tasks / 2, deadline).await?;
+    let (victim, killed_had_received) = busiest(&mut system).await?;
     let restart = Instant::now();
-    let victim = system.workers()[0].clone();
     system.restart(&victim).await?;
     let restart_seconds = restart.elapsed().as_secs_f64();
     eprintln!("killed a worker after {restarted_at_arrival} calls; started anew in {restart_seconds:.2} s");
@@ -131,11 +134,24 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
         mean_per_second: mean_rate(&arrivals_us).map(round::ratio),
         longest_gap_ms: longest_gap_us / 1000,
         restarted_at_arrival,
+        killed_had_received,
         restart_seconds: round::seconds(restart_seconds),
         elapsed_seconds: round::seconds(elapsed),
     };
     system.stop().await?;
     Ok(report)
+}
+
+/// The worker that has received the most messages, and how many.
+async fn busiest(system: &mut System) -> anyhow::Result<(Url, u64)> {
+    let mut busiest = None;
+    for worker in system.workers().to_vec() {
+        let received = system.metric_of(&worker, "conveyor_messages_received_total").await?;
+        if busiest.as_ref().is_none_or(|(_, most)| received > *most) {
+            busiest = Some((worker, received));
+        }
+    }
+    busiest.context("there is no worker")
 }
 
 async fn wait_for_calls(system: &mut System, calls: u64, deadline: Instant) -> anyhow::Result<u64> {
@@ -160,6 +176,9 @@ impl Findings for Report {
                 self.burst, self.per_second
             )),
             None => unmet.push("there was no call".to_owned()),
+        }
+        if self.killed_had_received == 0 {
+            unmet.push("the killed worker had done nothing".to_owned());
         }
         // One process that is started anew cannot but lose the time of that.
         if self.backend == Backend::Aws {
@@ -193,6 +212,7 @@ mod tests {
             mean_per_second: Some(49.0),
             longest_gap_ms: 100,
             restarted_at_arrival: 1_500,
+            killed_had_received: 600,
             restart_seconds: 0.2,
             elapsed_seconds: 61.0,
         }
@@ -207,6 +227,7 @@ mod tests {
         assert!(slow.unmet()[0].contains("49 is the least"));
         assert!(Report { mean_per_second: None, ..report() }.unmet()[0].contains("0 calls a second"));
         assert!(Report { worst_excess: None, ..report() }.unmet()[0].contains("no call"));
+        assert!(Report { killed_had_received: 0, ..report() }.unmet()[0].contains("had done nothing"));
         assert!(Report { failed: 1, ..report() }.unmet()[0].contains("2999 of 3000"));
     }
 

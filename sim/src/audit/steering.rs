@@ -1,4 +1,4 @@
-//! SPEC 6.7, 6.14: a job has the limits that it was given, and its run is paused if somebody paused it.
+//! SPEC 2, 6.7: a job has the limits that it was given, and its run is paused if somebody paused it.
 
 use crate::model::JobModel;
 use crate::violation::{Check, Rule, require};

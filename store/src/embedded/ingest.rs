@@ -2,6 +2,7 @@
 //! transaction: a crash leaves all of them or none.
 
 use super::jobs::{self, StoredJob};
+use super::latest::Latest;
 use super::{Embedded, events, queue, runs, tasks, uploads};
 use crate::port::{Acceptance, Appended, Chunk, Error, Ingest, IngestStore, Result, RunKey};
 use async_trait::async_trait;
@@ -17,14 +18,14 @@ pub fn call(connection: &Connection, run: &Run, now: Timestamp) -> Result<()> {
     queue::enqueue(connection, QueueName::Control, std::iter::once(message.to_string()), now)
 }
 
-fn accept(connection: &Connection, acceptance: &Acceptance) -> Result<()> {
+fn accept(connection: &Connection, latest: &Latest, acceptance: &Acceptance) -> Result<()> {
     let Acceptance { job, run, source } = acceptance;
     if jobs::find(connection, job.id)?.is_some() {
         // Only a repeat has the same random id: the first one stands.
         return Ok(());
     }
     let now = job.created;
-    jobs::insert(connection, job, run)?;
+    jobs::insert(connection, latest, job, run)?;
     uploads::claim(connection, source, job.id, now)?;
     events::happened(connection, run, &timeline::submitted(job, run), now)?;
     events::logged(connection, run, 0, &IngestEvent::Accepted { source: source.clone() }, now)?;
@@ -46,10 +47,16 @@ fn refusal(connection: &Connection, key: RunKey, entry: &Entry) -> Result<Option
 }
 
 /// Appends an entry and does what it says to the run. The caller is inside a transaction and has checked the number.
-fn append(connection: &Connection, found: StoredJob, entry: &Entry, now: Timestamp) -> Result<Appended> {
+fn append(
+    connection: &Connection,
+    latest: &Latest,
+    found: StoredJob,
+    entry: &Entry,
+    now: Timestamp,
+) -> Result<Appended> {
     events::logged(connection, &found.run.run, entry.number(), entry.event(), now)?;
     let Some(step) = entry.effect() else { return Ok(Appended::Done) };
-    jobs::transition(connection, found, &Command::Ingest(step.clone()), now)?;
+    jobs::transition(connection, latest, found, &Command::Ingest(step.clone()), now)?;
     Ok(Appended::Done)
 }
 
@@ -65,7 +72,8 @@ fn answer(outcome: Result<Appended>) -> Result<Appended> {
 #[async_trait]
 impl IngestStore for Embedded {
     async fn accept(&self, acceptance: Acceptance) -> Result<()> {
-        self.write(move |connection| accept(connection, &acceptance)).await?;
+        let latest = self.latest.clone();
+        self.write(move |connection| accept(connection, &latest, &acceptance)).await?;
         self.announce();
         Ok(())
     }
@@ -83,6 +91,7 @@ impl IngestStore for Embedded {
         let Chunk { rows, entry } = chunk;
         // The writer's time is everybody's: what can be prepared outside of it, is.
         let rows = tasks::encode(rows.iter().map(|(index, input)| (*index, input)))?;
+        let latest = self.latest.clone();
         let outcome = self
             .write(move |connection| {
                 if let Some(refused) = refusal(connection, key, &entry)? {
@@ -90,7 +99,7 @@ impl IngestStore for Embedded {
                 }
                 let Some(found) = find(connection, key)? else { return Ok(Appended::Gone) };
                 tasks::put(connection, &found.run, &rows, now)?;
-                append(connection, found, &entry, now)
+                append(connection, &latest, found, &entry, now)
             })
             .await;
         self.announce();
@@ -98,13 +107,14 @@ impl IngestStore for Embedded {
     }
 
     async fn append(&self, key: RunKey, entry: Entry, now: Timestamp) -> Result<Appended> {
+        let latest = self.latest.clone();
         let outcome = self
             .write(move |connection| {
                 if let Some(refused) = refusal(connection, key, &entry)? {
                     return Ok(refused);
                 }
                 match find(connection, key)? {
-                    Some(found) => append(connection, found, &entry, now),
+                    Some(found) => append(connection, &latest, found, &entry, now),
                     None => Ok(Appended::Gone),
                 }
             })

@@ -1,6 +1,7 @@
 //! Jobs: the domain's decisions, each read, made and written in one transaction.
 
 use super::codec::{from_json, job_status, to_json};
+use super::latest::Latest;
 use super::runs::{self, StoredRun};
 use super::tasks::EncodedTask;
 use super::{Embedded, codec, events, ingest, probe, tasks, uploads};
@@ -54,14 +55,21 @@ pub fn find(connection: &Connection, job: JobId) -> Result<Option<StoredJob>> {
 }
 
 /// Reads, decides, writes. The caller is inside a transaction.
-fn apply(connection: &Connection, job: JobId, command: &Command, now: Timestamp) -> Result<StoredJob> {
+fn apply(
+    connection: &Connection,
+    latest: &Latest,
+    job: JobId,
+    command: &Command,
+    now: Timestamp,
+) -> Result<StoredJob> {
     let stored = find(connection, job)?.ok_or(Error::NotFound)?;
-    transition(connection, stored, command, now)
+    transition(connection, latest, stored, command, now)
 }
 
 /// Decides a command on rows that were read in this transaction, writes the outcome, and what happened into the timeline.
 pub fn transition(
     connection: &Connection,
+    latest: &Latest,
     stored: StoredJob,
     command: &Command,
     now: Timestamp,
@@ -79,8 +87,9 @@ pub fn transition(
                 to_json(next.job.spec.as_ref())?,
             ])?;
     }
-    if next.run != run {
-        runs::update(connection, key, &next.run)?;
+    // Limits are the job's, and whoever works on its run has to hear of them.
+    if next.run != run || next.job.spec != job.spec {
+        runs::update(connection, latest, key, &next.run)?;
     }
     for event in timeline::changes((&job, &run), (&next.job, &next.run)) {
         events::happened(connection, &next.run, &event, now)?;
@@ -93,8 +102,8 @@ pub fn transition(
 }
 
 /// Writes a job and its first run.
-pub fn insert(connection: &Connection, job: &Job, run: &Run) -> Result<StoredRun> {
-    let stored = StoredRun { key: runs::insert(connection, run)?, run: run.clone() };
+pub fn insert(connection: &Connection, latest: &Latest, job: &Job, run: &Run) -> Result<StoredRun> {
+    let stored = StoredRun { key: runs::insert(connection, latest, run)?, run: run.clone() };
     connection
         .prepare_cached(&format!("INSERT INTO jobs ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"))?
         .execute(params![
@@ -109,13 +118,13 @@ pub fn insert(connection: &Connection, job: &Job, run: &Run) -> Result<StoredRun
     Ok(stored)
 }
 
-fn submit(connection: &Connection, s: &Submission, rows: &[EncodedTask]) -> Result<()> {
+fn submit(connection: &Connection, latest: &Latest, s: &Submission, rows: &[EncodedTask]) -> Result<()> {
     if find(connection, s.job.id)?.is_some() {
         // Only a repeat has the same random id: the first one stands.
         return Ok(());
     }
     let now = s.job.created;
-    let stored = insert(connection, &s.job, &s.run)?;
+    let stored = insert(connection, latest, &s.job, &s.run)?;
     events::happened(connection, &s.run, &timeline::submitted(&s.job, &s.run), now)?;
     if let Some(list) = &s.list {
         uploads::claim(connection, &list.source, s.job.id, now)?;
@@ -150,7 +159,8 @@ impl JobStore for Embedded {
     async fn submit(&self, submission: Submission) -> Result<Vec<TaskRef>> {
         // The writer's time is everybody's: what can be prepared outside of it, is.
         let rows = tasks::encode(submission.tasks.iter().map(|(index, input)| (*index, input)))?;
-        self.write(move |connection| submit(connection, &submission, &rows)).await?;
+        let latest = self.latest.clone();
+        self.write(move |connection| submit(connection, &latest, &submission, &rows)).await?;
         self.announce();
         Ok(Vec::new())
     }
@@ -163,11 +173,12 @@ impl JobStore for Embedded {
         run_tasks_max: u32,
         now: Timestamp,
     ) -> Result<Added> {
+        let latest = self.latest.clone();
         let view = self
             .write(move |connection| {
                 let count = u32::try_from(tasks.len()).map_err(|_| codec::corrupt("task count"))?;
                 let command = Command::AddTasks { count, last_batch, run_tasks_max };
-                let stored = apply(connection, job, &command, now)?;
+                let stored = apply(connection, &latest, job, &command, now)?;
                 let rows = tasks::encode((stored.run.run.next_index - count..).zip(&tasks))?;
                 tasks::put(connection, &stored.run, &rows, now)?;
                 stored.view(connection)
@@ -178,8 +189,10 @@ impl JobStore for Embedded {
     }
 
     async fn apply(&self, job: JobId, command: Command, now: Timestamp) -> Result<JobView> {
-        let view =
-            self.write(move |connection| apply(connection, job, &command, now)?.view(connection)).await?;
+        let latest = self.latest.clone();
+        let view = self
+            .write(move |connection| apply(connection, &latest, job, &command, now)?.view(connection))
+            .await?;
         self.announce();
         Ok(view)
     }
@@ -233,6 +246,10 @@ impl JobStore for Embedded {
             Ok(active)
         })
         .await
+    }
+
+    fn tell(&self, now: Timestamp) {
+        self.latest.learn(now);
     }
 
     async fn changed_runs(&self, since: Timestamp) -> Result<ChangedRuns> {

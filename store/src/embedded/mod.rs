@@ -10,6 +10,7 @@ mod files;
 mod ingest;
 mod jobs;
 mod keys;
+mod latest;
 mod lock;
 mod open;
 mod probe;
@@ -30,6 +31,7 @@ use crate::Backend;
 use crate::port::Result;
 use conveyor_domain::Timestamp;
 use files::Files;
+use latest::Latest;
 use lock::DirectoryLock;
 use probe::Probe;
 use reader::Readers;
@@ -47,6 +49,7 @@ pub struct Embedded {
     readers: Readers,
     files: Files,
     probe: Probe,
+    latest: Latest,
     changes: watch::Sender<u64>,
     _lock: DirectoryLock,
 }

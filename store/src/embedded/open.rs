@@ -1,6 +1,7 @@
 //! Opening a data directory: lock, check, create or refuse, and clear what a crash left.
 
 use super::files::Files;
+use super::latest::Latest;
 use super::lock::{DirectoryLock, LockError};
 use super::probe::Probe;
 use super::reader::Readers;
@@ -65,6 +66,7 @@ pub fn open(dir: &Path, now: Timestamp) -> Result<Embedded, OpenError> {
         readers: Readers::new(database),
         files,
         probe: Probe::default(),
+        latest: Latest::new(now),
         changes: watch::channel(0).0,
         _lock: lock,
     })

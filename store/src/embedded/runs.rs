@@ -1,6 +1,7 @@
 //! Run rows and what was counted of them.
 
 use super::codec::{corrupt, from_json, ingest_status, run_status, to_json};
+use super::latest::Latest;
 use crate::port::{Error, Result, RunKey, RunView};
 use conveyor_domain::run::{Counts, IngestStatus, RunFailure};
 use conveyor_domain::{FailureClass, JobId, Run, RunId, RunStats, Timestamp, WorkerId};
@@ -65,9 +66,9 @@ pub fn active(connection: &Connection) -> Result<Vec<StoredRun>> {
     readable(connection, "status = 'running' ORDER BY run_key", [])
 }
 
-/// Runs that were updated at that moment or later.
+/// Runs that changed at that moment or later, those last that changed last.
 pub fn changed(connection: &Connection, since: Timestamp) -> Result<Vec<StoredRun>> {
-    readable(connection, "updated_ms >= ?1 ORDER BY updated_ms", [since.0])
+    readable(connection, "changed_ms >= ?1 ORDER BY changed_ms", [since.0])
 }
 
 /// One row that cannot be read must not keep everybody else's work from going on: it is left out.
@@ -92,11 +93,11 @@ fn readable(
 }
 
 /// Inserts a run; its key is given out here.
-pub fn insert(connection: &Connection, run: &Run) -> Result<i64> {
+pub fn insert(connection: &Connection, latest: &Latest, run: &Run) -> Result<i64> {
     connection
         .prepare_cached(
-            "INSERT INTO runs (run_id, job_id, sequence, status, total, next_index, latched, id_seed, failure, created_ms, updated_ms, ingest, paused)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+            "INSERT INTO runs (run_id, job_id, sequence, status, total, next_index, latched, id_seed, failure, created_ms, updated_ms, ingest, paused, changed_ms)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         )?
         .execute(params![
             run.id.to_bytes(),
@@ -112,17 +113,18 @@ pub fn insert(connection: &Connection, run: &Run) -> Result<i64> {
             run.updated.0,
             run.ingest.map(IngestStatus::as_str),
             run.paused,
+            latest.stamp(run.updated).0,
         ])?;
     let key = connection.last_insert_rowid();
     // Keys share an integer with a 32-bit index; 2^31 runs are out of reach, but not out of mind.
     if key >= 1 << 31 { Err(Error::Full("no run keys left".to_owned())) } else { Ok(key) }
 }
 
-pub fn update(connection: &Connection, key: i64, run: &Run) -> Result<()> {
+pub fn update(connection: &Connection, latest: &Latest, key: i64, run: &Run) -> Result<()> {
     connection
         .prepare_cached(
             "UPDATE runs SET status = ?2, total = ?3, next_index = ?4, latched = ?5, failure = ?6, updated_ms = ?7, ingest = ?8,
-                paused = ?9
+                paused = ?9, changed_ms = ?10
              WHERE run_key = ?1",
         )?
         .execute(params![
@@ -135,6 +137,7 @@ pub fn update(connection: &Connection, key: i64, run: &Run) -> Result<()> {
             run.updated.0,
             run.ingest.map(IngestStatus::as_str),
             run.paused,
+            latest.stamp(run.updated).0,
         ])?;
     Ok(())
 }

@@ -109,9 +109,13 @@ pub trait JobStore: Send + Sync {
     /// on it being fresh.
     async fn active_runs(&self) -> Result<Vec<ActiveRun>>;
 
-    /// What became of runs since a moment: those that changed, and those of a job that changed its limits. Some may be told
-    /// that did not change. May lag behind like `active_runs`, and by what clocks differ: look back further than the last
-    /// look.
+    /// Says what time it is, before every look: what becomes visible from then on is found by `changed_runs` since then,
+    /// however long ago it was decided.
+    fn tell(&self, now: Timestamp);
+
+    /// What became visible of runs since a moment: those that changed, and those of a job that changed its limits. Some may
+    /// be told that did not change. May lag behind like `active_runs`, and by what clocks differ: look back further than
+    /// the last look.
     async fn changed_runs(&self, since: Timestamp) -> Result<ChangedRuns>;
 
     /// Whether a write would be answered now.

@@ -49,11 +49,12 @@ impl Budgets {
         self.lock().get(scope).cloned()
     }
 
-    /// Renews shares that are in use, whether or not their runs still take new work, and gives back those that are not:
+    /// Renews shares that are in use, whether or not their runs still take new work, asks for starts that tasks wait for, and gives back those that are not:
     /// others may have a use for them, and a renewal is a write.
     pub fn upkeep(&self, worker: &Arc<Worker>, tasks: &TaskTracker) {
+        let now = worker.clock.now();
         self.lock().retain(|_, share| {
-            if share.is_due_for_renewal() {
+            if share.is_due_for_renewal() || share.is_waited_for(now) {
                 share.ask_beside(worker, tasks, share.used());
             } else if share.is_idle() && share.holds_any() {
                 let (share, worker) = (share.clone(), worker.clone());

@@ -62,6 +62,17 @@ impl Share {
         if limits.revision >= state.limits.revision {
             state.limits = limits;
         }
+        if state.limits.rate.is_none() && state.unstarted > 0 {
+            self.started.notify_waiters();
+        }
+    }
+
+    /// Whether tasks are there that have no start, and starts may be had for them. Their queue may be empty by now.
+    pub fn is_waited_for(&self, now: Timestamp) -> bool {
+        let state = self.lock();
+        let waited_for = state.unstarted as usize > state.starts.len() && state.limits.rate.is_some();
+        let due = state.more_starts_at.is_none_or(|at| at <= now) && state.age() >= limits::REDISCOVER_AFTER;
+        waited_for && due && !state.asking && !state.is_held(now)
     }
 
     pub fn used(&self) -> u32 {
@@ -307,6 +318,7 @@ impl State {
         if self.asked.is_none() || self.granted.revision != self.limits.revision {
             return age >= limits::REDISCOVER_AFTER;
         }
+        let most = most.min(self.limits.max_inflight.unwrap_or(u32::MAX));
         let permits = self.permits <= self.used && self.permits < most;
         if self.lapses(now) || permits {
             return age >= limits::GRANT_ASK_EVERY;

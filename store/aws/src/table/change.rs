@@ -120,7 +120,8 @@ impl Table {
             writes.push(self.put(job.encode()?, Some(job_seen))?);
         }
         let run_seen = Condition::version(seen.run.version);
-        if run == seen.run {
+        // Limits are the job's, and whoever works on its run has to hear of them.
+        if run == seen.run && job.job.spec == seen.job.job.spec {
             writes.push(self.check(&keys::run(run.run.job, run.run.id), run_seen)?);
         } else {
             run.version += 1;

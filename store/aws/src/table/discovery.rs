@@ -1,8 +1,8 @@
 //! Runs as the second index has them (SPEC 5.3): by what there is to do with them, and there by when they changed. Whatever
-//! is found here may be old, and is read from the table before anybody hears of it.
+//! is found here may be old, and is read from the table before anybody hears of it, but for what cannot have changed.
 
 use super::Table;
-use super::item::{Item, Row, corrupt};
+use super::item::{Item, Row, corrupt, text};
 use super::jobs::READS_INFLIGHT;
 use super::keys::{self, GSI2, GSI2_SK};
 use super::read::Range;
@@ -38,22 +38,38 @@ pub fn place(row: &RunRow) -> &'static str {
 
 /// Runs in their place, those that changed last at the end. Earlier versions wrote the id of the run and nothing else: that
 /// sorts behind all of these, so whoever looks for changes finds those as well.
-pub fn sort_key(run: RunId, updated: Timestamp) -> String {
-    format!("{}#{run}", changed_at(updated))
+pub fn sort_key(run: RunId, changed: Timestamp) -> String {
+    format!("{}#{run}", changed_at(changed))
 }
 
-fn changed_at(updated: Timestamp) -> String {
-    format!("#{:013}", updated.0.max(0))
+fn changed_at(changed: Timestamp) -> String {
+    format!("#{:013}", changed.0.max(0))
+}
+
+/// Gives the row of a run that is written now a sort key of now, unless it has a later one. Other rows stay as they are.
+pub fn stamp(item: &mut Item, now: Timestamp) {
+    let row = Row(item);
+    let run = row.text(keys::SK).ok().and_then(|sk| sk.strip_prefix(keys::RUNS)?.parse().ok());
+    let Some(key) = run.map(|run| sort_key(run, now)) else { return };
+    if row.text(GSI2_SK).is_ok_and(|earlier| earlier < key.as_str()) {
+        item.insert(GSI2_SK.to_owned(), text(key));
+    }
 }
 
 /// A run that the index has.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Found {
     key: RunKey,
     /// Where it was found. It may have moved on.
-    running: bool,
+    place: &'static str,
+    sort_key: String,
+}
+
+impl Found {
     /// Its key does not say when it changed.
-    outdated: bool,
+    fn is_outdated(&self) -> bool {
+        !self.sort_key.starts_with('#')
+    }
 }
 
 /// What the table says of a run that was found.
@@ -64,7 +80,7 @@ enum Look {
 
 impl Table {
     /// At least `enough` runs of a place, if it has so many.
-    async fn found(&self, place: &str, since: Option<Timestamp>, enough: usize) -> Result<Vec<Found>> {
+    async fn found(&self, place: &'static str, since: Option<Timestamp>, enough: usize) -> Result<Vec<Found>> {
         let range = match since {
             Some(since) => Range::from(place.to_owned(), changed_at(since)),
             None => Range::everything(place.to_owned()),
@@ -74,14 +90,13 @@ impl Table {
             let job = keys::job_of(row.text(keys::PK)?).ok_or_else(|| corrupt("job of a run"))?;
             let run = row.text(keys::SK)?.strip_prefix(keys::RUNS).and_then(|id| id.parse().ok());
             let run = run.ok_or_else(|| corrupt("run id"))?;
-            let outdated = !row.text(GSI2_SK)?.starts_with('#');
-            Ok(Found { key: RunKey { job, run }, running: RUNNING.contains(&place), outdated })
+            Ok(Found { key: RunKey { job, run }, place, sort_key: row.text(GSI2_SK)?.to_owned() })
         };
         self.first(&range.in_index(GSI2), enough).await?.iter().map(found).collect()
     }
 
     /// Runs of a place, those first that did not change for the longest time.
-    pub async fn discovered(&self, place: &str, enough: usize) -> Result<Vec<RunKey>> {
+    pub async fn discovered(&self, place: &'static str, enough: usize) -> Result<Vec<RunKey>> {
         Ok(self.found(place, None, enough).await?.into_iter().map(|found| found.key).collect())
     }
 
@@ -117,7 +132,7 @@ impl Table {
         found.sort_by_key(|found| found.key.run);
         found.dedup_by_key(|found| found.key.run);
         let looks = found.into_iter().map(|found| async move {
-            match self.look(found).await {
+            match self.look(&found).await {
                 // One row that cannot be read must not keep everybody else's work from going on.
                 Err(Error::Corrupt(detail)) => {
                     tracing::error!(run = %found.key.run, detail, "a run cannot be read and is left out");
@@ -137,14 +152,25 @@ impl Table {
         Ok(told)
     }
 
-    async fn look(&self, found: Found) -> Result<Look> {
-        let Found { key, running, outdated } = found;
-        if outdated {
+    async fn look(&self, found: &Found) -> Result<Look> {
+        let key = found.key;
+        if found.is_outdated() {
             self.renew_sort_key(key).await?;
         }
-        // What was not running is hardly ever running again: its counts are not worth reading.
-        if !running && self.find_run(key).await?.is_none_or(|row| row.run.status != RunStatus::Running) {
+        // An end is for ever, wherever it moved on to.
+        if ENDED.contains(&found.place) {
             return Ok(Look::Gone(key));
+        }
+        if !RUNNING.contains(&found.place) {
+            // Looks overlap, so most of them find what the one before found. Had it begun to run, its key would be another.
+            if self.rested.recall(&key.run).as_ref() == Some(&found.sort_key) {
+                return Ok(Look::Gone(key));
+            }
+            // It is hardly ever running again: its counts are not worth reading.
+            if self.find_run(key).await?.is_none_or(|row| row.run.status != RunStatus::Running) {
+                self.rested.remember(key.run, found.sort_key.clone());
+                return Ok(Look::Gone(key));
+            }
         }
         let active = self.active(key).await?;
         Ok(active.map_or(Look::Gone(key), |active| Look::Active(Box::new(active))))
@@ -177,10 +203,10 @@ mod tests {
     #[test]
     fn changes_since_a_moment_are_behind_it_and_so_are_keys_of_earlier_versions() {
         let run = RunId::from_bytes([1; 16]);
-        for (updated, since, found) in
+        for (changed, since, found) in
             [(5, 6, false), (6, 6, true), (1_800_000_000_000, 999_999_999_999, true)]
         {
-            assert_eq!(sort_key(run, Timestamp(updated)) >= changed_at(Timestamp(since)), found, "{updated}");
+            assert_eq!(sort_key(run, Timestamp(changed)) >= changed_at(Timestamp(since)), found, "{changed}");
         }
         for id in [[0; 16], [0xff; 16]] {
             assert!(RunId::from_bytes(id).to_string() >= changed_at(Timestamp(i64::MAX)));

@@ -114,6 +114,7 @@ impl IngestStore for Table {
     async fn accept(&self, acceptance: Acceptance) -> Result<()> {
         let Acceptance { job, run, source } = &acceptance;
         let now = job.created;
+        self.latest.learn(now);
         let events = [
             NewEvent::Lifecycle(timeline::submitted(job, run)),
             NewEvent::Ingest(0, IngestEvent::Accepted { source: source.clone() }),
@@ -166,6 +167,7 @@ impl IngestStore for Table {
     }
 
     async fn commit_chunk(&self, key: RunKey, chunk: Chunk, now: Timestamp) -> Result<Appended> {
+        self.latest.learn(now);
         let Chunk { rows, entry } = chunk;
         let state = match takes(self.load_run(key).await?, &entry) {
             Ok(state) => state,
@@ -190,6 +192,7 @@ impl IngestStore for Table {
     }
 
     async fn append(&self, key: RunKey, entry: Entry, now: Timestamp) -> Result<Appended> {
+        self.latest.learn(now);
         self.append_entry(key, &entry, now).await
     }
 

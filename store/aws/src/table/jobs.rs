@@ -148,6 +148,7 @@ impl JobStore for Table {
     async fn submit(&self, submission: Submission) -> Result<Vec<TaskRef>> {
         let Submission { job, run, tasks, .. } = &submission;
         let shards = job.spec.task_shard_count;
+        self.latest.learn(job.created);
         if !tasks.is_empty() {
             self.mark_submitting(&submission).await?;
             let place = RowPlace { key: RunKey { job: job.id, run: run.id }, seed: run.id_seed, shards };
@@ -167,6 +168,7 @@ impl JobStore for Table {
         run_tasks_max: u32,
         now: Timestamp,
     ) -> Result<Added> {
+        self.latest.learn(now);
         let count = u32::try_from(tasks.len()).map_err(|_| Error::Corrupt("task count".to_owned()))?;
         let command = Command::AddTasks { count, last_batch, run_tasks_max };
         if count == 0 {
@@ -184,6 +186,7 @@ impl JobStore for Table {
     }
 
     async fn apply(&self, job: JobId, command: Command, now: Timestamp) -> Result<JobView> {
+        self.latest.learn(now);
         Ok(self.change(job, &command, now).await?.view())
     }
 
@@ -239,6 +242,10 @@ impl JobStore for Table {
 
     async fn active_runs(&self) -> Result<Vec<ActiveRun>> {
         self.running_now().await
+    }
+
+    fn tell(&self, now: Timestamp) {
+        self.latest.learn(now);
     }
 
     async fn changed_runs(&self, since: Timestamp) -> Result<ChangedRuns> {

@@ -16,10 +16,12 @@ mod insert;
 mod item;
 mod jobs;
 mod keys;
+mod latest;
 mod pages;
 mod places;
 mod provision;
 mod read;
+mod remembered;
 mod retention;
 mod rows;
 mod settle;
@@ -36,7 +38,9 @@ use conveyor_domain::message::{QueueName, TaskRef};
 use conveyor_domain::{RunId, Timestamp};
 use conveyor_store::port::Queue;
 use counters::Lanes;
+use latest::Latest;
 use places::Places;
+use remembered::Remembered;
 use std::sync::Arc;
 
 pub struct Table {
@@ -45,7 +49,10 @@ pub struct Table {
     /// Refs follow the rows that they are about.
     queues: Arc<dyn Queue>,
     entropy: Arc<Entropy>,
+    latest: Latest,
     places: Places,
+    /// The sort key under which a run that is not running was last found.
+    rested: Remembered<RunId, String>,
     lanes: Lanes,
     task_shards_min: u32,
 }
@@ -62,7 +69,9 @@ impl Table {
             name: settings.table.clone(),
             queues,
             entropy,
+            latest: Latest::default(),
             places: Places::default(),
+            rested: Remembered::default(),
             lanes: Lanes::default(),
             task_shards_min: settings.task_shards_min,
         }

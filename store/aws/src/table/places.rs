@@ -1,15 +1,11 @@
 //! What never changes about a run, remembered: where its rows are. The spec of a job is not: its limits can change.
 
+use super::remembered::Remembered;
 use super::rows::{JobRow, RunRow};
 use super::{Table, keys};
 use conveyor_domain::{JobId, RunId};
 use conveyor_store::Result;
 use conveyor_store::port::RunKey;
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-
-/// Runs that are remembered. Forgetting costs a read.
-const REMEMBERED_MAX: usize = 10_000;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
@@ -17,22 +13,7 @@ pub struct Place {
     pub seed: RunId,
 }
 
-#[derive(Debug, Default)]
-pub struct Places(Mutex<HashMap<RunKey, Place>>);
-
-impl Places {
-    fn remember(&self, key: RunKey, place: Place) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= REMEMBERED_MAX {
-            known.clear();
-        }
-        known.insert(key, place);
-    }
-
-    fn recall(&self, key: RunKey) -> Option<Place> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key).copied()
-    }
-}
+pub type Places = Remembered<RunKey, Place>;
 
 impl Table {
     pub async fn find_run(&self, key: RunKey) -> Result<Option<RunRow>> {
@@ -51,7 +32,7 @@ impl Table {
 
     /// Where the rows of a run are; `None` if there is no such run.
     pub async fn place(&self, key: RunKey) -> Result<Option<Place>> {
-        if let Some(place) = self.places.recall(key) {
+        if let Some(place) = self.places.recall(&key) {
             return Ok(Some(place));
         }
         Ok(self.find_run(key).await?.map(|row| Place { shards: row.shards, seed: row.run.id_seed }))

@@ -129,6 +129,7 @@ impl RunRow {
                 .set("lb", number(self.logged_by)),
         };
         let draft = if self.holes.is_empty() { draft } else { draft.set("holes", json(&self.holes)?) };
+        // Later, if it is written later than it was decided.
         let changed = discovery::sort_key(run.id, run.updated);
         Ok(draft.set(GSI2_PK, text(discovery::place(self))).set(GSI2_SK, text(changed)).item())
     }

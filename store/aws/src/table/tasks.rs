@@ -112,6 +112,7 @@ impl TaskStore for Table {
         rows: Vec<(u32, TaskInput)>,
         now: Timestamp,
     ) -> Result<Vec<TaskRef>> {
+        self.latest.learn(now);
         let place = self.place(key).await?.ok_or(Error::NotFound)?;
         self.insert_tasks(RowPlace { key, seed: place.seed, shards: place.shards }, &rows, now).await?;
         let indexes = || rows.iter().map(|(index, _)| *index);

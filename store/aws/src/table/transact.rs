@@ -3,6 +3,7 @@
 use super::Table;
 use super::backoff::Backoff;
 use super::item::{Item, number};
+use super::discovery;
 use super::keys::RowKey;
 use crate::client::count_capacity;
 use crate::error::unavailable;
@@ -127,9 +128,10 @@ impl Table {
     /// All of these writes or none. One that loses against another transaction is tried again; one whose conditions do not
     /// hold says which. A call whose answer was lost is repeated under the same token, so it is carried out once, and a
     /// refusal is never that of one's own earlier success.
-    pub async fn transact(&self, writes: Vec<TransactWriteItem>) -> Result<std::result::Result<(), Unmet>> {
+    pub async fn transact(&self, mut writes: Vec<TransactWriteItem>) -> Result<std::result::Result<(), Unmet>> {
         let mut backoff = self.backoff();
         let mut token = self.token();
+        self.stamp_all(&mut writes);
         loop {
             let answer = self
                 .dynamodb
@@ -166,6 +168,7 @@ impl Table {
                 }
                 // It did not happen: what is sent next is another one. One that is in progress is the same one, though.
                 token = self.token();
+                self.stamp_all(&mut writes);
             } else if is_invalid(refused.code()) {
                 // Sending it again would not help.
                 return Err(Error::Corrupt(format!("a transaction was refused: {error:?}")));
@@ -174,6 +177,18 @@ impl Table {
             }
             backoff.wait("TransactWriteItems").await?;
         }
+    }
+
+    /// A run is found by when it is written, which may be long after that was decided.
+    fn stamp(&self, item: &mut Item) {
+        if let Some(now) = self.latest.now() {
+            discovery::stamp(item, now);
+        }
+    }
+
+    /// Not between two sends of one transaction, which have to be the same.
+    fn stamp_all(&self, writes: &mut [TransactWriteItem]) {
+        writes.iter_mut().filter_map(|write| write.put.as_mut()).for_each(|put| self.stamp(&mut put.item));
     }
 
     /// Writes a row, whatever is there.
@@ -191,12 +206,11 @@ impl Table {
 
     /// Writes a row if it still has the version that was read; says whether it did. False may also be one's own write, whose
     /// answer was lost: whoever asks must be able to look again and find it done.
-    pub async fn put_if(&self, item: Item, condition: Condition) -> Result<bool> {
+    pub async fn put_if(&self, mut item: Item, condition: Condition) -> Result<bool> {
         let mut put = self
             .dynamodb
             .put_item()
             .table_name(&self.name)
-            .set_item(Some(item))
             .condition_expression(condition.expression)
             .return_consumed_capacity(ReturnConsumedCapacity::Total);
         for (name, value) in condition.values {
@@ -204,7 +218,8 @@ impl Table {
         }
         let mut backoff = self.backoff();
         loop {
-            let error = match put.clone().send().await {
+            self.stamp(&mut item);
+            let error = match put.clone().set_item(Some(item.clone())).send().await {
                 Ok(answer) => {
                     count_capacity("PutItem", "write", answer.consumed_capacity());
                     return Ok(true);

@@ -314,6 +314,7 @@ impl UploadStore for Table {
     }
 
     async fn doom_expired_uploads(&self, now: Timestamp, limit: u32) -> Result<u32> {
+        self.latest.learn(now);
         let range = Range::up_to(UNUSED.to_owned(), format!("{}~", due(now))).in_index(GSI2).by(limit);
         let mut doomed = 0;
         for item in self.first(&range, limit as usize).await?.iter().take(limit as usize) {
