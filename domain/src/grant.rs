@@ -1,12 +1,13 @@
 //! What workers may do of a job, or at a site, shared out among them (SPEC 6.7). One row each; whoever changes it does so
 //! atomically, so the cap and the rate are held in the same step that takes from them.
 
+use crate::domains::DomainLimit;
 use crate::id::{CallerId, JobId, WorkerId};
 use crate::limits;
 use crate::rate::{Bucket, Rate};
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// What a budget is for.
@@ -37,6 +38,19 @@ pub struct Limits {
     pub rate: Option<Rate>,
 }
 
+impl Limits {
+    /// What keeps to both. Of two revisions only the later one counts.
+    #[must_use]
+    pub fn stricter(self, other: Limits) -> Limits {
+        if self.revision != other.revision {
+            return if self.revision > other.revision { self } else { other };
+        }
+        let site = |limits: Limits| DomainLimit { rate: limits.rate, max_inflight: limits.max_inflight };
+        let DomainLimit { rate, max_inflight } = site(self).stricter(site(other));
+        Limits { revision: self.revision, max_inflight, rate }
+    }
+}
+
 /// What one worker holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
@@ -48,12 +62,15 @@ pub struct Holding {
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
     pub worker: WorkerId,
-    /// Permits that are in use. They stay its own, whatever the limits have become.
+    /// Permits that are in use, or may be before the answer is there. They stay its own, whatever the limits have become.
     pub in_use: u32,
     /// Permits that it could use, in all.
     pub want: u32,
     /// Starts that it could use beyond those that it has.
     pub starts: u32,
+    /// Tasks that it could start with the permits that it has. Starts for more than that, and for the permits that it gets,
+    /// would be lost.
+    pub startable: u32,
     pub limits: Limits,
 }
 
@@ -61,6 +78,8 @@ pub struct Ask {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     pub permits: u32,
+    /// How many of them to go down to: others wait for some, or there are fewer than there were.
+    pub fair: u32,
     pub expires: Timestamp,
     /// Moments at which calls may begin, the earliest first. Empty where there is no rate.
     pub starts: Vec<Timestamp>,
@@ -94,7 +113,13 @@ pub struct Budget {
     pub version: u64,
     #[serde(default)]
     limits: Limits,
+    /// When somebody last asked under no looser limits.
+    #[serde(default)]
+    limits_asked: Timestamp,
     holders: BTreeMap<WorkerId, Holding>,
+    /// Workers that have less than their part, and until when that is believed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    waiting: BTreeMap<WorkerId, Timestamp>,
     #[serde(default)]
     bucket: Bucket,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,15 +148,19 @@ impl Budget {
         self.holders.remove(&ask.worker);
         let others: u32 = self.holders.values().map(|h| h.permits).sum();
         let left = limits.max_inflight.map_or(u32::MAX, |cap| cap.saturating_sub(others));
-        let holding =
-            Holding { permits: ask.want.min(left).max(ask.in_use), expires: now.after(limits::GRANT_TTL) };
+        let part = self.part(ask.worker);
+        let others_wait = self.waiting.keys().any(|waiting| *waiting != ask.worker);
+        // Never more than there are, also for those who use more: or what is too much would stay so for ever.
+        let fair = if others_wait { ask.want.min(part) } else { ask.want }.min(left);
+        let holding = Holding { permits: fair.max(ask.in_use), expires: now.after(limits::GRANT_TTL) };
+        self.note_waiting(ask.worker, holding.permits < ask.want.min(part), now);
         if holding.permits > 0 {
             self.holders.insert(ask.worker, holding);
         }
         self.held_until = self.held_until.filter(|until| *until > now);
         // A start without a permit is of no use to anybody.
-        let idle = holding.permits.saturating_sub(ask.in_use);
-        let wanted = if self.held_until.is_some() || (ask.in_use == 0 && idle == 0) { 0 } else { ask.starts };
+        let startable = ask.startable.saturating_add(holding.permits.saturating_sub(ask.in_use));
+        let wanted = if self.held_until.is_some() { 0 } else { ask.starts.min(startable) };
         let starts = limits.rate.map(|rate| self.bucket.take(rate, wanted, limits::STARTS_AHEAD, now));
         let starts = starts.unwrap_or_default();
         let more_starts_at =
@@ -142,6 +171,7 @@ impl Budget {
         self.version += 1;
         Grant {
             permits: holding.permits,
+            fair,
             expires: holding.expires,
             starts,
             more_starts_at,
@@ -150,11 +180,42 @@ impl Budget {
         }
     }
 
-    /// Takes over the limits of whoever asks, unless it does not know of later ones yet.
+    /// What a worker may count on, among all who hold or wait.
+    fn part(&self, worker: WorkerId) -> u32 {
+        let mut all: BTreeSet<WorkerId> = self.holders.keys().chain(self.waiting.keys()).copied().collect();
+        all.insert(worker);
+        let all = u32::try_from(all.len()).unwrap_or(u32::MAX);
+        self.limits.max_inflight.map_or(u32::MAX, |cap| cap.div_ceil(all))
+    }
+
+    /// Remembers who has less than its part. Not at every request: those who get nothing ask often, and would all write.
+    fn note_waiting(&mut self, worker: WorkerId, waits: bool, now: Timestamp) {
+        if !waits {
+            self.waiting.remove(&worker);
+            return;
+        }
+        let fresh =
+            self.waiting.get(&worker).is_some_and(|until| *until > now.after(limits::GRANT_RENEW_EVERY));
+        if fresh || self.waiting.len() >= limits::GRANT_WAITING_MAX {
+            return;
+        }
+        self.waiting.insert(worker, now.after(limits::GRANT_RENEW_EVERY + limits::GRANT_MARGIN));
+    }
+
+    /// Takes over the limits of whoever asks, unless it does not know of later ones yet, or others asked under stricter
+    /// ones lately: jobs that share a site need not agree on what it takes.
     fn adopt(&mut self, limits: Limits, now: Timestamp) {
         if limits.revision < self.limits.revision {
             return;
         }
+        let recent = self.limits_asked.after(limits::GRANT_TTL) > now;
+        let strictest = if recent { limits.stricter(self.limits) } else { limits };
+        // Not at every request: many may ask and get nothing, and are not to write.
+        let noted = self.limits == limits && self.limits_asked.after(limits::GRANT_RENEW_EVERY) > now;
+        if strictest == limits && !noted {
+            self.limits_asked = now;
+        }
+        let limits = strictest;
         let same_rate = limits.rate == self.limits.rate;
         self.limits = limits;
         if let Some(rate) = limits.rate {
@@ -172,6 +233,7 @@ impl Budget {
 
     pub fn give_back(&mut self, worker: WorkerId) {
         self.holders.remove(&worker);
+        self.waiting.remove(&worker);
         self.version += 1;
     }
 
@@ -184,13 +246,25 @@ impl Budget {
     }
 
     fn drop_lapsed(&mut self, now: Timestamp) {
+        self.distrust(now);
         self.holders.retain(|_, h| h.expires > now);
+        self.waiting.retain(|_, until| *until > now);
         self.domain_wait = self.domain_wait.take().filter(|wait| wait.until > now);
+    }
+
+    /// Nothing is further ahead than this unless a clock was wrong, and then not for longer than if it had been right.
+    fn distrust(&mut self, now: Timestamp) {
+        let latest = now.after(limits::GRANT_TTL + limits::GRANT_MARGIN);
+        self.holders.values_mut().for_each(|h| h.expires = h.expires.min(latest));
+        self.limits_asked = self.limits_asked.min(now.after(limits::GRANT_MARGIN));
+        let longest = now.after(limits::RETRY_AFTER_MAX + limits::GRANT_MARGIN);
+        self.held_until = self.held_until.map(|until| until.min(longest));
     }
 
     /// Whoever held something is gone, all at once. What was taken of the rate was taken.
     pub fn drop_holders(&mut self) {
         self.holders.clear();
+        self.waiting.clear();
         self.version += 1;
     }
 

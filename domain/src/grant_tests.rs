@@ -10,7 +10,7 @@ fn capped(max_inflight: u32) -> Limits {
 }
 
 fn ask(n: u8, want: u32, limits: Limits) -> Ask {
-    Ask { worker: worker(n), in_use: 0, want, starts: 0, limits }
+    Ask { worker: worker(n), in_use: 0, want, starts: 0, startable: 0, limits }
 }
 
 fn rated(per_second: f64, burst: u32) -> Limits {
@@ -123,4 +123,105 @@ fn a_wrong_clock_does_not_stop_a_rate_for_long() {
     budget.ask(&of(1), Timestamp(3_600_000));
     let grant = budget.ask(&of(2), Timestamp(1_000));
     assert!(grant.more_starts_at.unwrap() <= Timestamp(7_000), "{grant:?}");
+}
+
+#[test]
+fn a_worker_that_has_everything_makes_room_for_those_who_wait() {
+    let mut budget = Budget::default();
+    let all = |n| ask(n, 20, capped(20));
+    assert_eq!(budget.ask(&all(1), Timestamp(0)).permits, 20);
+    for n in 2..=4 {
+        assert_eq!(budget.ask(&all(n), Timestamp(10)).permits, 0);
+    }
+    let seen = budget.clone();
+    budget.ask(&all(2), Timestamp(500));
+    assert!(!budget.differs(&seen), "it has said so already");
+    // It is told, keeps what it uses, and gives the rest back when it can.
+    let told = budget.ask(&Ask { in_use: 20, ..all(1) }, Timestamp(10_000));
+    assert_eq!((told.permits, told.fair), (20, 5));
+    assert_eq!(budget.ask(&Ask { in_use: 5, ..all(1) }, Timestamp(10_500)).permits, 5);
+    let parts: Vec<u32> = (2..=4).map(|n| budget.ask(&all(n), Timestamp(10_600)).permits).collect();
+    assert_eq!(parts, [5, 5, 5]);
+    // Nobody is below its part now: nobody waits, and nobody has to make room.
+    let settled = budget.ask(&Ask { in_use: 5, ..all(1) }, Timestamp(11_000));
+    assert_eq!((settled.permits, settled.fair), (5, 5));
+    assert!(budget.waiting.is_empty());
+}
+
+#[test]
+fn whoever_waited_and_went_away_is_forgotten() {
+    let mut budget = Budget::default();
+    budget.ask(&ask(1, 8, capped(8)), Timestamp(0));
+    budget.ask(&ask(2, 8, capped(8)), Timestamp(0));
+    assert_eq!(budget.ask(&Ask { in_use: 8, ..ask(1, 8, capped(8)) }, Timestamp(10_000)).fair, 4);
+    assert_eq!(budget.ask(&Ask { in_use: 4, ..ask(1, 8, capped(8)) }, Timestamp(15_000)).permits, 8);
+}
+
+#[test]
+fn what_is_too_much_does_not_stay_so() {
+    let mut budget = Budget::default();
+    let revised = |revision, cap| Limits { revision, ..capped(cap) };
+    for n in [1, 2] {
+        budget.ask(&ask(n, 50, revised(1, 100)), Timestamp(0));
+    }
+    // Both use all they have when the cap falls, and report what they still use, again and again.
+    let mut used = [50, 50];
+    for step in 0..20 {
+        for n in [1u8, 2] {
+            let mine = &mut used[usize::from(n) - 1];
+            let grant =
+                budget.ask(&Ask { in_use: *mine, ..ask(n, 50, revised(2, 10)) }, Timestamp(step * 500));
+            // Half of its calls end meanwhile, and it starts what it may.
+            *mine = (*mine / 2).max(grant.permits.min(grant.fair));
+        }
+    }
+    assert!(used.iter().sum::<u32>() <= 10, "{used:?}");
+}
+
+#[test]
+fn a_worker_that_comes_back_too_late_does_not_keep_what_others_have() {
+    let mut budget = Budget::default();
+    budget.ask(&ask(1, 10, capped(10)), Timestamp(0));
+    budget.ask(&ask(2, 10, capped(10)), Timestamp(40_000));
+    let back = budget.ask(&Ask { in_use: 10, ..ask(1, 10, capped(10)) }, Timestamp(40_000));
+    assert_eq!((back.permits, back.fair), (10, 0), "they are under way, and it starts no more");
+}
+
+#[test]
+fn the_strictest_that_was_asked_under_lately_holds_for_all() {
+    let mut budget = Budget::default();
+    let (slow, any) = (rated(0.1, 1), capped(50));
+    let of = |n, limits| Ask { starts: 5, startable: 5, ..ask(n, 5, limits) };
+    assert_eq!(budget.ask(&of(1, slow), Timestamp(0)).starts.len(), 1);
+    let other = budget.ask(&of(2, any), Timestamp(10));
+    assert_eq!((other.limits.rate, other.limits.max_inflight), (slow.rate, Some(50)));
+    assert_eq!(
+        budget.ask(&of(3, rated(100.0, 9)), Timestamp(20)).starts,
+        [],
+        "nor is what was taken forgiven"
+    );
+    // Once nobody asks like that any more, it holds no longer.
+    assert_eq!(budget.ask(&of(2, any), Timestamp(30_000)).limits, any);
+}
+
+#[test]
+fn starts_go_to_those_who_can_use_them() {
+    let mut budget = Budget::default();
+    let limits = Limits { max_inflight: Some(10), ..rated(5.0, 2) };
+    let busy = Ask { in_use: 8, starts: 9, startable: 0, ..ask(1, 10, limits) };
+    budget.ask(&Ask { in_use: 2, ..ask(2, 2, limits) }, Timestamp(0));
+    assert_eq!(budget.ask(&busy, Timestamp(0)).starts, [], "it has no permit for them");
+    let free = Ask { in_use: 2, starts: 9, startable: 2, ..ask(2, 2, limits) };
+    assert_eq!(budget.ask(&free, Timestamp(0)).starts.len(), 2);
+}
+
+#[test]
+fn a_clock_that_was_an_hour_ahead_does_not_hold_anything_for_an_hour() {
+    let mut budget = Budget::default();
+    let hour = 3_600_000;
+    budget.ask(&ask(1, 10, capped(10)), Timestamp(hour));
+    budget.hold(Hold::Until(Timestamp(hour + 5_000)));
+    assert_eq!(budget.ask(&ask(2, 10, capped(10)), Timestamp(0)).permits, 0);
+    assert_eq!(budget.ask(&ask(2, 10, capped(10)), Timestamp(35_000)).permits, 10);
+    assert!(budget.ask(&ask(2, 10, capped(10)), Timestamp(606_000)).held_until.is_none());
 }

@@ -126,6 +126,8 @@ pub const GRANT_TTL: Duration = Duration::from_secs(30);
 pub const GRANT_RENEW_EVERY: Duration = Duration::from_secs(10);
 /// A worker stops starting work this long before its grant lapses.
 pub const GRANT_MARGIN: Duration = Duration::from_secs(5);
+/// Workers that are remembered as waiting for permits of one budget.
+pub const GRANT_WAITING_MAX: usize = 16;
 /// How soon a worker that has less than it could use asks again.
 pub const GRANT_ASK_EVERY: Duration = Duration::from_millis(500);
 
@@ -159,8 +161,9 @@ pub const GATEWAY_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// The shortest time between two looks, however much happens.
 pub const REDISCOVER_AFTER: Duration = Duration::from_millis(20);
 pub const DISCOVER_EVERY: Duration = Duration::from_secs(1);
-/// How much further back than the last look a look at what changed goes: clocks differ, and indexes are late.
-pub const DISCOVER_OVERLAP: Duration = Duration::from_secs(10);
+/// How much further back than the last look a look at what changed goes: clocks differ (5 s), a change goes by when its
+/// write began (20 s at most, for a call of AWS), and indexes are late.
+pub const DISCOVER_OVERLAP: Duration = Duration::from_secs(30);
 /// How often everything is looked at, whether it changed or not.
 pub const DISCOVER_ALL_EVERY: Duration = Duration::from_secs(600);
 /// Messages that a caller's runs are given before it is another caller's turn.

@@ -176,10 +176,10 @@ async fn a_run_that_nobody_resumed_is_found() {
 
 #[tokio::test]
 async fn a_change_that_no_worker_hears_of_is_found() {
-    // As if a change of a run were no update of it.
+    // As if a change of a run went by when the run was made.
     let rule = found_with(
         "CREATE TRIGGER unheard AFTER UPDATE OF paused ON runs WHEN NEW.paused <> OLD.paused
-         BEGIN UPDATE runs SET updated_ms = OLD.created_ms WHERE run_key = NEW.run_key; END",
+         BEGIN UPDATE runs SET changed_ms = OLD.created_ms WHERE run_key = NEW.run_key; END",
     );
     assert!(matches!(rule.await, Rule::Reads | Rule::Lifecycle));
 }

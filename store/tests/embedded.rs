@@ -131,6 +131,9 @@ async fn an_older_layout_is_brought_up_to_date() {
         assert!(!run.paused);
         assert_eq!(stats.counts.successful, 2);
         assert!(store.events(job, 0, 9).await.unwrap().is_empty());
+        for (since, runs) in [(run.updated, 2), (Timestamp(run.updated.0 + 1), 1)] {
+            assert_eq!(store.changed_runs(since).await.unwrap().gone.len(), runs);
+        }
     }
     let store = Embedded::open(dir.path(), NOW).unwrap().backend().store;
     let open: conveyor_domain::JobId = "01M7HM8BM3C82ECF1F0JT3NM7W".parse().unwrap();
@@ -152,7 +155,7 @@ fn limits(revision: u32, per_second: f64) -> Limits {
 }
 
 fn ask(world: &World, limits: Limits) -> Ask {
-    Ask { worker: world.worker, in_use: 0, want: 4, starts: 1, limits }
+    Ask { worker: world.worker, in_use: 0, want: 4, starts: 1, startable: 1, limits }
 }
 
 #[tokio::test]

@@ -186,7 +186,8 @@ impl Batch {
             tasks.push((start, task));
         }
         let admitted = sites::admit(worker, &self.shared.budgets, &mut needs).await;
-        self.tell(News::Sites(self.run.key.run, sites::common(&needs)));
+        let count = u32::try_from(needs.len()).unwrap_or(u32::MAX);
+        self.tell(News::Sites(self.run.key.run, sites::common(&needs), count));
         let mut waits = None;
         for (((mut start, task), need), admitted) in tasks.into_iter().zip(needs).zip(admitted) {
             match admitted {
@@ -328,10 +329,18 @@ impl Batch {
 
 /// Waits until the task may start, by every budget that it draws on.
 async fn start(clock: &dyn Clock, permit: &mut Use, sites: &mut [Use]) {
-    for site in sites.iter_mut() {
-        site.start(clock).await;
+    loop {
+        for site in sites.iter_mut() {
+            site.start(clock).await;
+        }
+        permit.start(clock).await;
+        // One moment may have passed while another was waited for.
+        let now = clock.now();
+        let late = sites.iter_mut().filter_map(|site| site.give_up_if_late(now).then_some(())).count();
+        if !permit.give_up_if_late(now) && late == 0 {
+            return;
+        }
     }
-    permit.start(clock).await;
 }
 
 #[cfg(test)]

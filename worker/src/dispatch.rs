@@ -3,7 +3,7 @@
 
 use crate::Worker;
 use crate::batch::{Batch, Room, STORE_PAUSE, Shared};
-use crate::budgets::Budgets;
+use crate::budgets::{Budgets, Use};
 use crate::flight::Flights;
 use crate::news::News;
 use crate::runs::{KnownRun, Runs};
@@ -47,12 +47,15 @@ pub async fn run(worker: Worker, shutdown: CancellationToken) {
 
     tracing::info!(held = flights.count(), "worker stops receiving");
     tasks.close();
-    if tokio::time::timeout(worker.config.shutdown_grace, tasks.wait()).await.is_err() {
+    let grace = worker.config.shutdown_grace;
+    if tokio::time::timeout(grace, all_done(&worker, &tasks, &budgets)).await.is_err() {
         tracing::warn!(held = flights.count(), "the grace period is over; releasing what is still in flight");
         abort.cancel();
-        tasks.wait().await;
+        if tokio::time::timeout(grace.max(STORE_PAUSE), tasks.wait()).await.is_err() {
+            tracing::warn!("something does not end; what it holds comes back by itself");
+        }
     }
-    let abandon = tokio::time::sleep(worker.config.shutdown_grace.max(STORE_PAUSE));
+    let abandon = tokio::time::sleep(grace.max(STORE_PAUSE));
     let mut settling = settling;
     tokio::select! {
         _ = &mut settling => {}
@@ -63,6 +66,16 @@ pub async fn run(worker: Worker, shutdown: CancellationToken) {
     }
     upkeep.abort();
     budgets.give_all_back(&worker).await;
+}
+
+/// What is still in flight keeps its permits meanwhile.
+async fn all_done(worker: &Arc<Worker>, tasks: &TaskTracker, budgets: &Budgets) {
+    loop {
+        tokio::select! {
+            () = tasks.wait() => return,
+            () = tokio::time::sleep(STORE_PAUSE) => budgets.upkeep(worker, tasks),
+        }
+    }
 }
 
 async fn keep_hidden(worker: Arc<Worker>, flights: Arc<Flights>) {
@@ -156,21 +169,22 @@ impl Dispatcher {
                     self.look_for_the_end(run);
                 }
             }
-            News::Sites(run, sites) => {
+            News::Sites(run, sites, messages) => {
                 if let Some(known) = self.runs.get_mut(run) {
-                    known.sites = sites;
+                    known.prediction.note(sites, messages);
                 }
             }
+            // The next look around says for certain; it may have been resumed since.
             News::Paused(run) => {
                 if let Some(known) = self.runs.get_mut(run) {
-                    known.paused = true;
+                    known.receives.rest(limits::DISCOVER_EVERY);
                 }
             }
             News::Gone(run) => self.runs.evict(run),
             News::EndUnknown(run) => {
                 if let Some(known) = self.runs.get_mut(run) {
                     known.worked = true;
-                    known.receives.rest(STORE_PAUSE);
+                    known.end_not_before = Some(Instant::now() + STORE_PAUSE);
                 }
             }
         }
@@ -260,7 +274,8 @@ impl Dispatcher {
         let Some(known) = self.runs.get_mut(run) else { return };
         // Worth a look once after it was worked on, and when a look around found it drained.
         let done = known.receives.under_way() == 0 && !known.context.holds_any();
-        if !done || !(known.worked || known.drained) {
+        let early = known.end_not_before.is_some_and(|at| at > Instant::now());
+        if !done || early || !(known.worked || known.drained) {
             return;
         }
         (known.worked, known.drained) = (false, false);
@@ -270,7 +285,7 @@ impl Dispatcher {
 }
 
 /// How many messages of a run could start now; asks for more where there could be.
-fn room_of(shared: &Shared, known: &KnownRun, free: u32, now: Timestamp) -> u32 {
+fn room_of(shared: &Shared, known: &mut KnownRun, free: u32, now: Timestamp) -> u32 {
     let run = &known.context;
     let share = shared.budgets.share(&run.scope(), run.job.spec.limits());
     // Not only for the slots that are free now: more will be by the time of the answer.
@@ -278,15 +293,17 @@ fn room_of(shared: &Shared, known: &KnownRun, free: u32, now: Timestamp) -> u32 
     if !shared.worker.config.gate {
         return free;
     }
-    let mut room = share.room(now).min(free);
-    for (scope, limits) in &known.sites {
-        let site = shared.budgets.share(scope, *limits);
-        if room > 0 {
-            site.want_more(&shared.worker, &shared.tasks, site.used().saturating_add(room));
-        }
-        room = room.min(site.room(now));
+    let room = share.room(now).min(free);
+    if room == 0 || known.prediction.sites().is_empty() {
+        return room;
     }
-    room
+    let mut elsewhere = u32::MAX;
+    for (scope, limits) in known.prediction.sites() {
+        let site = shared.budgets.share(scope, *limits);
+        site.want_more(&shared.worker, &shared.tasks, site.used().saturating_add(room));
+        elsewhere = elsewhere.min(site.room(now));
+    }
+    if known.prediction.doubts(elsewhere > 0) { 1 } else { room.min(elsewhere) }
 }
 
 /// Whether a receive should wait for more room to bring more at once.
@@ -303,7 +320,7 @@ fn take_room(
     shared: &Shared,
     slots: &Arc<Semaphore>,
     freed: &Arc<Notify>,
-    known: &KnownRun,
+    known: &mut KnownRun,
     now: Timestamp,
 ) -> Option<Room> {
     let slot = Slot::new(slots.clone().try_acquire_owned().ok()?, freed.clone());
@@ -311,6 +328,9 @@ fn take_room(
         return Some(Room { slot, permit: None, sites: Vec::new() });
     }
     let permit = shared.budgets.find(&known.context.scope())?.take(now)?;
-    let sites = known.sites.iter().filter_map(|(scope, _)| shared.budgets.find(scope)?.take(now)).collect();
+    let sites = known.prediction.sites().iter().map(|(scope, _)| shared.budgets.find(scope)?.take(now));
+    // Another run may have taken what there was; a message that is only to try needs nothing.
+    let sites = sites.collect::<Option<Vec<Use>>>();
+    let sites = sites.or_else(|| known.prediction.is_tried().then(Vec::new))?;
     Some(Room { slot, permit: Some(permit), sites })
 }

@@ -12,6 +12,7 @@ mod flight;
 pub mod gateway;
 mod news;
 mod pack;
+mod prediction;
 mod receives;
 mod runs;
 mod settle;

@@ -1,8 +1,8 @@
 //! What the loop hears from the work that goes on beside it.
 
+use crate::prediction::Sites;
 use crate::runs::{Found, Look};
 use conveyor_domain::RunId;
-use conveyor_domain::grant::{Limits, Scope};
 use conveyor_store::Result;
 
 #[derive(Debug)]
@@ -14,8 +14,8 @@ pub enum News {
         run: RunId,
         messages: Option<usize>,
     },
-    /// The sites that all tasks of a batch go to.
-    Sites(RunId, Vec<(Scope, Limits)>),
+    /// The sites that all of so many tasks of a batch go to.
+    Sites(RunId, Sites, u32),
     Paused(RunId),
     /// No longer running.
     Gone(RunId),

@@ -10,6 +10,8 @@ pub struct Receives {
     /// How long the queue is left alone after the last one.
     pause: Duration,
     under_way: u32,
+    /// One of those that began together brought something.
+    brought: bool,
 }
 
 impl Receives {
@@ -35,12 +37,13 @@ impl Receives {
     pub fn end(&mut self, messages: Option<usize>) {
         self.under_way = self.under_way.saturating_sub(1);
         self.last = Some(Instant::now());
-        self.pause = match messages {
-            Some(1..) => Duration::ZERO,
-            Some(0) | None => {
-                (self.pause * 2).clamp(limits::EMPTY_RECEIVE_PAUSE, limits::EMPTY_RECEIVE_PAUSE_MAX)
-            }
-        };
+        self.brought |= messages.is_some_and(|messages| messages > 0);
+        if self.brought {
+            self.pause = Duration::ZERO;
+        } else if self.under_way == 0 {
+            self.pause = (self.pause * 2).clamp(limits::EMPTY_RECEIVE_PAUSE, limits::EMPTY_RECEIVE_PAUSE_MAX);
+        }
+        self.brought &= self.under_way > 0;
     }
 
     pub fn something_was_sent(&mut self) {

@@ -3,9 +3,9 @@
 
 use crate::Worker;
 use crate::context::RunContext;
+use crate::prediction::Prediction;
 use crate::receives::Receives;
 use crate::turns::Turns;
-use conveyor_domain::grant::{Limits, Scope};
 use conveyor_domain::{RunId, Timestamp, limits};
 use conveyor_store::port::{ActiveRun, ChangedRuns};
 use std::collections::{HashMap, HashSet};
@@ -22,8 +22,9 @@ pub struct KnownRun {
     /// Every task was terminal when it was last discovered.
     pub drained: bool,
     pub receives: Receives,
-    /// The sites that all tasks of the last batch went to: those of the next one probably do.
-    pub sites: Vec<(Scope, Limits)>,
+    /// Its end is not looked for before this.
+    pub end_not_before: Option<Instant>,
+    pub prediction: Prediction,
 }
 
 /// What a look found.
@@ -107,6 +108,8 @@ impl Runs {
                 (known.drained, known.paused) = (drained, paused);
                 if known.context.job != active.job {
                     known.context = Arc::new(known.context.with_job(active.job));
+                    // Its sites may have other limits now.
+                    known.prediction = Prediction::default();
                 }
             }
             None => {
@@ -117,7 +120,8 @@ impl Runs {
                     worked: false,
                     drained,
                     receives: Receives::default(),
-                    sites: Vec::new(),
+                    end_not_before: None,
+                    prediction: Prediction::default(),
                 };
                 self.known.insert(id, known);
                 self.turns.add(caller, id);

@@ -4,6 +4,7 @@
 use crate::Worker;
 use crate::budgets::{Budgets, Use};
 use crate::context::RunContext;
+use crate::prediction::Sites;
 use conveyor_domain::grant::{DomainWait, Hold, Limits, Scope};
 use conveyor_domain::{Timestamp, domains, limits};
 use conveyor_store::port::ClaimedTask;
@@ -74,7 +75,7 @@ pub async fn admit(worker: &Worker, budgets: &Budgets, needs: &mut [Needs]) -> V
 }
 
 /// The sites that all of them go to, if they all go to the same.
-pub fn common(needs: &[Needs]) -> Vec<(Scope, Limits)> {
+pub fn common(needs: &[Needs]) -> Sites {
     let Some(first) = needs.first() else { return Vec::new() };
     if needs.iter().all(|need| need.scopes == first.scopes) { first.scopes.clone() } else { Vec::new() }
 }

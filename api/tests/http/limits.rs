@@ -30,7 +30,7 @@ impl World {
 
     /// What a worker does before it receives.
     async fn ask(&self, scope: &Scope, worker: WorkerId, want: u32, starts: u32, limits: Limits) -> Grant {
-        let ask = Ask { worker, in_use: 0, want, starts, limits };
+        let ask = Ask { worker, in_use: 0, want, starts, startable: 0, limits };
         self.backend.coordinator.ask(scope, ask, self.now()).await.unwrap()
     }
 

@@ -4,7 +4,7 @@ use crate::audit::read;
 use crate::model::{JobModel, Presence};
 use crate::violation::{Check, Rule, require};
 use crate::world::World;
-use conveyor_domain::{JobId, Timestamp};
+use conveyor_domain::JobId;
 use conveyor_store::port::{ActiveRun, JobView, JobsQuery};
 
 const PAGE_LIMITS: [u32; 3] = [1, 4, 50];
@@ -35,22 +35,21 @@ pub async fn check(world: &mut World) -> Check {
     Ok(())
 }
 
-/// What a worker knows of, once it has looked at what changed since a moment, is what it would know had it looked at
-/// everything: but for jobs that were removed, and for changes that arrived long after they were made, under their old time.
-pub async fn discovered(world: &World, known: &[ActiveRun], since: Timestamp) -> Check {
+/// What a worker knows of, once it has looked at what changed since it looked last, is what it would know had it looked at
+/// everything, but for jobs that were removed.
+pub async fn discovered(world: &World, known: &[ActiveRun]) -> Check {
     let store = &world.truth.store;
     let same = |a: &ActiveRun, b: &ActiveRun| a.run == b.run && a.job.spec == b.job.spec;
     let active = read("the active runs", store.active_runs().await)?;
-    let recent = active.iter().filter(|there| there.run.updated >= since);
-    for there in recent {
+    for there in &active {
         require(known.iter().any(|known| same(known, there)), Rule::Reads, || {
-            format!("a look at what changed since {since:?} missed {there:?}")
+            format!("a look at what changed missed {there:?}")
         })?;
     }
     for run in known.iter().filter(|run| !active.iter().any(|there| same(there, run))) {
         let now = read("a run", store.run(run.job.id, run.run.id).await)?;
-        require(now.as_ref().is_none_or(|now| now.run.updated < since), Rule::Reads, || {
-            format!("a look at what changed since {since:?} left {run:?}, which is {now:?}")
+        require(now.is_none(), Rule::Reads, || {
+            format!("a look at what changed left {run:?}, which is {now:?}")
         })?;
     }
     Ok(())

@@ -13,7 +13,8 @@ const ROUNDING: Duration = Duration::from_millis(1);
 /// One answer.
 pub fn taken(job: &mut JobModel, ask: &Ask, grant: &Grant, now: Timestamp) -> Check {
     let Grant { starts, limits, .. } = grant;
-    if starts.is_empty() {
+    // A job on its way out has no work to limit, and its budget goes with it.
+    if starts.is_empty() || job.asked.deleted {
         return Ok(());
     }
     let ahead = now.after(limits::STARTS_AHEAD + ROUNDING);

@@ -25,7 +25,7 @@ fn rated(max_inflight: u32) -> Limits {
 }
 
 fn want(worker: WorkerId, want: u32, limits: Limits) -> Ask {
-    Ask { worker, in_use: 0, want, starts: 0, limits }
+    Ask { worker, in_use: 0, want, starts: 0, startable: 0, limits }
 }
 
 async fn ask(world: &World, scope: &Scope, ask: Ask) -> Grant {
@@ -100,7 +100,8 @@ pub async fn later_limits_bind_those_who_do_not_know_of_them(harness: &dyn Harne
     must(coordinator.change(&scope, later, world.now()).await);
     must(coordinator.change(&scope, Limits { revision: 1, ..capped(90) }, world.now()).await);
     for _ in 0..2 {
-        let stale = Ask { starts: 9, ..want(world.worker, 9, Limits { revision: 1, ..capped(50) }) };
+        let stale =
+            Ask { starts: 9, startable: 9, ..want(world.worker, 9, Limits { revision: 1, ..capped(50) }) };
         let grant = ask(&world, &scope, stale).await;
         assert_eq!((grant.permits, grant.limits), (3, later));
         // Nor is a change forgotten when nobody holds anything of it.
@@ -116,7 +117,7 @@ pub async fn starts_never_pass_the_rate_while_many_ask(harness: &dyn Harness) {
     let scope = scope(&world);
     let asking = |_| {
         let (coordinator, scope, now) = (world.backend.coordinator.clone(), scope.clone(), world.now());
-        let ask = Ask { starts: 5, ..want(worker(&world), 1, rated(100)) };
+        let ask = Ask { starts: 5, startable: 5, ..want(worker(&world), 1, rated(100)) };
         tokio::spawn(async move {
             let mut starts = Vec::new();
             for step in 0..5 {
@@ -227,7 +228,7 @@ pub async fn what_was_taken_of_a_rate_survives_a_crash(harness: &dyn Harness) {
     let world = World::new(harness.backend());
     let (scope, held) = (scope(&world), scope(&world));
     let slow = Limits { rate: Some(must(Rate::new(0.1, Some(2)))), ..capped(10) };
-    let request = |worker| Ask { starts: 3, ..want(worker, 1, slow) };
+    let request = |worker| Ask { starts: 3, startable: 3, ..want(worker, 1, slow) };
     assert_eq!(ask(&world, &scope, request(world.worker)).await.starts, [world.now()]);
     let until = world.now().after(Duration::from_secs(60));
     must(world.backend.coordinator.hold(&held, Hold::Until(until), world.now()).await);

@@ -1,5 +1,6 @@
 //! Rules of lists becoming tasks (SPEC 6.10, 6.11).
 
+use super::jobs::{HOUR_MS, Seen, seen};
 use super::world::must;
 use super::{Harness, World};
 use crate::port::{Appended, Chunk, Error, RunKey, StatusFilter, TasksQuery};
@@ -225,4 +226,38 @@ pub async fn nothing_is_written_to_a_deleted_job(harness: &dyn Harness) {
     assert_eq!(must(store.commit_chunk(key, chunk(&view, 4), world.now()).await), Appended::Gone);
     assert!(indexes(&world, key).await.is_empty());
     assert!(must(store.ingest(key).await).is_none());
+}
+
+pub async fn a_list_that_is_late_is_found_by_when_it_is_there(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let upload = world.upload().await;
+    let staged = world.staged("list", b"https://a.example\n").await;
+    must(world.backend.store.put_staged(upload.id, staged.clone(), world.now()).await);
+    let (acceptance, decided) = (world.acceptance(&upload, &staged), world.now());
+    let key = RunKey { job: acceptance.job.id, run: acceptance.run.id };
+    let store = &world.backend.store;
+    let later = || {
+        world.pass(HOUR_MS);
+        store.tell(world.now());
+        world.now()
+    };
+    let found = async |since, total| {
+        let fits = |seen: &Seen| matches!(seen, Seen::Active(active) if active.stats.total == total);
+        let look = seen((harness, &world), key, since, fits).await;
+        assert!(fits(&look), "{total}: {look:?}");
+    };
+    let since = later();
+    must(store.accept(acceptance).await);
+    found(since, 0).await;
+    assert_eq!(append(&world, key, opened()).await, Appended::Done);
+    let since = later();
+    let chunk = chunk(&state(&world, key).await, 3);
+    assert_eq!(must(store.commit_chunk(key, chunk, decided).await), Appended::Done);
+    found(since, 3).await;
+    let since = later();
+    let total = must(state(&world, key).await.entry(IngestEvent::TotalSet { total: 3 }));
+    assert_eq!(must(store.append(key, total, decided).await), Appended::Done);
+    let latched = must(state(&world, key).await.entry(IngestEvent::Latched));
+    assert_eq!(must(store.append(key, latched, decided).await), Appended::Done);
+    found(since, 3).await;
 }

@@ -158,7 +158,7 @@ pub async fn a_command_on_an_unknown_job_is_not_found(harness: &dyn Harness) {
 
 /// What a look at the runs that changed says of one of them.
 #[derive(Debug)]
-enum Seen {
+pub(super) enum Seen {
     Nothing,
     Active(Box<ActiveRun>),
     Gone,
@@ -176,7 +176,7 @@ async fn changed(world: &World, key: RunKey, since: Timestamp) -> Seen {
 }
 
 /// What the look says in the end. A backend whose index is behind is given some time.
-async fn seen(
+pub(super) async fn seen(
     (harness, world): (&dyn Harness, &World),
     key: RunKey,
     since: Timestamp,
@@ -193,6 +193,8 @@ async fn seen(
 }
 
 const LOOKS: usize = 20;
+/// Longer than a rule takes, for backends that know that time passes.
+pub(super) const HOUR_MS: i64 = 3_600_000;
 
 async fn apply(world: &World, key: RunKey, command: Command) -> JobView {
     must(world.backend.store.apply(key.job, command, world.now()).await)
@@ -282,7 +284,7 @@ pub async fn runs_that_changed_are_found_by_when(harness: &dyn Harness) {
     let world = World::new(harness.backend());
     let (old, paused) = (world.submit(false, 1).await, world.submit(false, 1).await);
     let (stopped, idle) = (world.submit(false, 1).await, world.submit(true, 0).await);
-    world.pass(60_000);
+    world.pass(HOUR_MS);
     let since = world.now();
     let fresh = world.submit(false, 3).await;
     apply(&world, paused, Command::Pause).await;
@@ -303,10 +305,46 @@ pub async fn runs_that_changed_are_found_by_when(harness: &dyn Harness) {
     assert!(has_two(&look), "{look:?}");
     let look = changed(&world, old, since).await;
     assert!(matches!(look, Seen::Nothing), "nothing became of it since: {look:?}");
-    let look = seen(on, old, Timestamp(since.0 - 60_000), |seen| matches!(seen, Seen::Active(_))).await;
+    let look = seen(on, old, Timestamp(since.0 - HOUR_MS), |seen| matches!(seen, Seen::Active(_))).await;
     assert!(matches!(look, Seen::Active(_)), "it was submitted at that very moment: {look:?}");
-    let long_after = since.after(Duration::from_secs(60));
+    let long_after = Timestamp(since.0 + HOUR_MS);
     let nothing = |seen: &Seen| matches!(seen, Seen::Nothing);
     assert!(nothing(&changed(&world, fresh, long_after).await));
     assert!(nothing(&changed(&world, stopped, long_after).await));
+}
+
+/// Rows that took long to write, a write that had to wait: by the time that they are there, everybody has looked.
+pub async fn what_becomes_visible_late_is_found_by_when_it_does(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let (old, paused) = (world.submit(false, 1).await, world.submit(false, 1).await);
+    let (limited, stopped) = (world.submit(false, 1).await, world.submit(false, 1).await);
+    let idle = world.submit(true, 0).await;
+    let (submission, decided) = (world.submission(false, 1), world.now());
+    let late = RunKey { job: submission.job.id, run: submission.run.id };
+    world.pass(HOUR_MS);
+    let (since, store) = (world.now(), &world.backend.store);
+    store.tell(since);
+    must(store.submit(submission).await);
+    must(store.apply(paused.job, Command::Pause, decided).await);
+    let change = LimitsChange { max_inflight: Some(7), ..LimitsChange::default() };
+    must(store.apply(limited.job, Command::Limits(change), decided).await);
+    must(store.apply(stopped.job, Command::Stop, decided).await);
+    must(store.add_tasks(idle.job, World::inputs(1), false, 9, decided).await);
+    let on = (harness, &world);
+    for (key, what) in [(late, "submitted"), (idle, "added to"), (paused, "paused"), (limited, "limited")] {
+        let fits = |seen: &Seen| match seen {
+            Seen::Active(active) => {
+                let is = (active.stats.total, active.run.paused, active.job.spec.max_inflight == 7);
+                is == (1, key == paused, key == limited)
+            }
+            Seen::Gone | Seen::Nothing => false,
+        };
+        let look = seen(on, key, since, fits).await;
+        assert!(fits(&look), "{what}: {look:?}");
+        assert_eq!(world.view(key).await.latest.run.updated, decided, "{what}: it is when it was decided");
+    }
+    let look = seen(on, stopped, since, |seen| matches!(seen, Seen::Gone)).await;
+    assert!(matches!(look, Seen::Gone), "{look:?}");
+    let look = changed(&world, old, since).await;
+    assert!(matches!(look, Seen::Nothing), "nothing became of it since: {look:?}");
 }

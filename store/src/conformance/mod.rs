@@ -17,7 +17,7 @@ mod world;
 use crate::Backend;
 use async_trait::async_trait;
 use std::time::Duration;
-pub use world::World;
+pub use world::{World, success};
 
 /// A backend under test.
 #[async_trait]
@@ -83,6 +83,7 @@ macro_rules! conformance_suite {
             ingest::a_stopped_run_takes_no_more_rows_and_is_cut,
             ingest::a_failed_list_fails_its_run,
             ingest::nothing_is_written_to_a_deleted_job,
+            ingest::a_list_that_is_late_is_found_by_when_it_is_there,
         }
     };
     (jobs: $open:expr) => {
@@ -101,6 +102,7 @@ macro_rules! conformance_suite {
             jobs::a_paused_run_completes_and_can_be_stopped,
             jobs::changed_limits_are_kept_with_their_revision,
             jobs::runs_that_changed_are_found_by_when,
+            jobs::what_becomes_visible_late_is_found_by_when_it_does,
         }
     };
     (keys: $open:expr) => {

@@ -55,7 +55,7 @@ impl Budgets {
         let now = worker.clock.now();
         self.lock().retain(|_, share| {
             if share.is_due_for_renewal() || share.is_waited_for(now) {
-                share.ask_beside(worker, tasks, share.used());
+                share.renew(worker, tasks);
             } else if share.is_idle() && share.holds_any() {
                 let (share, worker) = (share.clone(), worker.clone());
                 tasks.spawn(async move { share.give_back(&worker).await });

@@ -10,12 +10,14 @@ use std::time::Duration;
 pub struct Use {
     share: Arc<Share>,
     started: bool,
+    /// Its moment, if there is a rate, and how long that is good for.
+    start: Option<(Timestamp, Duration)>,
 }
 
 impl Use {
     /// The share has counted it.
     pub(super) fn counted(share: Arc<Share>) -> Use {
-        Use { share, started: false }
+        Use { share, started: false, start: None }
     }
 
     pub fn share(&self) -> &Arc<Share> {
@@ -29,47 +31,40 @@ impl Use {
             let more = share.started.notified();
             tokio::pin!(more);
             more.as_mut().enable();
-            match self.take_start(clock.now()) {
-                Start::Now => {}
-                Start::At(at, late_max) => {
-                    tokio::time::sleep(clock.now().until(at)).await;
-                    if at.after(late_max) < clock.now() {
-                        self.give_start_up();
-                    }
-                }
-                Start::Unknown => more.await,
+            if !self.take_start(clock.now()) {
+                more.await;
             }
+        }
+        if let Some((at, _)) = self.start {
+            tokio::time::sleep(clock.now().until(at)).await;
         }
     }
 
-    fn take_start(&mut self, now: Timestamp) -> Start {
+    fn take_start(&mut self, now: Timestamp) -> bool {
         let mut state = self.share.lock();
-        let start = match state.limits.rate {
-            None => Start::Now,
-            Some(rate) => {
-                state.drop_late(now);
-                match state.starts.pop_front() {
-                    Some(at) => Start::At(at, rate.late_max()),
-                    None => return Start::Unknown,
-                }
-            }
-        };
+        // Others may have what was ours, or the other side wants to be left alone: not before we have asked again.
+        if state.lapses(now) || state.is_held(now) {
+            return false;
+        }
+        if let Some(rate) = state.limits().rate {
+            state.drop_late(now);
+            let Some(at) = state.starts.pop_front() else { return false };
+            self.start = Some((at, rate.late_max()));
+        }
         state.unstarted -= 1;
         self.started = true;
-        start
+        true
     }
 
-    /// The process was stopped meanwhile, and the moment has passed.
-    fn give_start_up(&mut self) {
-        self.share.lock().unstarted += 1;
-        self.started = false;
+    /// A moment that has passed while the task waited for something else is lost. True if it was.
+    pub fn give_up_if_late(&mut self, now: Timestamp) -> bool {
+        let late = self.start.take_if(|(at, late_max)| at.after(*late_max) < now).is_some();
+        if late {
+            self.share.lock().unstarted += 1;
+            self.started = false;
+        }
+        late
     }
-}
-
-enum Start {
-    Now,
-    At(Timestamp, Duration),
-    Unknown,
 }
 
 impl Drop for Use {

@@ -23,10 +23,14 @@ pub struct Share {
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    pub(super) limits: Limits,
-    /// What the coordinator decided by. Older than `limits` until it is asked again.
+    /// As the job says, or the jobs that share a site.
+    learned: Limits,
+    learned_at: Option<Instant>,
+    /// What the coordinator decided by.
     granted: Limits,
     permits: u32,
+    /// What to go down to, as others wait.
+    fair: u32,
     expires: Timestamp,
     pub(super) used: u32,
     /// The most that was used since the coordinator was last asked.
@@ -59,10 +63,8 @@ impl Share {
 
     pub fn learn(&self, limits: Limits) {
         let mut state = self.lock();
-        if limits.revision >= state.limits.revision {
-            state.limits = limits;
-        }
-        if state.limits.rate.is_none() && state.unstarted > 0 {
+        state.learn(limits);
+        if state.limits().rate.is_none() && state.unstarted > 0 {
             self.started.notify_waiters();
         }
     }
@@ -70,13 +72,22 @@ impl Share {
     /// Whether tasks are there that have no start, and starts may be had for them. Their queue may be empty by now.
     pub fn is_waited_for(&self, now: Timestamp) -> bool {
         let state = self.lock();
-        let waited_for = state.unstarted as usize > state.starts.len() && state.limits.rate.is_some();
+        let waited_for = state.unstarted as usize > state.starts.len() && state.limits().rate.is_some();
         let due = state.more_starts_at.is_none_or(|at| at <= now) && state.age() >= limits::REDISCOVER_AFTER;
         waited_for && due && !state.asking && !state.is_held(now)
     }
 
     pub fn used(&self) -> u32 {
         self.lock().used
+    }
+
+    /// Asks to keep what it has, and for starts that are waited for.
+    pub fn renew(self: &Arc<Self>, worker: &Arc<Worker>, tasks: &TaskTracker) {
+        let most = {
+            let state = self.lock();
+            state.permits.max(state.used)
+        };
+        self.ask_beside(worker, tasks, most);
     }
 
     pub fn holds_any(&self) -> bool {
@@ -92,8 +103,9 @@ impl Share {
     pub fn is_due_for_renewal(&self) -> bool {
         let state = self.lock();
         let outdated =
-            state.granted.revision != state.limits.revision && state.age() >= limits::REDISCOVER_AFTER;
-        state.used > 0 && !state.asking && (outdated || state.age() >= limits::GRANT_RENEW_EVERY)
+            state.granted.revision != state.learned.revision && state.age() >= limits::REDISCOVER_AFTER;
+        let too_many = state.permits > state.used.max(state.fair) && state.age() >= limits::GRANT_ASK_EVERY;
+        state.used > 0 && !state.asking && (outdated || too_many || state.age() >= limits::GRANT_RENEW_EVERY)
     }
 
     /// How many tasks may be received for it now.
@@ -139,28 +151,29 @@ impl Share {
         }
     }
 
-    fn prepare(&self, worker: &Worker, most: u32, starts: u32) -> Option<Ask> {
+    fn prepare(&self, worker: &Worker, most: u32, more: u32) -> Option<Ask> {
         let now = worker.clock.now();
         let mut state = self.lock();
         if state.asking {
             return None;
         }
         state.asking = true;
-        let want = state.want(most);
+        let want = state.want(most, more);
         if state.lapses(now) {
             // Others may have what was ours. What is under way stays so.
             state.permits = state.used;
         }
         // While the answer is on its way no more is used than is asked for: what the coordinator writes down is the truth.
-        state.permits = state.permits.min(want.max(state.used));
+        state.permits = state.permits.min(want.min(state.fair).max(state.used));
         state.peak = state.used;
         state.drop_late(now);
-        let starts = state.limits.rate.map_or(0, |rate| {
+        let starts = state.limits().rate.map_or(0, |rate| {
             let ahead = rate.starts_in(limits::STARTS_AHEAD).saturating_add(rate.tokens_max());
-            let useful = want.min(ahead).max(starts).max(state.unstarted);
+            let useful = want.min(ahead).max(more).max(state.unstarted);
             useful.saturating_sub(u32::try_from(state.starts.len()).unwrap_or(u32::MAX))
         });
-        Some(Ask { worker: worker.id, in_use: state.permits, want, starts, limits: state.limits })
+        let startable = state.unstarted.saturating_add(state.permits - state.used);
+        Some(Ask { worker: worker.id, in_use: state.permits, want, starts, startable, limits: state.learned })
     }
 
     async fn send(&self, worker: &Worker, ask: Ask) {
@@ -219,7 +232,7 @@ impl Share {
     /// When the loop should look at it, if nothing else happens.
     pub fn wake_at(&self, now: Timestamp) -> Option<Timestamp> {
         let state = self.lock();
-        state.limits.rate?;
+        state.limits().rate?;
         let lead = i64::try_from(limits::START_LEAD.as_millis()).unwrap_or(0);
         let receive = state.starts.get(state.unstarted as usize).map(|at| Timestamp(at.0 - lead));
         let known = [receive, state.more_starts_at, state.held_until];
@@ -279,28 +292,46 @@ impl State {
     }
 
     /// Near its end a share starts nothing: what is started must be over, or renewed, before others may have the permits.
-    fn lapses(&self, now: Timestamp) -> bool {
+    pub(super) fn lapses(&self, now: Timestamp) -> bool {
         now.after(limits::GRANT_MARGIN) >= self.expires
     }
 
-    fn is_held(&self, now: Timestamp) -> bool {
+    pub(super) fn is_held(&self, now: Timestamp) -> bool {
         self.held_until.is_some_and(|until| until > now)
     }
 
-    fn want(&self, most: u32) -> u32 {
-        let cap = self.limits.max_inflight.unwrap_or(u32::MAX);
+    /// Jobs that share a site need not agree: of what was learned lately the strictest holds.
+    fn learn(&mut self, limits: Limits) {
+        let recent = self.learned_at.is_some_and(|at| at.elapsed() < limits::GRANT_RENEW_EVERY);
+        let strictest = if recent { limits.stricter(self.learned) } else { limits };
+        if limits.revision < self.learned.revision {
+            return;
+        }
+        if strictest == limits {
+            self.learned_at = Some(Instant::now());
+        }
+        self.learned = strictest;
+    }
+
+    /// What holds for it: what was learned, and what the coordinator went by.
+    pub(super) fn limits(&self) -> Limits {
+        self.learned.stricter(self.granted)
+    }
+
+    fn want(&self, most: u32, more: u32) -> u32 {
+        let cap = self.learned.max_inflight.unwrap_or(u32::MAX);
         // All of it was used: more could be. Otherwise what was used is what is needed.
         let want = if self.peak >= self.permits { most } else { self.peak.max(1).min(most) };
-        want.max(self.used).min(cap.max(self.used))
+        want.max(self.used.saturating_add(more)).min(cap.max(self.used))
     }
 
     fn room(&mut self, lead: Duration, now: Timestamp) -> u32 {
         if self.lapses(now) || self.is_held(now) {
             return 0;
         }
-        let cap = self.limits.max_inflight.unwrap_or(u32::MAX);
-        let permits = self.permits.min(cap).saturating_sub(self.used);
-        if self.limits.rate.is_none() {
+        let cap = self.limits().max_inflight.unwrap_or(u32::MAX);
+        let permits = self.permits.min(cap).min(self.fair).saturating_sub(self.used);
+        if self.limits().rate.is_none() {
             return permits;
         }
         self.drop_late(now);
@@ -315,15 +346,15 @@ impl State {
         if self.is_held(now) {
             return false;
         }
-        if self.asked.is_none() || self.granted.revision != self.limits.revision {
+        if self.asked.is_none() || self.granted.revision != self.learned.revision {
             return age >= limits::REDISCOVER_AFTER;
         }
-        let most = most.min(self.limits.max_inflight.unwrap_or(u32::MAX));
+        let most = most.min(self.limits().max_inflight.unwrap_or(u32::MAX));
         let permits = self.permits <= self.used && self.permits < most;
         if self.lapses(now) || permits {
             return age >= limits::GRANT_ASK_EVERY;
         }
-        let Some(rate) = self.limits.rate else { return false };
+        let Some(rate) = self.limits().rate else { return false };
         // Half of what is ahead is a good moment: asking takes time as well.
         let low = rate.starts_in(limits::STARTS_AHEAD / 2).max(1) as usize;
         let due = self.more_starts_at.is_none_or(|at| at <= now);
@@ -333,7 +364,10 @@ impl State {
     }
 
     pub(super) fn drop_late(&mut self, now: Timestamp) {
-        let Some(rate) = self.limits.rate else { return self.starts.clear() };
+        let Some(rate) = self.limits().rate else { return self.starts.clear() };
+        // Of a clock that was wrong: they would keep others from being asked for.
+        let latest = now.after(limits::STARTS_AHEAD + limits::GRANT_MARGIN);
+        self.starts.retain(|at| *at <= latest);
         while self.starts.front().is_some_and(|at| at.after(rate.late_max()) < now) {
             self.starts.pop_front();
             metrics::counter!("conveyor_starts_lost_total").increment(1);
@@ -342,10 +376,11 @@ impl State {
 
     fn keep(&mut self, grant: Grant) {
         self.permits = grant.permits.max(self.used);
+        self.fair = grant.fair;
         self.expires = grant.expires;
         self.granted = grant.limits;
-        if grant.limits.revision >= self.limits.revision {
-            self.limits = grant.limits;
+        if grant.limits.revision > self.learned.revision {
+            self.learn(grant.limits);
         }
         self.starts.extend(grant.starts);
         self.more_starts_at = grant.more_starts_at;

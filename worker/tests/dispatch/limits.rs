@@ -80,6 +80,24 @@ async fn a_lower_cap_binds_what_is_started_from_then_on() {
     assert!(!world.is_over(job).await, "there was something to do all the time");
 }
 
+/// Calls that take long are never all over at the same time: what is too much must not be filled up again and again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lower_cap_is_reached_also_by_long_calls_of_several_workers() {
+    let mut world = World::new(Witness::taking(300 * MS));
+    let job = world.submit(capped(40), &urls("a.example", 5_000)).await;
+    world.work(config(20));
+    world.work(config(20));
+    until("both are busy", async || world.witness.now() == 40).await;
+    let change = LimitsChange { max_inflight: Some(6), ..LimitsChange::default() };
+    world.apply(job, Command::Limits(change)).await;
+    let scope = Scope::Job(job.job);
+    until("no more is held than there is", async || world.budget(&scope).await.held() <= 6).await;
+    world.witness.forget_the_most();
+    let calls = world.witness.calls();
+    until("it goes on", async || world.witness.calls() > calls + 20).await;
+    assert_eq!(world.witness.most(""), 6);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rate_can_be_set_changed_and_lifted_while_it_runs() {
     let mut world = World::new(Witness::taking(MS));

@@ -1,7 +1,8 @@
 use crate::world::{Witness, World, config, until, urls};
 use conveyor_domain::domains::{DomainLimit, DomainLimits};
 use conveyor_domain::grant::Scope;
-use conveyor_domain::job::JobSpec;
+use conveyor_domain::job::{JobSpec, LimitsChange};
+use conveyor_domain::lifecycle::Command;
 use conveyor_domain::rate::Rate;
 use conveyor_domain::{FailureClass, Problem};
 use conveyor_worker::WorkerConfig;
@@ -91,4 +92,49 @@ async fn a_site_that_asks_for_time_gets_it() {
     until("it is free again", async || world.budget(&scope).await.held_until.is_none()).await;
     world.wait_for(job).await;
     assert_eq!(world.witness.calls(), 7);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_disagree_about_a_site_keep_to_the_stricter() {
+    let mut world = World::new(Witness::taking(Duration::from_millis(2)));
+    let slow = DomainLimit { rate: Rate::new(5.0, Some(2)).ok(), max_inflight: None };
+    let strict = JobSpec { domain_limits: limited("busy.example", slow), ..JobSpec::default() };
+    let loose = JobSpec { domain_limits: limited("busy.example", at_most(50)), ..JobSpec::default() };
+    let first = world.submit(strict, &urls("busy.example", 8)).await;
+    world.work(config(20));
+    until("the strict one has begun", async || world.witness.calls() > 0).await;
+    let second = world.submit(loose, &urls("busy.example", 8)).await;
+    world.wait_for(first).await;
+    world.wait_for(second).await;
+    let excess = world.witness.worst_excess(2, 5.0);
+    assert!(excess <= 0.0, "{excess} too many");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_for_a_slow_site_does_not_stop_a_list_that_goes_on_elsewhere() {
+    let mut world = World::new(Witness::taking(Duration::from_millis(2)));
+    let slow = DomainLimit { rate: Rate::new(0.001, Some(1)).ok(), max_inflight: None };
+    let domain_limits = limited("slow.example", slow);
+    let spec = JobSpec { domain_limits, max_inflight: 1, ..JobSpec::default() };
+    let mut list = urls("slow.example", 3);
+    list.extend(urls("free.example", 30));
+    world.submit(spec, &list).await;
+    world.work(config(5));
+    until("the others", async || world.witness.calls_to("https://free") == 30).await;
+    assert_eq!(world.witness.calls_to("https://slow"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_of_sites_can_be_lifted_while_a_list_waits_for_one() {
+    let mut world = World::new(Witness::taking(Duration::from_millis(2)));
+    let slow = DomainLimit { rate: Rate::new(0.001, Some(1)).ok(), max_inflight: None };
+    let spec = JobSpec { domain_limits: limited("slow.example", slow), ..JobSpec::default() };
+    let job = world.submit(spec, &urls("slow.example", 40)).await;
+    world.work(config(20));
+    let scope = Scope::Job(job.job);
+    until("it waits", async || world.budget(&scope).await.domain_wait.is_some()).await;
+    let none = LimitsChange { domain_limits: Some(DomainLimits::default()), ..LimitsChange::default() };
+    world.apply(job, Command::Limits(none)).await;
+    world.wait_for(job).await;
+    assert_eq!(world.witness.calls(), 40);
 }

@@ -217,9 +217,13 @@ impl Worker {
         if share.limits.rate.is_none() {
             return room;
         }
-        let waiting = |f: &&Flight| f.key.job == job && matches!(f.phase, Phase::Received);
-        let waiting = u32::try_from(self.flights.iter().filter(waiting).count()).unwrap_or(u32::MAX);
-        room.min(share.starts_within(limits::START_LEAD, now).saturating_sub(waiting))
+        room.min(share.starts_within(limits::START_LEAD, now).saturating_sub(self.unstarted(job)))
+    }
+
+    /// Tasks of the job that were received and not started yet.
+    fn unstarted(&self, job: JobId) -> u32 {
+        let waits = |f: &&Flight| f.key.job == job && matches!(f.phase, Phase::Received);
+        u32::try_from(self.flights.iter().filter(waits).count()).unwrap_or(u32::MAX)
     }
 
     /// How many tasks of the job may be started at this moment.

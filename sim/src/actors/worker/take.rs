@@ -21,9 +21,10 @@ impl Worker {
     /// Everything now and then, and in between only what changed.
     pub(super) async fn discover(&mut self, world: &mut World) -> Check {
         let now = world.now();
-        let since = match self.refreshed.filter(|_| world.dice.chance(0.7)) {
-            Some(last) => {
-                let since = Timestamp(last.0 - limits::DISCOVER_OVERLAP.as_millis() as i64);
+        world.backend.store.tell(now);
+        match self.refreshed.filter(|_| world.dice.chance(0.7)) {
+            // There is one clock, and rows and their index are one write: looks need not overlap.
+            Some(since) => {
                 let changed = answer("changed_runs", world.backend.store.changed_runs(since).await)?;
                 let Answer::Got(ChangedRuns { active, gone }) = changed else { return Ok(()) };
                 let told = |known: &ActiveRun| {
@@ -32,27 +33,26 @@ impl Worker {
                 };
                 self.runs.retain(|known| !told(known));
                 self.runs.extend(active);
-                since
             }
             None => {
                 let active = answer("active_runs", world.backend.store.active_runs().await)?;
                 let Answer::Got(active) = active else { return Ok(()) };
                 self.runs = active;
-                Timestamp(0)
             }
-        };
+        }
         self.refreshed = Some(now);
         let names: Vec<String> = self.runs.iter().map(|active| world.name(active.job.id)).collect();
         world.note(format!("{}: knows of {}", self.name, names.join(", ")));
         self.dry.retain(|run| self.runs.iter().any(|active| active.run.id == *run));
-        listing::discovered(world, &self.runs, since).await
+        listing::discovered(world, &self.runs).await
     }
 
     /// The same request until it is answered: what is wanted is absolute, so repeating it costs starts at most.
     pub(super) async fn ask(&mut self, world: &mut World, job: JobId, limits: Limits) -> Check {
         let (now, scope, in_use) = (world.now(), Scope::Job(job), self.used(job));
         let starts = self.starts_wanted(job, limits, now);
-        let ask = Ask { worker: self.id, in_use, want: self.wanted(limits), starts, limits };
+        let startable = self.unstarted(job);
+        let ask = Ask { worker: self.id, in_use, want: self.wanted(limits), starts, startable, limits };
         if let Some(share) = self.shares.get_mut(&job).filter(|_| !self.habits.keeps_permits) {
             // Once the request is out, others may have whatever it did not say to be in use, answered or not.
             share.holding.permits = share.holding.permits.min(in_use);

@@ -80,7 +80,12 @@ enum Look {
 
 impl Table {
     /// At least `enough` runs of a place, if it has so many.
-    async fn found(&self, place: &'static str, since: Option<Timestamp>, enough: usize) -> Result<Vec<Found>> {
+    async fn found(
+        &self,
+        place: &'static str,
+        since: Option<Timestamp>,
+        enough: usize,
+    ) -> Result<Vec<Found>> {
         let range = match since {
             Some(since) => Range::from(place.to_owned(), changed_at(since)),
             None => Range::everything(place.to_owned()),
@@ -199,6 +204,21 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_row_of_a_run_is_found_by_when_it_is_written_and_other_rows_stay() {
+        let (job, run) = (conveyor_domain::JobId::from_bytes([1; 16]), RunId::from_bytes([2; 16]));
+        let at = |key: &keys::RowKey, changed| {
+            let mut item = key.attributes();
+            item.insert(GSI2_SK.to_owned(), text(sort_key(run, Timestamp(changed))));
+            stamp(&mut item, Timestamp(2_000));
+            Row(&item).text(GSI2_SK).unwrap().to_owned()
+        };
+        for (changed, stamped) in [(1_000, 2_000), (2_000, 2_000), (3_000, 3_000)] {
+            assert_eq!(at(&keys::run(job, run), changed), sort_key(run, Timestamp(stamped)));
+            assert_eq!(at(&keys::job(job), changed), sort_key(run, Timestamp(changed)));
+        }
+    }
 
     #[test]
     fn changes_since_a_moment_are_behind_it_and_so_are_keys_of_earlier_versions() {

@@ -2,8 +2,8 @@
 
 use super::Table;
 use super::backoff::Backoff;
-use super::item::{Item, number};
 use super::discovery;
+use super::item::{Item, number};
 use super::keys::RowKey;
 use crate::client::count_capacity;
 use crate::error::unavailable;
@@ -128,7 +128,10 @@ impl Table {
     /// All of these writes or none. One that loses against another transaction is tried again; one whose conditions do not
     /// hold says which. A call whose answer was lost is repeated under the same token, so it is carried out once, and a
     /// refusal is never that of one's own earlier success.
-    pub async fn transact(&self, mut writes: Vec<TransactWriteItem>) -> Result<std::result::Result<(), Unmet>> {
+    pub async fn transact(
+        &self,
+        mut writes: Vec<TransactWriteItem>,
+    ) -> Result<std::result::Result<(), Unmet>> {
         let mut backoff = self.backoff();
         let mut token = self.token();
         self.stamp_all(&mut writes);

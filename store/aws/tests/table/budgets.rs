@@ -20,7 +20,7 @@ async fn those_who_ask_at_once_meet_and_all_get_an_exact_answer() {
     let limits = Limits { revision: 0, max_inflight: Some(10), rate: Rate::new(10.0, Some(4)).ok() };
     let ask = |starts| {
         let worker = WorkerId::new(world.now(), &world.entropy);
-        Ask { worker, in_use: 0, want: 6, starts, limits }
+        Ask { worker, in_use: 0, want: 6, starts, startable: starts, limits }
     };
     let mut alone = Budget::default().ask(&ask(u32::MAX), world.now()).starts;
     alone.sort();
@@ -67,7 +67,7 @@ async fn a_row_is_kept_for_as_long_as_it_says_something() {
     let scope = Scope::Job(job);
     // A start in 100 seconds, with a burst that takes more than a month to come back.
     let limits = Limits { revision: 0, max_inflight: Some(1), rate: Rate::new(0.01, Some(80_000)).ok() };
-    let ask = |starts| Ask { worker: world.worker, in_use: 0, want: 1, starts, limits };
+    let ask = |starts| Ask { worker: world.worker, in_use: 0, want: 1, starts, startable: starts, limits };
     coordinator.ask(&scope, ask(1), world.now()).await.unwrap();
     assert_eq!(kept_until(&harness, job).await, after(7));
     let taken = coordinator.ask(&scope, ask(39_999), world.now()).await.unwrap().starts;
