@@ -22,7 +22,8 @@ pub trait Coordinator: Send + Sync {
     /// As it is; one that nobody ever asked for is as new.
     async fn budget(&self, scope: &Scope, now: Timestamp) -> Result<BudgetView>;
 
-    /// The budgets of sites that a caller's jobs used lately, by name; at most `limit` of them.
+    /// The budgets of sites that a caller's jobs used lately, by name; at most `limit` of them, and not all if they are very
+    /// many.
     async fn domain_budgets(
         &self,
         caller: CallerId,

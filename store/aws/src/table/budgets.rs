@@ -15,6 +15,10 @@ use std::time::Duration;
 /// A row that nobody wrote to for so long is removed. Not when it is empty: its version must not begin anew while somebody
 /// may still hold on to an earlier one.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+/// The same for a site: a list may go to very many of them.
+const SITE_KEPT: Duration = Duration::from_secs(3600);
+/// Looks for sites that still have something to say, of a megabyte each.
+const LOOKS_MAX: usize = 4;
 /// Whoever meets others more often than this asks again in its own time, by a fresh clock: about three seconds.
 const TRIES_MAX: u32 = 16;
 
@@ -52,7 +56,8 @@ impl Table {
                 return Ok(answer);
             }
             // A slow rate is in debt, and a hold lasts, for longer than anybody may ask.
-            let needed = now.after(KEPT).max(budget.idle_from());
+            let kept = if matches!(scope, Scope::Domain(..)) { SITE_KEPT } else { KEPT };
+            let needed = now.after(kept).max(budget.idle_from());
             let ttl = kept_until.max(needed.as_ms().saturating_add(999) / 1000);
             let row = Draft::at(&keys::budget(scope))
                 .set("v", number(budget.version))
@@ -97,7 +102,7 @@ impl Coordinator for Table {
     ) -> Result<Vec<(String, BudgetView)>> {
         let range = Range::everything(keys::budgets_of(caller));
         let (mut budgets, mut from) = (Vec::new(), None);
-        loop {
+        for _ in 0..LOOKS_MAX {
             let step = self.step(&range, from).await?;
             for item in &step.items {
                 let (site, budget) = (Row(item).text(keys::SK)?, decode(item)?);
@@ -108,9 +113,10 @@ impl Coordinator for Table {
             }
             from = step.next;
             if from.is_none() || budgets.len() >= limit as usize {
-                budgets.truncate(limit as usize);
-                return Ok(budgets);
+                break;
             }
         }
+        budgets.truncate(limit as usize);
+        Ok(budgets)
     }
 }
