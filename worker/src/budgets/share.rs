@@ -33,8 +33,9 @@ pub(super) struct State {
     fair: u32,
     expires: Timestamp,
     pub(super) used: u32,
-    /// The most that was used since the coordinator was last asked.
+    /// The most that was used since this moment.
     peak: u32,
+    peak_since: Option<Instant>,
     pub(super) starts: VecDeque<Timestamp>,
     /// Uses that have no start yet.
     pub(super) unstarted: u32,
@@ -158,14 +159,17 @@ impl Share {
             return None;
         }
         state.asking = true;
-        let want = state.want(most, more);
+        let review = state.peak_since.is_none_or(|at| at.elapsed() >= limits::GRANT_RENEW_EVERY);
+        let want = state.want(most, more, review);
+        if review {
+            (state.peak, state.peak_since) = (state.used, Some(Instant::now()));
+        }
         if state.lapses(now) {
             // Others may have what was ours. What is under way stays so.
             state.permits = state.used;
         }
         // While the answer is on its way no more is used than is asked for: what the coordinator writes down is the truth.
         state.permits = state.permits.min(want.min(state.fair).max(state.used));
-        state.peak = state.used;
         state.drop_late(now);
         let starts = state.limits().rate.map_or(0, |rate| {
             let ahead = rate.starts_in(limits::STARTS_AHEAD).saturating_add(rate.tokens_max());
@@ -318,10 +322,15 @@ impl State {
         self.learned.stricter(self.granted)
     }
 
-    fn want(&self, most: u32, more: u32) -> u32 {
+    fn want(&self, most: u32, more: u32, review: bool) -> u32 {
         let cap = self.learned.max_inflight.unwrap_or(u32::MAX);
-        // All of it was used: more could be. Otherwise what was used is what is needed.
-        let want = if self.peak >= self.permits { most } else { self.peak.max(1).min(most) };
+        let want = match self.peak >= self.permits {
+            // All of it was used: more could be.
+            true => most,
+            // Now and then what was not used for a while goes back.
+            false if review => self.peak.max(1),
+            false => self.permits,
+        };
         want.max(self.used.saturating_add(more)).min(cap.max(self.used))
     }
 
