@@ -218,16 +218,15 @@ impl Dispatcher {
             return Ok(limits::IDLE_WAIT);
         }
         let worker = self.shared.worker.clone();
-        let can_have_turns = |known: &KnownRun| !known.paused && !known.context.unusable;
-        let (due, resting): (Vec<_>, Vec<_>) = self
-            .runs
-            .iter()
-            .filter(|(_, known)| can_have_turns(known))
-            .partition(|(_, r)| r.receives.are_due());
-        let candidates: Vec<RunId> = due.into_iter().map(|(run, _)| run).collect();
-        let dry: Vec<RunId> = resting.into_iter().map(|(run, _)| run).collect();
-        // Whose last receive found nothing need not have another one to be at its end.
-        dry.into_iter().for_each(|run| self.look_for_the_end(run));
+        let (mut candidates, mut resting) = (Vec::new(), Vec::new());
+        for (run, known) in self.runs.iter().filter(|(_, known)| !known.paused && !known.context.unusable) {
+            match known.receives.are_due() && may_have_room(&self.shared, known) {
+                true => candidates.push(run),
+                false => resting.push(run),
+            }
+        }
+        // They cost no call of the queue. That they have nothing left to do can be told without.
+        resting.into_iter().for_each(|run| self.look_for_the_end(run));
         let queues = candidates.iter().map(|run| QueueName::Run(*run)).collect();
         // Looked at first: a run that only waits, for its retries or its end, costs no grant and no receive.
         let ready = worker.backend.queue.may_have(queues, worker.clock.now()).await?;
@@ -282,6 +281,13 @@ impl Dispatcher {
         let batch = Batch { shared: self.shared.clone(), run: known.context.clone() };
         self.shared.tasks.spawn(batch.look_for_the_end());
     }
+}
+
+/// Whether a run has room, or could be granted some if it asked.
+fn may_have_room(shared: &Shared, known: &KnownRun) -> bool {
+    let Some(share) = shared.budgets.find(&known.context.scope()) else { return true };
+    share.learn(known.context.job.spec.limits());
+    share.may_have_room(shared.worker.config.slots, shared.worker.clock.now()) || !shared.worker.config.gate
 }
 
 /// How many messages of a run could start now; asks for more where there could be.

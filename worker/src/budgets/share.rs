@@ -114,6 +114,12 @@ impl Share {
         self.lock().room(limits::START_LEAD, now)
     }
 
+    /// Whether it has room, or may ask for some now.
+    pub fn may_have_room(&self, most: u32, now: Timestamp) -> bool {
+        let mut state = self.lock();
+        state.room(limits::START_LEAD, now) > 0 || (!state.asking && state.could_have_more(most, now))
+    }
+
     /// How many that are there already may wait for their start.
     pub fn room_soon(&self, now: Timestamp) -> u32 {
         self.lock().room(limits::STARTS_AHEAD, now)
