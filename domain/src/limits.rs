@@ -152,6 +152,8 @@ pub const DOMAIN_BUDGETS_SHOWN_MAX: u32 = 100;
 /// How long a message that could not start after all is left alone: doubles from the first to the second.
 pub const BOUNCE_MIN: Duration = Duration::from_secs(5);
 pub const BOUNCE_MAX: Duration = Duration::from_secs(300);
+/// What those of one batch are spread over, beyond that, so that they do not all come again at once.
+pub const BOUNCE_SPREAD_MAX: Duration = Duration::from_secs(15);
 /// Answers in a row that say that the gateway is not there, or has too much to do, before a job leaves it alone; and for
 /// how long: doubles from the first to the second, unless the gateway says more.
 pub const GATEWAY_FAILURES_MAX: u32 = 10;

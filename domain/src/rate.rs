@@ -61,6 +61,11 @@ impl Rate {
         i64::try_from((1000 * SECOND_US).div_ceil(self.per_1000_s)).unwrap_or(i64::MAX)
     }
 
+    /// Between two starts.
+    pub fn interval(self) -> Duration {
+        Duration::from_micros(u64::try_from(self.interval_us()).unwrap_or(0))
+    }
+
     /// The burst of the bucket. The rest of the burst is for calls that begin late.
     pub fn tokens_max(self) -> u32 {
         self.burst.div_ceil(2)
@@ -76,8 +81,7 @@ impl Rate {
         let spare = i64::from(self.burst - self.tokens_max()).saturating_mul(self.interval_us());
         let spare = Duration::from_micros(u64::try_from(spare).unwrap_or(0));
         // Nobody is always on time: a start that is lost costs a slow rate more than a little lateness does.
-        let interval = Duration::from_micros(u64::try_from(self.interval_us()).unwrap_or(0));
-        let least = limits::START_LATE_MIN.max(interval / limits::START_LATE_PART);
+        let least = limits::START_LATE_MIN.max(self.interval() / limits::START_LATE_PART);
         // Starts are told in milliseconds, rounded up.
         spare.saturating_sub(Duration::from_millis(1)).max(least).min(limits::START_LATE_MAX)
     }

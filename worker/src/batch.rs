@@ -14,6 +14,7 @@ use conveyor_domain::message::TaskRef;
 use conveyor_domain::{ClaimToken, Clock, RunStatus, limits};
 use conveyor_store::port::{Claim, ClaimedTask, Delivery, Receipt};
 use conveyor_store::{Error, Result};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -185,20 +186,25 @@ impl Batch {
             needs.push(Needs::new(sites::of(worker, &self.run, &task), std::mem::take(&mut start.sites)));
             tasks.push((start, task));
         }
-        let admitted = sites::admit(worker, &self.shared.budgets, &mut needs).await;
+        let admitted = sites::admit(worker, &self.shared.budgets, self.run.usual_call(), &mut needs).await;
         let count = u32::try_from(needs.len()).unwrap_or(u32::MAX);
         self.tell(News::Sites(self.run.key.run, sites::common(&needs), count));
-        let mut waits = None;
+        let (mut waits, mut ahead) = (None, HashMap::new());
         for (((mut start, task), need), admitted) in tasks.into_iter().zip(needs).zip(admitted) {
             match admitted {
                 Ok(()) => {
                     start.sites = need.uses;
                     self.begin(start, task, false);
                 }
-                Err(wait) => {
+                Err(full) => {
                     metrics::counter!("conveyor_messages_bounced_total", "reason" => "domain").increment(1);
-                    waits = Some(wait);
-                    let end = End::Bounced(bounce(start.delivery.receives));
+                    // Not all at the same time again: each when those before it will be through.
+                    let ahead: &mut u32 = ahead.entry(full.wait.domain.clone()).or_default();
+                    let spread = full.room_every.saturating_mul(*ahead).min(limits::BOUNCE_SPREAD_MAX);
+                    let after = bounce(start.delivery.receives).saturating_add(spread);
+                    *ahead += 1;
+                    waits = Some(full.wait);
+                    let end = End::Bounced(after.min(limits::BOUNCE_MAX));
                     let flight = self.shared.flights.add(self.run.clone(), start.delivery.receipt);
                     let finished = Finished { run: self.run.clone(), flight, task, end, slot: start.slot };
                     drop((start.permit, need.uses));

@@ -9,6 +9,7 @@ use conveyor_domain::grant::{DomainWait, Hold, Limits, Scope};
 use conveyor_domain::{Timestamp, domains, limits};
 use conveyor_store::port::ClaimedTask;
 use std::collections::HashMap;
+use std::time::Duration;
 
 /// The budgets that a task draws on.
 pub fn of(worker: &Worker, run: &RunContext, task: &ClaimedTask) -> Vec<(Scope, Limits)> {
@@ -42,7 +43,7 @@ impl Needs {
     }
 
     /// Takes what is missing, or says what there is none of.
-    fn take(&mut self, budgets: &Budgets, now: Timestamp) -> Result<(), DomainWait> {
+    fn take(&mut self, budgets: &Budgets, call: Duration, now: Timestamp) -> Result<(), Full> {
         let missing: Vec<(Scope, Limits)> = self.missing().cloned().collect();
         for (scope, limits) in missing {
             let share = budgets.share(&scope, limits);
@@ -50,7 +51,8 @@ impl Needs {
                 Some(taken) => self.uses.push(taken),
                 None => {
                     let Scope::Domain(_, domain) = scope else { continue };
-                    return Err(DomainWait { domain, until: share.free_at(now) });
+                    let wait = DomainWait { domain, until: share.free_at(now) };
+                    return Err(Full { wait, room_every: share.room_every(call) });
                 }
             }
         }
@@ -58,8 +60,21 @@ impl Needs {
     }
 }
 
+/// A site that has no room.
+#[derive(Debug)]
+pub struct Full {
+    pub wait: DomainWait,
+    /// How often it has room for one more, about.
+    pub room_every: Duration,
+}
+
 /// For every task, whether it may go where it wants to. Asks once a site, for all of them.
-pub async fn admit(worker: &Worker, budgets: &Budgets, needs: &mut [Needs]) -> Vec<Result<(), DomainWait>> {
+pub async fn admit(
+    worker: &Worker,
+    budgets: &Budgets,
+    call: Duration,
+    needs: &mut [Needs],
+) -> Vec<Result<(), Full>> {
     let mut missing: HashMap<&Scope, (Limits, u32)> = HashMap::new();
     for (scope, limits) in needs.iter().flat_map(Needs::missing) {
         missing.entry(scope).or_insert((*limits, 0)).1 += 1;
@@ -71,7 +86,7 @@ pub async fn admit(worker: &Worker, budgets: &Budgets, needs: &mut [Needs]) -> V
         }
     }
     let now = worker.clock.now();
-    needs.iter_mut().map(|need| need.take(budgets, now)).collect()
+    needs.iter_mut().map(|need| need.take(budgets, call, now)).collect()
 }
 
 /// The sites that all of them go to, if they all go to the same.

@@ -3,6 +3,7 @@
 use super::Use;
 use crate::Worker;
 use conveyor_domain::grant::{Ask, Grant, Hold, Limits, Scope};
+use conveyor_domain::rate::Rate;
 use conveyor_domain::{Timestamp, limits};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -129,6 +130,13 @@ impl Share {
     pub fn free_at(&self, now: Timestamp) -> Timestamp {
         let state = self.lock();
         state.held_until.max(state.more_starts_at).unwrap_or(now).max(now.after(limits::GRANT_ASK_EVERY))
+    }
+
+    /// How often it has room for one more, about, if a call takes so long.
+    pub fn room_every(&self, call: Duration) -> Duration {
+        let limits = self.lock().limits();
+        let by_calls = limits.max_inflight.map(|cap| call / cap.max(1)).unwrap_or_default();
+        limits.rate.map(Rate::interval).unwrap_or_default().max(by_calls)
     }
 
     /// Asks for more, if it has nothing to give and it is time. `most` is what this worker could use in all.

@@ -138,3 +138,15 @@ async fn limits_of_sites_can_be_lifted_while_a_list_waits_for_one() {
     world.wait_for(job).await;
     assert_eq!(world.witness.calls(), 40);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_that_go_back_do_not_all_come_again_at_the_same_time() {
+    let mut world = World::new(Witness::taking(Duration::from_millis(2)));
+    let slow = DomainLimit { rate: Rate::new(2.0, Some(1)).ok(), max_inflight: None };
+    let spec = JobSpec { domain_limits: limited("slow.example", slow), ..JobSpec::default() };
+    // Too few to tell that the list is for one site: by doubling waits alone it would take minutes.
+    let job = world.submit(spec, &urls("slow.example", 8)).await;
+    world.work(config(20));
+    world.wait_for(job).await;
+    assert_eq!(world.witness.calls(), 8);
+}
