@@ -257,17 +257,14 @@ impl Share {
         known.into_iter().flatten().filter(|at| *at > now).min()
     }
 
-    /// Nothing more is started before this.
-    fn hold_here(&self, until: Timestamp) {
-        let mut state = self.lock();
-        state.held_until = state.held_until.max(Some(until));
-    }
-
     /// Leaves the budget alone, here and everywhere, because its other side said so.
     pub async fn hold(&self, worker: &Worker, pause: Duration) {
         let now = worker.clock.now();
         let until = now.after(pause.min(limits::RETRY_AFTER_MAX));
-        self.hold_here(until);
+        // Many calls may be told the same at once: the first of them tells the others.
+        if !self.lock().hold_until(until) {
+            return;
+        }
         let told = worker.backend.coordinator.hold(&self.scope, Hold::Until(until), now).await;
         if let Err(error) = told {
             tracing::warn!(scope = %self.scope, %error, "others do not know that they have to wait");
@@ -316,6 +313,13 @@ impl State {
 
     pub(super) fn is_held(&self, now: Timestamp) -> bool {
         self.held_until.is_some_and(|until| until > now)
+    }
+
+    /// Starts nothing before this. True if that is news worth telling: a second more is not.
+    fn hold_until(&mut self, until: Timestamp) -> bool {
+        let news = self.held_until.is_none_or(|held| held.after(Duration::from_secs(1)) < until);
+        self.held_until = self.held_until.max(Some(until));
+        news
     }
 
     /// Jobs that share a site need not agree: of what was learned lately the strictest holds.
@@ -408,5 +412,20 @@ impl State {
         self.starts.extend(grant.starts);
         self.more_starts_at = grant.more_starts_at;
         self.held_until = self.held_until.max(grant.held_until);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_already_is_not_told_again() {
+        let mut state = State::default();
+        assert!(state.hold_until(Timestamp(10_000)));
+        assert!(!state.hold_until(Timestamp(10_900)), "about the same");
+        assert!(!state.hold_until(Timestamp(4_000)), "it waits for longer than that");
+        assert_eq!(state.held_until, Some(Timestamp(10_900)));
+        assert!(state.hold_until(Timestamp(12_000)));
     }
 }
