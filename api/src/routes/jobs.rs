@@ -11,6 +11,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, post};
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::{JobId, JobStatus, limits};
 use conveyor_store::port::{JobView, JobsQuery};
@@ -75,37 +76,18 @@ pub(super) async fn close(
     Ok(Json(JobJson::from(&view)).into_response())
 }
 
-pub(super) async fn stop(
-    caller: Caller,
-    State(state): State<Shared>,
-    Path(Id(job)): Path<Id<JobId>>,
-    query: Query,
-) -> Result<Response> {
-    query.none()?;
-    let view = apply(&state, &caller, job, Command::Stop).await?;
-    Ok(Json(RunJson::from(&view.latest)).into_response())
-}
-
-pub(super) async fn pause(
-    caller: Caller,
-    State(state): State<Shared>,
-    Path(Id(job)): Path<Id<JobId>>,
-    query: Query,
-) -> Result<Response> {
-    query.none()?;
-    let view = apply(&state, &caller, job, Command::Pause).await?;
-    Ok(Json(RunJson::from(&view.latest)).into_response())
-}
-
-pub(super) async fn resume(
-    caller: Caller,
-    State(state): State<Shared>,
-    Path(Id(job)): Path<Id<JobId>>,
-    query: Query,
-) -> Result<Response> {
-    query.none()?;
-    let view = apply(&state, &caller, job, Command::Resume).await?;
-    Ok(Json(RunJson::from(&view.latest)).into_response())
+/// A command on the job's current run, answered by that run.
+pub(super) fn on_run(command: Command) -> MethodRouter<Shared> {
+    let handle = async move |caller: Caller,
+                             State(state): State<Shared>,
+                             Path(Id(job)): Path<Id<JobId>>,
+                             query: Query|
+                -> Result<Response> {
+        query.none()?;
+        let view = apply(&state, &caller, job, command).await?;
+        Ok(Json(RunJson::from(&view.latest)).into_response())
+    };
+    post(handle)
 }
 
 /// Not implemented; but whether a run could be started now is already known.

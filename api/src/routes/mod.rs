@@ -25,6 +25,7 @@ use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{get, post, put};
+use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::{QueueName, TaskRef};
 use conveyor_domain::{JobId, RunId};
 use conveyor_store::port::{JobView, RunView};
@@ -68,10 +69,10 @@ fn with_key() -> Router<Shared> {
         .route("/v1/jobs/{job}", get(jobs::show).patch(limits::change).delete(jobs::delete))
         .route("/v1/jobs/{job}/tasks", post(tasks::add))
         .route("/v1/jobs/{job}/close", post(jobs::close))
-        .route("/v1/jobs/{job}/stop", post(jobs::stop))
-        .route("/v1/jobs/{job}/cancel", post(jobs::stop))
-        .route("/v1/jobs/{job}/pause", post(jobs::pause))
-        .route("/v1/jobs/{job}/resume", post(jobs::resume))
+        .route("/v1/jobs/{job}/stop", jobs::on_run(Command::Stop))
+        .route("/v1/jobs/{job}/cancel", jobs::on_run(Command::Stop))
+        .route("/v1/jobs/{job}/pause", jobs::on_run(Command::Pause))
+        .route("/v1/jobs/{job}/resume", jobs::on_run(Command::Resume))
         .route("/v1/jobs/{job}/limits", get(limits::show))
         .route("/v1/leases", get(leases::list))
         .route("/v1/jobs/{job}/rerun", post(jobs::rerun))
