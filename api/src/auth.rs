@@ -1,5 +1,5 @@
-//! Who is asking. The first extractor of every handler under `/v1`, so that nothing about a route or an id shows before
-//! the key is known.
+//! Who is asking: a caller, or an operator. The first extractor of every handler under `/v1`, so that nothing about a route
+//! or an id shows before the key is known.
 
 use crate::problem::{ApiError, Code, Result};
 use crate::state::Shared;
@@ -30,8 +30,69 @@ impl FromRequestParts<Shared> for Caller {
     async fn from_request_parts(parts: &mut Parts, state: &Shared) -> Result<Caller> {
         let refuse = || ApiError::new(Code::Unauthenticated, "`X-API-Key` is missing or not a known key.");
         let key = the_key(&parts.headers).ok_or_else(refuse)?;
+        if state.operators.has(key) {
+            let detail = "An operator key is not a caller's: it opens `/v1/admin` and nothing else.";
+            return Err(ApiError::new(Code::Unauthenticated, detail));
+        }
         let id = state.store().caller_of(KeyHash::of(key)).await?.ok_or_else(refuse)?;
         Ok(Caller { id, key: key.to_owned() })
+    }
+}
+
+/// Somebody with an operator key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operator;
+
+impl FromRequestParts<Shared> for Operator {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Shared) -> Result<Operator> {
+        if state.operators.is_empty() {
+            let detail =
+                "This server has no operator key: start it with `--operator-key`, or CONVEYOR_OPERATOR_KEY.";
+            return Err(ApiError::new(Code::Forbidden, detail));
+        }
+        let refuse =
+            || ApiError::new(Code::Unauthenticated, "`X-API-Key` is missing or not a known operator key.");
+        let key = the_key(&parts.headers).ok_or_else(refuse)?;
+        if state.operators.has(key) {
+            return Ok(Operator);
+        }
+        match state.store().caller_of(KeyHash::of(key)).await? {
+            Some(_) => {
+                Err(ApiError::new(Code::Forbidden, "The route needs an operator key, not a caller's."))
+            }
+            None => Err(refuse()),
+        }
+    }
+}
+
+/// The keys that open `/v1/admin`, as hashes.
+#[derive(Clone, Default)]
+pub struct OperatorKeys(Vec<KeyHash>);
+
+impl OperatorKeys {
+    pub fn new<'a>(keys: impl IntoIterator<Item = &'a str>) -> OperatorKeys {
+        OperatorKeys(keys.into_iter().map(KeyHash::of).collect())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Looks at every byte of every key, whatever it finds: the time that it takes tells nothing.
+    fn has(&self, key: &str) -> bool {
+        let given = KeyHash::of(key);
+        let differs = |known: &KeyHash| {
+            known.0.iter().zip(given.0).fold(0, |all, (known, given)| all | (known ^ given))
+        };
+        self.0.iter().fold(false, |found, known| found | (differs(known) == 0))
+    }
+}
+
+impl fmt::Debug for OperatorKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OperatorKeys({})", self.0.len())
     }
 }
 
@@ -57,6 +118,17 @@ mod tests {
         assert_eq!(the_key(&headers), Some("a"));
         headers.append(X_API_KEY, HeaderValue::from_static("a"));
         assert_eq!(the_key(&headers), None);
+    }
+
+    #[test]
+    fn an_operator_key_is_known_whole_or_not_at_all() {
+        let keys = OperatorKeys::new(["one-operator-key-1", "one-operator-key-2"]);
+        assert!(keys.has("one-operator-key-1") && keys.has("one-operator-key-2"));
+        for other in ["", "one-operator-key-", "one-operator-key-3", "one-operator-key-11"] {
+            assert!(!keys.has(other), "{other}");
+        }
+        assert!(!OperatorKeys::default().has(""));
+        assert_eq!(format!("{keys:?}"), "OperatorKeys(2)");
     }
 
     #[test]

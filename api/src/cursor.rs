@@ -32,6 +32,12 @@ impl<'a> Cursors<'a> {
         Cursors { secret: &state.secret, entropy: &state.entropy, context, now: state.now() }
     }
 
+    /// Of a list that belongs to no caller. No id of a caller is in lower case.
+    pub fn of_operator(state: &'a ApiState, query: &str) -> Cursors<'a> {
+        let context = format!("operator|{query}");
+        Cursors { secret: &state.secret, entropy: &state.entropy, context, now: state.now() }
+    }
+
     /// The row that the page comes after; `None` for the first page.
     pub fn open<T: FromStr>(&self, cursor: Option<&str>) -> Result<Option<T>> {
         let Some(text) = cursor else { return Ok(None) };

@@ -15,6 +15,7 @@ mod event_stream;
 mod fields;
 mod incoming;
 mod invalid_tasks;
+mod operations;
 mod path;
 mod problem;
 mod query;
@@ -30,6 +31,13 @@ mod submit;
 mod unread;
 mod waiting;
 mod wire;
+
+pub use submit::{Accepted, NotAccepted};
+
+pub use auth::OperatorKeys;
+pub use operations::{
+    LetterFilter, LetterView, LettersPage, Operations, Reconcile, Redriven, reconciled_document,
+};
 
 use axum::Router;
 use conveyor_domain::params::ParamPolicy;
@@ -56,6 +64,8 @@ pub struct ApiConfig {
     pub public_url: Option<String>,
     /// Store the caller's key, sealed, in each job, to be forwarded to the gateway.
     pub forward_keys: bool,
+    /// For how long results of jobs that do not say so themselves can be seen.
+    pub result_ttl_days: u32,
 }
 
 /// The API over one backend, and what it needs. While `shutting_down` is true, everything but `/healthz` and `/metrics`
@@ -67,6 +77,9 @@ pub struct Api {
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<Entropy>,
     pub config: ApiConfig,
+    pub operations: Arc<dyn Operations>,
+    /// With none, nobody is an operator.
+    pub operators: OperatorKeys,
     pub metrics: MetricsText,
     pub shutting_down: watch::Receiver<bool>,
 }

@@ -17,6 +17,7 @@ pub(crate) enum Code {
     MalformedJson,
     InvalidCursor,
     Unauthenticated,
+    Forbidden,
     SignatureInvalid,
     NotFound,
     MethodNotAllowed,
@@ -25,6 +26,8 @@ pub(crate) enum Code {
     LastBatchReceived,
     RunNotStoppable,
     RunNotPausable,
+    RunHasDescendants,
+    RedriveLimit,
     TaskNotReady,
     Conflict,
     ResultExpired,
@@ -51,11 +54,12 @@ pub(crate) enum Code {
 
 impl Code {
     #[cfg(test)]
-    const ALL: [Code; 32] = [
+    const ALL: [Code; 35] = [
         Code::InvalidArgument,
         Code::MalformedJson,
         Code::InvalidCursor,
         Code::Unauthenticated,
+        Code::Forbidden,
         Code::SignatureInvalid,
         Code::NotFound,
         Code::MethodNotAllowed,
@@ -64,6 +68,8 @@ impl Code {
         Code::LastBatchReceived,
         Code::RunNotStoppable,
         Code::RunNotPausable,
+        Code::RunHasDescendants,
+        Code::RedriveLimit,
         Code::TaskNotReady,
         Code::Conflict,
         Code::ResultExpired,
@@ -92,6 +98,7 @@ impl Code {
             Code::MalformedJson => (StatusCode::BAD_REQUEST, "malformed_json", "Malformed JSON"),
             Code::InvalidCursor => (StatusCode::BAD_REQUEST, "invalid_cursor", "Invalid cursor"),
             Code::Unauthenticated => (StatusCode::UNAUTHORIZED, "unauthenticated", "Unauthenticated"),
+            Code::Forbidden => (StatusCode::FORBIDDEN, "forbidden", "Forbidden"),
             Code::SignatureInvalid => (StatusCode::FORBIDDEN, "signature_invalid", "Invalid signature"),
             Code::NotFound => (StatusCode::NOT_FOUND, "not_found", "Not found"),
             Code::MethodNotAllowed => {
@@ -102,6 +109,8 @@ impl Code {
             Code::LastBatchReceived => (StatusCode::CONFLICT, "last_batch_received", "Last batch received"),
             Code::RunNotStoppable => (StatusCode::CONFLICT, "run_not_stoppable", "Run not stoppable"),
             Code::RunNotPausable => (StatusCode::CONFLICT, "run_not_pausable", "Run not pausable"),
+            Code::RunHasDescendants => (StatusCode::CONFLICT, "run_has_descendants", "Run has descendants"),
+            Code::RedriveLimit => (StatusCode::CONFLICT, "redrive_limit", "Redrive limit"),
             Code::TaskNotReady => (StatusCode::CONFLICT, "task_not_ready", "Task not ready"),
             Code::Conflict => (StatusCode::CONFLICT, "conflict", "Conflict"),
             Code::ResultExpired => (StatusCode::GONE, "result_expired", "Result expired"),
@@ -154,6 +163,8 @@ fn status_of(fault: ListFault) -> StatusCode {
         | ListFault::ColumnNotFound
         | ListFault::InvalidRows
         | ListFault::NoValidRows => StatusCode::BAD_REQUEST,
+        // It is found out behind the caller's back, as the end of a run: no request is answered with it.
+        ListFault::IngestFailed => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
@@ -239,6 +250,11 @@ impl ApiError {
         ApiError::new(Code::FileInputNotFound, "There is no such file input, or it has expired.")
     }
 
+    /// What a caller may no longer see.
+    pub fn expired(detail: &str) -> ApiError {
+        ApiError::new(Code::ResultExpired, detail)
+    }
+
     /// An error about an upload.
     pub fn of_upload(error: conveyor_store::Error) -> ApiError {
         match error {
@@ -321,6 +337,7 @@ impl From<Refusal> for ApiError {
             Refusal::UploadClaimed => Code::FileInputClaimed,
             Refusal::UploadComplete => Code::FileInputComplete,
             Refusal::TooManyUploads => Code::QuotaExceeded,
+            Refusal::RunHasDescendants => Code::RunHasDescendants,
             // No route sends `Drained` or a step of an ingest.
             Refusal::NotDrained | Refusal::RunEnded | Refusal::NotIngesting => {
                 return ApiError::internal(refusal.to_string());
@@ -356,7 +373,8 @@ mod tests {
         ours.extend(
             ["unknown_param", "invalid_param_value", "unsupported_param"].map(|c| (c.to_owned(), 400)),
         );
-        ours.extend(ListFault::ALL.map(|f| (f.as_str().to_owned(), status_of(f).as_u16())));
+        let answered = ListFault::ALL.into_iter().filter(|f| *f != ListFault::IngestFailed);
+        ours.extend(answered.map(|f| (f.as_str().to_owned(), status_of(f).as_u16())));
         let mut theirs = specified();
         ours.sort();
         theirs.sort();
@@ -390,6 +408,7 @@ mod tests {
         assert_eq!(shape(Refusal::RunTasksMax), (429, "quota_exceeded".into(), false));
         assert_eq!(shape(Refusal::RunNotStoppable), (409, "run_not_stoppable".into(), false));
         assert_eq!(shape(Refusal::RunNotPausable), (409, "run_not_pausable".into(), false));
+        assert_eq!(shape(Refusal::RunHasDescendants), (409, "run_has_descendants".into(), false));
         assert_eq!(shape(Refusal::JobDeleted), (404, "not_found".into(), false));
         assert_eq!(shape(Refusal::NotDrained), (500, "internal".into(), false));
     }

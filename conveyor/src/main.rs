@@ -4,12 +4,16 @@
 //! The binary is configuration, wiring and the command line; what the system does is in the other crates.
 
 mod client;
+mod direct;
 mod domain_limit;
 mod provision;
+mod rebuild;
+mod secret_text;
 mod server;
 
 use clap::{Parser, Subcommand};
 use provision::ProvisionArgs;
+use rebuild::RebuildArgs;
 use server::{Role, ServerArgs};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -41,6 +45,9 @@ enum Command {
     Sweeper(ServerArgs),
     /// Create the table, queues and bucket of the AWS backend; safe to repeat
     Provision(ProvisionArgs),
+    /// Make the rows of a job anew from its list and its results, after the table, the database or the queues were lost;
+    /// needs no server, and is safe to repeat
+    Rebuild(RebuildArgs),
     #[command(flatten)]
     Client(client::ClientCommand),
 }
@@ -59,6 +66,7 @@ fn main() -> ExitCode {
             Command::Worker(args) => server::run(Role::Worker, args).await,
             Command::Sweeper(args) => server::run(Role::Sweeper, args).await,
             Command::Provision(args) => provision::run(args).await,
+            Command::Rebuild(args) => rebuild::run(args).await,
             Command::Client(command) => client::run(command).await,
         }
     });
@@ -115,21 +123,35 @@ mod tests {
         assert_eq!(with_role(&["conveyor"], None), ["conveyor"]);
     }
 
+    /// Flags that no variable may set: one that is meant for something else would decide about it.
+    fn is_said_aloud(command: &str, flag: &str) -> bool {
+        match command {
+            // What is meant for submits must not change a job that is only looked at.
+            "limits" => matches!(flag, "max-inflight" | "rate" | "no-rate" | "burst" | "attempts-max"),
+            // What is meant for reading must not decide what is deleted, sent again or given up.
+            "delete" => flag == "run",
+            "dlq redrive" | "dlq purge" => matches!(flag, "all" | "job" | "run" | "error" | "rate"),
+            _ => false,
+        }
+    }
+
+    fn check_variables(name: &str, command: &clap::Command) {
+        for argument in command.get_arguments() {
+            let Some(long) = argument.get_long().filter(|long| !matches!(*long, "help" | "version")) else {
+                continue;
+            };
+            let variable = argument.get_env().map(|v| v.to_string_lossy().into_owned());
+            let expected = format!("CONVEYOR_{}", long.replace('-', "_").to_uppercase());
+            let expected = Some(expected).filter(|_| !is_said_aloud(name, long));
+            assert_eq!(variable, expected, "{name} --{long}");
+        }
+        for command in command.get_subcommands() {
+            check_variables(format!("{name} {}", command.get_name()).trim_start(), command);
+        }
+    }
+
     #[test]
     fn every_flag_has_a_variable_of_its_name() {
-        for command in Cli::command().get_subcommands() {
-            for argument in command.get_arguments().filter(|a| a.get_long().is_some()) {
-                let long = argument.get_long().unwrap();
-                // A variable that is meant for submits must not change a job that is only looked at.
-                let changes = command.get_name() == "limits"
-                    && matches!(long, "max-inflight" | "rate" | "no-rate" | "burst" | "attempts-max");
-                if changes || matches!(long, "help" | "version") {
-                    continue;
-                }
-                let expected = format!("CONVEYOR_{}", long.replace('-', "_").to_uppercase());
-                let variable = argument.get_env().map(|v| v.to_string_lossy().into_owned());
-                assert_eq!(variable.as_deref(), Some(expected.as_str()), "{} --{long}", command.get_name());
-            }
-        }
+        check_variables("", &Cli::command());
     }
 }

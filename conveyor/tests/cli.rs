@@ -234,3 +234,34 @@ async fn accepted_now_and_drained_later_by_separate_roles() {
     let done = support::Client::new(&server).wait_for(&job, &["completed"]).await;
     assert_eq!(done["latest_run"]["stats"]["successful"], 20);
 }
+
+#[tokio::test]
+async fn a_run_is_audited_and_deleted() {
+    const OPERATOR_KEY: &str = "operator-key-0123456789";
+    let dir = TempDir::new().unwrap();
+    let flags = ["--gateway-url", "demo:", "--operator-key", OPERATOR_KEY];
+    let server = Process::server(&dir.path().join("data"), &flags);
+    let api = support::Client::new(&server);
+    let job = api.submit(&support::urls("audited", 20)).await;
+    let run_id =
+        api.wait_for(&job, &["completed"]).await["latest_run"]["run_id"].as_str().unwrap().to_owned();
+    let audit = client(&server, &["audit", &job, "--run", &run_id, "--json"]);
+    assert_eq!((audit.status.code(), &json(&audit)["agrees"]), (Some(0), &true.into()), "{audit:?}");
+    assert_eq!(json(&audit)["results"]["present"], 20);
+    assert!(text(&client(&server, &["audit", &job]).stdout).contains("everything agrees"));
+
+    let deleted = client(&server, &["delete", &job, "--run", &run_id]);
+    assert!(deleted.status.success() && text(&deleted.stdout).contains(&run_id), "{deleted:?}");
+    support::until("the run is removed", async || {
+        // No sweep has to be waited for. It is upkeep: nothing was wrong.
+        let mut command = conveyor();
+        command.args(["reconcile", "--server", &server.url, "--operator-key", OPERATOR_KEY]);
+        let reconciled = run(command);
+        assert_eq!(reconciled.status.code(), Some(0), "{reconciled:?}");
+        api.job(&job).await.get("latest_run").is_none()
+    })
+    .await;
+    assert_eq!(client(&server, &["audit", &job, "--run", &run_id]).status.code(), Some(1));
+    assert_eq!(client(&server, &["audit", &job]).status.code(), Some(2), "there is no run to audit");
+    assert!(client(&server, &["delete", &job]).status.success());
+}

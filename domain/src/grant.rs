@@ -16,6 +16,8 @@ pub enum Scope {
     Job(JobId),
     /// A site, as all jobs of a caller use it.
     Domain(CallerId, String),
+    /// Not a limit: those who hold a permit are the sweepers that are alive.
+    Sweepers,
 }
 
 impl fmt::Display for Scope {
@@ -23,6 +25,7 @@ impl fmt::Display for Scope {
         match self {
             Scope::Job(job) => write!(f, "job:{job}"),
             Scope::Domain(caller, domain) => write!(f, "domain:{caller}:{domain}"),
+            Scope::Sweepers => f.write_str("sweepers"),
         }
     }
 }

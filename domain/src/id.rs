@@ -80,6 +80,10 @@ ulid_id!(
     /// One start of one worker process.
     WorkerId
 );
+ulid_id!(
+    /// A dead letter: the same for every message that asks for the same thing.
+    LetterId
+);
 
 /// A task: 8 hex digits of its index, then 24 of `sha256("{run_id}:{index}")`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,6 +103,19 @@ impl TaskId {
 
     pub fn index(self) -> u32 {
         self.index
+    }
+
+    /// In the order of the text: the index, then the digest.
+    pub fn to_bytes(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&self.index.to_be_bytes());
+        bytes[4..].copy_from_slice(&self.digest);
+        bytes
+    }
+
+    pub fn from_bytes(bytes: [u8; 16]) -> TaskId {
+        let [a, b, c, d, digest @ ..] = bytes;
+        TaskId { index: u32::from_be_bytes([a, b, c, d]), digest }
     }
 
     /// Whether this id is the one that `seed` gives its index.

@@ -78,6 +78,8 @@ pub enum IngestEvent {
     },
     /// Nothing had happened for long: the control message was sent again.
     Resent,
+    /// An operator sent a dead letter again.
+    Redriven,
 }
 
 impl IngestEvent {
@@ -93,6 +95,7 @@ impl IngestEvent {
             IngestEvent::Failed { .. } => "failed",
             IngestEvent::AttemptFailed { .. } => "attempt_failed",
             IngestEvent::Resent => "resent",
+            IngestEvent::Redriven => "redriven",
         }
     }
 }
@@ -176,6 +179,8 @@ pub struct IngestState {
     pub dead_lettered: bool,
     /// Control messages sent again since the last progress.
     pub resends: u32,
+    /// Dead letters sent again since the last progress.
+    pub redrives: u32,
     /// How many events there were at the last one that was progress, itself included.
     pub progress: u32,
 }
@@ -229,6 +234,7 @@ impl IngestState {
             last_error: None,
             dead_lettered: false,
             resends: 0,
+            redrives: 0,
             progress: 1,
         }
     }
@@ -271,8 +277,14 @@ impl IngestState {
                 self.dead_lettered = false;
                 return Ok(());
             }
+            // Everything anew but for this count: it is what ends it.
+            IngestEvent::Redriven => {
+                self.redrives += 1;
+                (self.failures, self.resends, self.dead_lettered) = (0, 0, false);
+                return Ok(());
+            }
         }
-        (self.failures, self.resends, self.dead_lettered) = (0, 0, false);
+        (self.failures, self.resends, self.redrives, self.dead_lettered) = (0, 0, 0, false);
         self.progress = self.events;
         Ok(())
     }
@@ -298,8 +310,10 @@ impl IngestState {
             IngestEvent::Latched => self.phase == Phase::TotalSet,
             // More, if rows were written and counted whose event was not.
             IngestEvent::Cut { total } => *total >= self.accepted,
-            IngestEvent::Failed { .. } => reading,
+            // Not for what is in it, if nobody could read it to the end.
+            IngestEvent::Failed { fault, .. } => reading || *fault == ListFault::IngestFailed,
             IngestEvent::AttemptFailed { .. } | IngestEvent::Resent => true,
+            IngestEvent::Redriven => self.dead_lettered,
         }
     }
 
@@ -349,7 +363,8 @@ impl IngestState {
             | IngestEvent::SourcePinned { .. }
             | IngestEvent::Validated { .. }
             | IngestEvent::AttemptFailed { .. }
-            | IngestEvent::Resent => None,
+            | IngestEvent::Resent
+            | IngestEvent::Redriven => None,
         }
     }
 }

@@ -61,6 +61,9 @@ pub struct JobSpec {
     /// Was submitted open: its first run took tasks until the last batch.
     #[serde(default)]
     pub submitted_open: bool,
+    /// For how long its results can be seen. Where it is silent, the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_ttl_days: Option<u32>,
     /// Partitions of its task rows, fixed for life. Readers use this, never the configuration.
     pub task_shard_count: u32,
     /// The key that is forwarded to the gateway, sealed for this job.
@@ -82,6 +85,7 @@ impl Default for JobSpec {
             domain_limits: DomainLimits::default(),
             limits_revision: 0,
             submitted_open: false,
+            result_ttl_days: None,
             task_shard_count: 1,
             credential: None,
         }

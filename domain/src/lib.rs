@@ -4,6 +4,7 @@
 //! This crate must not know about stores, sockets, clocks or threads. Time and randomness come in as arguments, so every
 //! function here gives the same answer for the same input.
 
+pub mod dead_letter;
 pub mod domains;
 pub mod entropy;
 pub mod failure;
@@ -17,7 +18,11 @@ pub mod limits;
 pub mod list;
 pub mod message;
 pub mod params;
+pub mod proof;
 pub mod rate;
+pub mod repair;
+pub mod result_index;
+pub mod retention;
 pub mod retry;
 pub mod run;
 pub mod seal;
@@ -30,7 +35,7 @@ pub mod upload;
 
 pub use entropy::Entropy;
 pub use failure::{AccountFault, FailureClass, Problem};
-pub use id::{CallerId, ClaimToken, JobId, RunId, TaskId, UploadId, WorkerId};
+pub use id::{CallerId, ClaimToken, JobId, LetterId, RunId, TaskId, UploadId, WorkerId};
 pub use job::{Job, JobStatus};
 pub use run::{Run, RunStats, RunStatus};
 pub use task::{Task, TaskStatus};

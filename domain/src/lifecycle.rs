@@ -6,7 +6,7 @@ use crate::id::{CallerId, JobId, RunId};
 use crate::job::{Job, JobSpec, JobStatus, LimitsChange};
 use crate::limits;
 use crate::list::ListFault;
-use crate::run::{Counts, FailureReason, IngestStatus, Run, RunFailure, RunStatus};
+use crate::run::{Counts, FailureReason, IngestStatus, Run, RunFailure, RunStatus, Storage};
 use crate::time::Timestamp;
 use std::sync::Arc;
 
@@ -81,6 +81,8 @@ pub enum Refusal {
     UploadComplete,
     #[error("the caller has too many uploads that no job was made of")]
     TooManyUploads,
+    #[error("a later run still points to results of this one")]
+    RunHasDescendants,
 }
 
 /// The rows as they shall be. Equal to what went in when there was nothing to do.
@@ -116,6 +118,8 @@ pub fn submit(
             id_seed: run,
             failure: None,
             paused: false,
+            sources: Vec::new(),
+            storage: Storage::Kept,
             created: now,
             updated: now,
         },
@@ -224,6 +228,26 @@ pub fn decide(
         }
         Command::Ingest(step) => ingest(&mut next, counts, step)?,
     }
+    stamp(&mut next, job, run, now);
+    Ok(next)
+}
+
+/// Deletes one run of a job. `pointed_to`: another run that is kept has it among its sources.
+/// A run that has ended becomes deleted as well: its rows are on their way out, and nobody is to read half of them.
+pub fn delete_run(job: &Job, run: &Run, pointed_to: bool, now: Timestamp) -> Result<Decision, Refusal> {
+    let mut next = Decision { job: job.clone(), run: run.clone() };
+    if run.status == RunStatus::Deleted {
+        return Ok(next);
+    }
+    if pointed_to {
+        return Err(Refusal::RunHasDescendants);
+    }
+    // Tasks are added to the latest run, and there will be none to add them to.
+    if run.id == job.latest_run {
+        close(&mut next);
+    }
+    next.run.latched = true;
+    next.run.status = RunStatus::Deleted;
     stamp(&mut next, job, run, now);
     Ok(next)
 }

@@ -216,3 +216,28 @@ fn new_limits_do_not_move_the_end_of_a_run() {
     assert_eq!((limited.job.spec.max_inflight, limited.job.updated), (3, Timestamp(9)));
     assert_eq!(limited.run, ended.run);
 }
+
+#[test]
+fn a_run_is_deleted_whatever_state_it_is_in_and_its_job_stays() {
+    for status in RunStatus::ALL {
+        let mut d = submitted(true, 2);
+        d.run.status = status;
+        let next = delete_run(&d.job, &d.run, false, Timestamp(9)).unwrap();
+        assert_eq!(next.run.status, RunStatus::Deleted, "{status:?}");
+        let again = delete_run(&next.job, &next.run, true, Timestamp(10)).unwrap();
+        assert_eq!(again, next, "repeating it changes nothing");
+    }
+    let d = submitted(true, 2);
+    let next = delete_run(&d.job, &d.run, false, Timestamp(9)).unwrap();
+    assert_eq!((next.job.status, next.run.latched), (JobStatus::Closed, true));
+    let mut later = d.clone();
+    later.job.latest_run = RunId::from_bytes([9; 16]);
+    let earlier = delete_run(&later.job, &later.run, false, Timestamp(9)).unwrap();
+    assert_eq!(earlier.job, later.job, "only the latest run takes tasks");
+}
+
+#[test]
+fn a_run_that_others_point_to_stays() {
+    let d = submitted(false, 2);
+    assert_eq!(delete_run(&d.job, &d.run, true, Timestamp(9)), Err(Refusal::RunHasDescendants));
+}

@@ -182,6 +182,29 @@ pub const SWEEP_DELETES_WITHIN: Duration = Duration::from_secs(2);
 pub const SWEEP_EVERY: Duration = Duration::from_secs(5);
 /// Rows that one step of a sweep removes.
 pub const SWEEP_STEP_ROWS: u32 = 2_000;
+/// How often what is costly or in no hurry is looked at: counts, what is past its time.
+pub const SWEEP_SLOWLY_EVERY: Duration = Duration::from_secs(15);
+/// How often the counters of a run that goes on are compared with its rows.
+pub const PROVE_EVERY: Duration = Duration::from_secs(600);
+/// What one answer to a reconciliation takes, about.
+pub const RECONCILE_WITHIN: Duration = Duration::from_secs(20);
+/// Findings that one answer names.
+pub const FINDINGS_MAX: usize = 500;
+/// A submit that has been under way for so long has been given up: no call takes as long.
+pub const SUBMIT_GIVEN_UP: Duration = Duration::from_secs(600);
+/// How often a dead letter is sent again before its run fails.
+pub const REDRIVES_MAX: u32 = 2;
+/// How long a dead letter waits for an operator.
+pub const DEAD_LETTER_KEPT: Duration = Duration::from_secs(14 * 24 * 3600);
+/// For how long results can be seen, and the most that a job may choose.
+pub const RESULT_TTL_DAYS: u32 = 14;
+pub const RESULT_TTL_DAYS_MAX: u32 = 30;
+/// How long the tasks and results of a run are kept after it ended.
+pub const ROWS_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+/// When what was deleted is looked at again, for what was in flight then, and how long it is remembered.
+pub const TOMBSTONE_LOOKS: [Duration; 3] =
+    [Duration::from_secs(3600), Duration::from_secs(24 * 3600), Duration::from_secs(7 * 24 * 3600)];
+pub const TOMBSTONE_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(20);
 
 pub const PAGE_DEFAULT: u32 = 50;

@@ -146,10 +146,12 @@ pub enum ListFault {
     ColumnNotFound,
     InvalidRows,
     NoValidRows,
+    /// It could not be read, however often that was tried: not for what is in it.
+    IngestFailed,
 }
 
 impl ListFault {
-    pub const ALL: [ListFault; 11] = [
+    pub const ALL: [ListFault; 12] = [
         ListFault::SourceTruncated,
         ListFault::SourceCorrupt,
         ListFault::SourceChanged,
@@ -161,6 +163,7 @@ impl ListFault {
         ListFault::ColumnNotFound,
         ListFault::InvalidRows,
         ListFault::NoValidRows,
+        ListFault::IngestFailed,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -176,6 +179,7 @@ impl ListFault {
             ListFault::ColumnNotFound => "column_not_found",
             ListFault::InvalidRows => "invalid_rows",
             ListFault::NoValidRows => "no_valid_rows",
+            ListFault::IngestFailed => "ingest_failed",
         }
     }
 }

@@ -77,6 +77,9 @@ pub enum Format {
 }
 
 impl Format {
+    pub const ALL: [Format; 5] =
+        [Format::Html, Format::Json, Format::Markdown, Format::Plaintext, Format::Pdf];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Format::Html => "html",

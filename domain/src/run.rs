@@ -88,6 +88,29 @@ impl IngestStatus {
     }
 }
 
+/// What is stored of a run beyond its row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Storage {
+    #[default]
+    Kept,
+    /// Its tasks and results were removed because of their age. What was counted stays.
+    Expired,
+    /// It was deleted, and everything of it removed. The row is left so that nothing of it comes back.
+    Removed,
+}
+
+impl Storage {
+    pub const ALL: [Storage; 3] = [Storage::Kept, Storage::Expired, Storage::Removed];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Storage::Kept => "kept",
+            Storage::Expired => "expired",
+            Storage::Removed => "removed",
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     pub id: RunId,
@@ -106,6 +129,9 @@ pub struct Run {
     pub failure: Option<RunFailure>,
     /// Nothing more is started until it is resumed. What is in flight goes on.
     pub paused: bool,
+    /// Runs whose results some of its tasks point to.
+    pub sources: Vec<RunId>,
+    pub storage: Storage,
     pub created: Timestamp,
     pub updated: Timestamp,
 }

@@ -57,6 +57,8 @@ pub struct Task {
     pub input: TaskInput,
     pub result: Option<ResultRef>,
     pub error: Option<Problem>,
+    /// Of a failed one; rows of earlier versions do not say.
+    pub class: Option<FailureClass>,
     pub created: Timestamp,
     pub updated: Timestamp,
 }

@@ -8,11 +8,13 @@ mod attempt;
 mod chunk;
 mod control;
 mod read;
+mod rows;
 mod source;
 mod validate;
 
-pub use attempt::End;
+pub use attempt::{End, Trouble};
 pub use control::{handle, run};
+pub use rows::RowsAgain;
 
 use conveyor_domain::params::ParamPolicy;
 use conveyor_domain::{Clock, Entropy, WorkerId, limits};

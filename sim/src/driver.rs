@@ -7,7 +7,7 @@ use crate::actors::{echo, sweeper};
 use crate::audit::grants::Belief;
 use crate::audit::{self, Care, completion, ingest, uploads};
 use crate::disk::Disk;
-use crate::model::Presence;
+use crate::model::{JobModel, Presence};
 use crate::settings::Settings;
 use crate::tally::Summary;
 use crate::violation::{Check, Failure, Violation};
@@ -318,12 +318,14 @@ impl Simulation {
             sweeper::step(&mut self.world).await?;
         }
         self.look(Care::Whole).await?;
+        echo::make_all_again(&mut self.world).await?;
         uploads::nothing_left(&self.world, self.disk.path()).await
     }
 
     /// At the end nothing may wait for its turn: every body and every report is read.
     async fn every_object(&mut self) -> Check {
-        for job in self.world.model.jobs.iter().filter(|job| job.presence == Presence::There) {
+        let kept = |job: &&JobModel| job.presence == Presence::There && !job.asked.run_deleted;
+        for job in self.world.model.jobs.iter().filter(kept) {
             for row in job.terminal.values() {
                 audit::rows::body(&self.world, job, row).await?;
             }

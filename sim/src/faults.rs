@@ -199,10 +199,12 @@ fn broken_after(stream: ByteStream, bytes: usize) -> ByteStream {
     stream.scan(Some(bytes), rest).flat_map(futures::stream::iter).boxed()
 }
 
-/// Whether what an ingest says of a try that failed can have come of our own faults: a store that does not answer, or calls
-/// that were lost, one after the other.
+/// Whether what an ingest says of a try that failed can have come of our own faults: a store that does not answer, calls
+/// that were lost or ingesters that died, one after the other.
 pub fn is_simulated(text: &str) -> bool {
-    text == "the store does not answer" || text.starts_with("no ingester got anywhere")
+    text == "the store does not answer"
+        || text.starts_with("no ingester got anywhere")
+        || text.ends_with("no ingester lived to say why")
 }
 
 /// What an actor makes of the outcome of an operation.

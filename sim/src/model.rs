@@ -8,6 +8,7 @@ use conveyor_domain::ingest::{LoggedEvent, Source};
 use conveyor_domain::job::JobSpec;
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::list::ListFault;
+use conveyor_domain::run::Storage;
 use conveyor_domain::task::Outcome;
 use conveyor_domain::timeline::TimelineEntry;
 use conveyor_domain::{
@@ -34,6 +35,8 @@ pub struct Facts {
     pub stopped: bool,
     pub failed: bool,
     pub deleted: bool,
+    /// Its run, by itself.
+    pub run_deleted: bool,
 }
 
 /// Tasks that were sent and of which it is not known whether they were accepted.
@@ -50,6 +53,8 @@ pub struct ListModel {
     pub source: Source,
     /// Somebody wrote other bytes under the key of the staged ones.
     pub tampered: bool,
+    /// An operator has given it up.
+    pub purged: bool,
     /// The log of its ingest, as it was read last.
     pub log: Vec<LoggedEvent>,
 }
@@ -62,7 +67,9 @@ impl ListModel {
 
     /// Whether its ingest may end with this.
     pub fn may_fail_with(&self, fault: ListFault) -> bool {
-        self.fault() == Some(fault) || (self.tampered && fault == ListFault::SourceChanged)
+        self.fault() == Some(fault)
+            || (self.tampered && fault == ListFault::SourceChanged)
+            || (self.purged && fault == ListFault::IngestFailed)
     }
 }
 
@@ -165,12 +172,17 @@ impl JobModel {
 
     /// Whether its list was still being read when it was last seen, or nobody has looked yet.
     pub fn is_ingesting(&self) -> bool {
-        self.list.is_some() && self.last.as_ref().is_none_or(|view| view.latest.run.is_ingesting())
+        self.list.is_some() && self.last.as_ref().is_none_or(|view| is_read(&view.latest.run))
     }
 
     /// Whether it may still take tasks, as far as is known.
     pub fn may_take_tasks(&self) -> bool {
         self.submitted_open && self.presence == Presence::There && !self.asked.latched
+    }
+
+    /// Whether its run was last seen to be deleted and removed.
+    pub fn run_is_removed(&self) -> bool {
+        self.last.as_ref().is_some_and(|view| view.latest.run.storage == Storage::Removed)
     }
 
     pub fn is_deleted(&self) -> bool {
@@ -189,7 +201,8 @@ impl JobModel {
         let run = &view.latest.run;
         match self.presence {
             Presence::Unknown | Presence::Gone => true,
-            Presence::There if view.job.status == JobStatus::Deleted || run.is_ingesting() => false,
+            Presence::There if view.job.status == JobStatus::Deleted || is_read(run) => false,
+            Presence::There if run.status == RunStatus::Deleted => run.storage == Storage::Removed,
             Presence::There => run.status.is_terminal() || (run.status == RunStatus::Pending && !run.latched),
         }
     }
@@ -238,7 +251,7 @@ impl Model {
         let source = acceptance.source.clone();
         self.upload(source.upload).claims.push(acceptance.job.id);
         let tampered = self.tampered.contains(&source.staged.object);
-        let list = ListModel { list, source, tampered, log: Vec::new() };
+        let list = ListModel { list, source, tampered, purged: false, log: Vec::new() };
         self.jobs.push(JobModel::new(number, &acceptance.job, &acceptance.run, Some(list)));
         self.by_id.insert(acceptance.job.id, number);
     }
@@ -249,16 +262,19 @@ impl Model {
         found.expect("every upload is entered here before it is made")
     }
 
-    /// Whether a job that is there was made of the slot.
+    /// Whether a job that is there was made of the slot. One whose run was removed has let go of it.
     pub fn is_claimed(&self, upload: &UploadModel) -> bool {
-        let there = |job: &JobId| self.find(*job).is_some_and(|job| job.presence == Presence::There);
+        let there = |job: &JobId| {
+            self.find(*job).is_some_and(|job| job.presence == Presence::There && !job.run_is_removed())
+        };
         upload.claims.iter().any(there)
     }
 
     /// Whether a job may have been made of the slot that is not known to be gone.
     pub fn may_be_claimed(&self, upload: UploadId) -> bool {
         let claims = self.uploads.iter().filter(|slot| slot.id() == upload).flat_map(|slot| &slot.claims);
-        claims.into_iter().any(|job| self.find(*job).is_some_and(|job| job.presence != Presence::Gone))
+        let holds = |job: &JobModel| job.presence != Presence::Gone && !job.run_is_removed();
+        claims.into_iter().any(|job| self.find(*job).is_some_and(holds))
     }
 
     pub fn any_ingesting(&self) -> bool {
@@ -274,6 +290,11 @@ impl Model {
     pub fn find(&self, id: JobId) -> Option<&JobModel> {
         self.by_id.get(&id).map(|number| &self.jobs[*number])
     }
+}
+
+/// Whether somebody reads its list, or should. Nobody reads that of a run that was deleted.
+fn is_read(run: &Run) -> bool {
+    run.is_ingesting() && run.status != RunStatus::Deleted
 }
 
 /// Whether an outcome ends its task.

@@ -32,6 +32,8 @@ pub enum Rule {
     Ingest,
     /// SPEC 6.12
     Timeline,
+    /// SPEC 6.14
+    Proof,
     /// Reads are whole, ordered and agree with each other.
     Reads,
     /// The store gave an error that nothing in the simulation explains.
@@ -54,6 +56,7 @@ impl fmt::Display for Rule {
             Rule::Uploads => "SPEC 6.9 (uploads)",
             Rule::Ingest => "SPEC 6.11 (ingest)",
             Rule::Timeline => "SPEC 6.12 (events)",
+            Rule::Proof => "SPEC 6.14 (proof)",
             Rule::Reads => "reads are whole and in order",
             Rule::Store => "the store answers",
         })

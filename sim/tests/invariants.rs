@@ -31,6 +31,8 @@ fn many_seeds_hold_every_invariant() {
         ("pauses", summary.pauses, 15),
         ("changes of limits", summary.limits_changed, 30),
         ("starts", summary.starts, 300),
+        ("deleted runs", summary.runs_deleted, 15),
+        ("submits of what is gone", summary.late_submits, 100),
         ("settled tasks", summary.tasks_settled, 1_000),
         ("chunks", summary.chunks, 100),
         ("lists read", summary.lists_read, 30),

@@ -6,10 +6,13 @@ mod on_disk;
 
 use conveyor_domain::grant::{Ask, Limits, Scope};
 use conveyor_domain::lifecycle::Command;
+use conveyor_domain::proof::drift;
 use conveyor_domain::rate::Rate;
+use conveyor_domain::run::Storage;
 use conveyor_domain::{JobId, Timestamp, WorkerId};
 use conveyor_store::conformance::{Harness, World};
 use conveyor_store::embedded::{Embedded, OpenError};
+use conveyor_store::port::{RunKey, StatusFilter, TasksQuery};
 use on_disk::{NOW, OnDisk};
 use std::path::Path;
 use std::sync::Arc;
@@ -129,6 +132,10 @@ async fn an_older_layout_is_brought_up_to_date() {
         let (run, stats) = (&runs[0].run, &runs[0].stats);
         assert_eq!((run.status, run.ingest, stats.total), (conveyor_domain::RunStatus::Completed, None, 2));
         assert!(!run.paused);
+        assert_eq!((run.storage, &*run.sources), (Storage::Kept, &[][..]));
+        let tally = store.tally(RunKey { job, run: run.id }, true).await.unwrap().unwrap();
+        assert!(drift(&tally.rows, &tally.counters).is_zero(), "{tally:?}");
+        assert_eq!((tally.rows.all(), tally.objects.len(), tally.revision), (2, 2, 0));
         assert_eq!(stats.counts.successful, 2);
         assert!(store.events(job, 0, 9).await.unwrap().is_empty());
         for (since, runs) in [(run.updated, 2), (Timestamp(run.updated.0 + 1), 1)] {
@@ -140,6 +147,40 @@ async fn an_older_layout_is_brought_up_to_date() {
     let added = store.add_tasks(open, World::inputs(1), true, 10, NOW).await.unwrap();
     assert_eq!(added.view.latest.stats.total, 1);
     assert_eq!(store.events(open, 0, 9).await.unwrap().len(), 3, "added, closed, resumed");
+}
+
+/// The previous layout, with a row of everything that the new one adds to.
+#[tokio::test]
+async fn rows_of_layout_three_are_what_they_were() {
+    let dir = TempDir::new().unwrap();
+    let database = rusqlite::Connection::open(dir.path().join("conveyor.db")).unwrap();
+    for layout in [
+        include_str!("../../schemas/embedded/0001.sql"),
+        include_str!("../../schemas/embedded/0002.sql"),
+        include_str!("../../schemas/embedded/0003.sql"),
+    ] {
+        database.execute_batch(layout).unwrap();
+    }
+    database.execute_batch(include_str!("layout3_rows.sql")).unwrap();
+    database.pragma_update(None, "application_id", 0x434F_4E56).unwrap();
+    database.pragma_update(None, "user_version", 3).unwrap();
+    drop(database);
+    let store = Embedded::open(dir.path(), NOW).unwrap().backend().store;
+    let job: JobId = "01M7HM8B3WQEJPSCCNTAWG13AA".parse().unwrap();
+    let view = store.any_job(job).await.unwrap().unwrap();
+    assert_eq!(view.job.spec.result_ttl_days, None);
+    let key = RunKey { job, run: view.job.latest_run };
+    let query =
+        TasksQuery { key, filter: StatusFilter::Failed, after: None, limit: 9, max_bytes: usize::MAX };
+    let failed = store.tasks(query).await.unwrap();
+    assert_eq!((failed.len(), failed[0].class), (1, None));
+    let tally = store.tally(key, false).await.unwrap().unwrap();
+    assert_eq!((tally.rows.unclassified, tally.rows.settled.successful), (1, 1));
+    assert!(drift(&tally.rows, &tally.counters).is_zero(), "{tally:?}");
+    let ended = Timestamp(view.latest.run.updated.0 + 1);
+    assert_eq!(store.expired_runs(ended, 9).await.unwrap(), [key]);
+    assert_eq!(store.delete_run(key, NOW).await.unwrap().run.status, conveyor_domain::RunStatus::Deleted);
+    assert_eq!(store.deleted_runs(9).await.unwrap(), [key]);
 }
 
 /// The budgets that are stored, by scope.
@@ -162,13 +203,14 @@ fn ask(world: &World, limits: Limits) -> Ask {
 async fn permits_of_a_dead_process_are_free_at_once() {
     let disk = OnDisk::new();
     let world = World::new(disk.backend());
-    let scope = Scope::Job(JobId::new(NOW, &world.entropy));
-    let first = world.backend.coordinator.ask(&scope, ask(&world, limits(0, 1.0)), NOW).await.unwrap();
-    assert_eq!((first.permits, first.starts.len()), (4, 1));
-    let after = disk.crash().await;
-    let other = Ask { worker: WorkerId::new(NOW, &world.entropy), ..ask(&world, limits(0, 1.0)) };
-    let second = after.backend().coordinator.ask(&scope, other, NOW).await.unwrap();
-    assert_eq!((second.permits, second.starts.len()), (4, 0), "all the permits, and none of the starts");
+    for scope in [Scope::Job(JobId::new(NOW, &world.entropy)), Scope::Sweepers] {
+        let first = world.backend.coordinator.ask(&scope, ask(&world, limits(0, 1.0)), NOW).await.unwrap();
+        assert_eq!((first.permits, first.starts.len()), (4, 1));
+        let after = disk.crash().await;
+        let other = Ask { worker: WorkerId::new(NOW, &world.entropy), ..ask(&world, limits(0, 1.0)) };
+        let second = after.backend().coordinator.ask(&scope, other, NOW).await.unwrap();
+        assert_eq!((second.permits, second.starts.len()), (4, 0), "all the permits, and none of the starts");
+    }
 }
 
 #[tokio::test]
@@ -207,7 +249,7 @@ async fn a_budget_goes_with_its_job() {
     while store.remove_rows(key.job, 9).await.unwrap() > 0 {}
     store.queue_removed(key).await.unwrap();
     assert_eq!(budgets(disk.dir.path()).len(), 1);
-    assert!(store.forget_job(key.job).await.unwrap());
+    assert!(store.forget_job(key.job, NOW).await.unwrap());
     assert_eq!(budgets(disk.dir.path()), Vec::<String>::new());
 }
 

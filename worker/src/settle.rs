@@ -4,11 +4,11 @@ use crate::Worker;
 use crate::context::RunContext;
 use crate::execute::End;
 use crate::flight::{FlightId, Flights};
-use crate::pack::{self, ObjectNumbers, Plan};
+use crate::pack::{self, Author, Body, ObjectNumbers, Plan};
 use crate::slot::Slot;
 use crate::waiting::Waiting;
-use bytes::Bytes;
 use conveyor_domain::Timestamp;
+use conveyor_domain::result_index::Label;
 use conveyor_domain::task::{Outcome, ResultRef};
 use conveyor_store::port::{ClaimedTask, RunKey, Settle, SettleGroup, Settled};
 use conveyor_store::{Error, Result};
@@ -91,14 +91,8 @@ async fn write_group(
 ) {
     let Some(run) = group.first().map(|f| f.run.clone()) else { return };
     let landed = Landed { all: flights, run: run.clone(), flights: group.iter().map(|f| f.flight).collect() };
-    let bodies: Vec<Option<Bytes>> = group
-        .iter()
-        .map(|f| match &f.end {
-            End::Success { body, .. } => Some(body.clone()),
-            End::Settled(_) | End::Bounced(_) => None,
-        })
-        .collect();
-    let plan = pack::plan(worker, &run, numbers, &bodies);
+    let bodies: Vec<Option<Body>> = group.iter().map(body_of).collect();
+    let plan = pack::plan(Author { worker: worker.id, run: run.key, numbers }, &bodies);
     for object in &plan.objects {
         // Whatever is wrong: a task must not be called successful before its body is safe.
         let put = || worker.backend.blobs.put(&object.key, object.bytes.clone());
@@ -138,13 +132,24 @@ impl Drop for Landed<'_> {
     }
 }
 
+fn body_of(finished: &Finished) -> Option<Body> {
+    let (task, attempt) = (finished.task.task, finished.task.attempt);
+    match &finished.end {
+        End::Success { body, format, http_status } => {
+            let label = Label { task, attempt, http_status: *http_status, format: *format };
+            Some(Body { label, bytes: body.clone() })
+        }
+        End::Settled(_) | End::Bounced(_) => None,
+    }
+}
+
 fn settle_of(finished: &Finished, plan: &Plan, place: pack::Place) -> Settle {
     let outcome = match &finished.end {
         End::Settled(outcome) => outcome.clone(),
         End::Bounced(_) => Outcome::Release,
         End::Success { body, format, http_status } => Outcome::Successful(ResultRef {
             object: place.map(|(object, _)| plan.objects[object].key.to_string()),
-            whole: place.is_some_and(|(object, _)| plan.objects[object].is_just(body.len())),
+            whole: place.is_some_and(|(object, _)| plan.objects[object].whole),
             offset: place.map_or(0, |(_, offset)| offset),
             length: body.len() as u64,
             format: *format,

@@ -120,8 +120,8 @@ const BINARY: &str = "conveyor";
 const AWS: [&str; 2] = ["store/aws", "store/aws/servers"];
 
 /// Tests of the binary that are about the AWS backend alone, and those that are about the embedded store alone.
-const ONLY_AWS: [&str; 1] = ["aws"];
-const ONLY_EMBEDDED: [&str; 3] = ["deploy", "full_disk", "startup"];
+const ONLY_AWS: [&str; 2] = ["aws", "rebuild_aws"];
+const ONLY_EMBEDDED: [&str; 4] = ["deploy", "full_disk", "rebuild", "startup"];
 /// The same among the tests of the other files.
 const ONLY_EMBEDDED_TESTS: [&str; 2] =
     ["accepted_now_and_drained_later_by_separate_roles", "runs_that_only_wait_cost_no_commits"];

@@ -1,21 +1,23 @@
 //! Result bodies, for a caller with its key and for whoever holds a result URL.
 
-use super::run_of;
 use super::tasks::key_of;
+use super::{FoundRun, rows_of, run_of};
 use crate::auth::Caller;
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
 use crate::signed_url::{ContentPath, SIGNATURE_PARAMS};
 use crate::state::{ApiState, Shared};
+use crate::wire::run::is_there;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::{
     CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::response::{IntoResponse, Response};
+use conveyor_domain::retention::is_expired;
 use conveyor_domain::task::ResultRef;
-use conveyor_domain::{JobId, Run, RunId, TaskId, TaskStatus};
+use conveyor_domain::{JobId, Run, RunId, Task, TaskId, TaskStatus};
 use conveyor_store::Error;
 use conveyor_store::port::BlobKey;
 
@@ -26,8 +28,8 @@ pub(super) async fn of_latest(
     query: Query,
 ) -> Result<Response> {
     query.none()?;
-    let run = run_of(&state, &caller, job, None).await?.run;
-    content(&state, &run, task).await
+    let run = run_of(&state, &caller, job, None).await?;
+    seen_by_caller(&state, &run, task).await
 }
 
 pub(super) async fn of_run(
@@ -37,8 +39,8 @@ pub(super) async fn of_run(
     query: Query,
 ) -> Result<Response> {
     query.none()?;
-    let run = run_of(&state, &caller, job, Some(run)).await?.run;
-    content(&state, &run, task).await
+    let run = run_of(&state, &caller, job, Some(run)).await?;
+    seen_by_caller(&state, &run, task).await
 }
 
 pub(super) async fn by_signature(
@@ -50,12 +52,29 @@ pub(super) async fn by_signature(
     let path = ContentPath { job, run, task };
     // Before any lookup: without a signature nobody learns what exists.
     path.verify(&state.secret, &query, state.now())?;
-    let run = state.store().run(job, run).await?.ok_or_else(ApiError::not_found)?.run;
-    content(&state, &run, task).await
+    let view = state.store().run(job, run).await?;
+    let run = view.map(|view| view.run).filter(is_there).ok_or_else(ApiError::not_found)?;
+    rows_of(&run, state.now())?;
+    // The signature says until when the result can be seen: no URL is signed for longer than that.
+    let task = task_of(&state, &run, task).await?;
+    content(&state, task).await
 }
 
-async fn content(state: &ApiState, run: &Run, id: TaskId) -> Result<Response> {
-    let task = state.store().task(key_of(run, id)?, id).await?.ok_or_else(ApiError::not_found)?;
+async fn seen_by_caller(state: &ApiState, found: &FoundRun, task: TaskId) -> Result<Response> {
+    found.rows(state)?;
+    let task = task_of(state, &found.view.run, task).await?;
+    if is_expired(&task, &found.job.spec, state.now()) {
+        return Err(ApiError::expired("The result is past the time for which the job keeps results."));
+    }
+    content(state, task).await
+}
+
+async fn task_of(state: &ApiState, run: &Run, id: TaskId) -> Result<Task> {
+    state.store().task(key_of(run, id)?, id).await?.ok_or_else(ApiError::not_found)
+}
+
+async fn content(state: &ApiState, task: Task) -> Result<Response> {
+    let id = task.id;
     match task.status {
         TaskStatus::Pending | TaskStatus::Processing => {
             Err(ApiError::new(Code::TaskNotReady, format!("The task is {}.", task.status.as_str())))
@@ -77,7 +96,7 @@ async fn read(state: &ApiState, id: TaskId, result: &ResultRef) -> Result<Bytes>
     let key: BlobKey = object.parse().map_err(|_| corrupt(id, "its object key is not one"))?;
     match state.backend.blobs.get(&key, result.offset, result.length).await {
         Ok(body) => Ok(body),
-        Err(Error::NotFound) => Err(ApiError::new(Code::ResultExpired, "The result is no longer kept.")),
+        Err(Error::NotFound) => Err(ApiError::expired("The result is no longer kept.")),
         Err(error) => Err(error.into()),
     }
 }

@@ -1,6 +1,6 @@
 //! The ingest of a run: how far it is, and which rows it rejected (SPEC 6.11).
 
-use super::run_of;
+use super::{FoundRun, run_of};
 use crate::auth::Caller;
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
@@ -26,7 +26,7 @@ pub(super) async fn show(
     query: Query,
 ) -> Result<Response> {
     query.none()?;
-    let ingest = ingest_of(&state, &caller, RunKey { job, run }).await?;
+    let ingest = ingest_of(&state, &run_of(&state, &caller, job, Some(run)).await?).await?;
     let folded = IngestState::fold(&ingest.log).map_err(|e| Error::Corrupt(e.to_string()))?;
     Ok(Json(IngestJson::new(run, &folded, &ingest.log)).into_response())
 }
@@ -45,7 +45,9 @@ pub(super) async fn rejected(
     headers: HeaderMap,
 ) -> Result<Response> {
     let format = format_of(&query.only(&["format"])?, &headers)?;
-    let ingest = ingest_of(&state, &caller, RunKey { job, run }).await?;
+    let found = run_of(&state, &caller, job, Some(run)).await?;
+    found.rows(&state)?;
+    let ingest = ingest_of(&state, &found).await?;
     let reports = rejected_rows::read(state.backend.blobs.clone(), reports_of(&ingest)?);
     let (content_type, extension, body) = match format {
         Format::JsonLines => ("application/x-ndjson", "jsonl", Body::from_stream(reports)),
@@ -68,8 +70,8 @@ fn format_of(query: &Params, headers: &HeaderMap) -> Result<Format> {
     Ok(if wants_csv { Format::Csv } else { Format::JsonLines })
 }
 
-async fn ingest_of(state: &ApiState, caller: &Caller, key: RunKey) -> Result<Ingest> {
-    run_of(state, caller, key.job, Some(key.run)).await?;
+async fn ingest_of(state: &ApiState, run: &FoundRun) -> Result<Ingest> {
+    let key = RunKey { job: run.job.id, run: run.view.run.id };
     let found = state.store().ingest(key).await?;
     let none = || ApiError::new(Code::NotFound, "The tasks of this run did not come from a staged list.");
     found.ok_or_else(none)
@@ -86,7 +88,8 @@ fn reports_of(ingest: &Ingest) -> Result<Vec<BlobKey>> {
         | IngestEvent::Latched
         | IngestEvent::Cut { .. }
         | IngestEvent::AttemptFailed { .. }
-        | IngestEvent::Resent => None,
+        | IngestEvent::Resent
+        | IngestEvent::Redriven => None,
     };
     let keys = ingest.log.iter().filter_map(|logged| report(&logged.event));
     let parsed = keys.map(|key| key.parse());

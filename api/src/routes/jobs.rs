@@ -1,4 +1,4 @@
-use super::job_of;
+use super::{job_of, run_of};
 use crate::auth::Caller;
 use crate::cursor::Cursors;
 use crate::path::{Id, Path};
@@ -84,7 +84,8 @@ pub(super) fn on_run(command: Command) -> MethodRouter<Shared> {
                              query: Query|
                 -> Result<Response> {
         query.none()?;
-        let view = apply(&state, &caller, job, command).await?;
+        run_of(&state, &caller, job, None).await?;
+        let view = state.store().apply(job, command, state.now()).await?;
         Ok(Json(RunJson::from(&view.latest)).into_response())
     };
     post(handle)
@@ -98,7 +99,7 @@ pub(super) async fn rerun(
     query: Query,
 ) -> Result<Response> {
     query.only(&["status"])?;
-    let run = job_of(&state, &caller, job).await?.latest.run;
+    let run = run_of(&state, &caller, job, None).await?.view.run;
     if run.is_ingesting() {
         return Err(ApiError::new(
             Code::RunNotTerminal,

@@ -4,12 +4,13 @@ use super::job_of;
 use crate::auth::Caller;
 use crate::body::{self, JsonBody};
 use crate::path::{Id, Path};
-use crate::problem::Result;
+use crate::problem::{ApiError, Result};
 use crate::query::Query;
 use crate::state::{ApiState, Shared};
 use crate::wire::budget::{LimitsJson, Look};
 use crate::wire::job::JobJson;
 use crate::wire::limits::parse_change;
+use crate::wire::run::is_there;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
@@ -54,6 +55,9 @@ pub(super) async fn show(
 ) -> Result<Response> {
     query.none()?;
     let view = job_of(&state, &caller, job).await?;
+    if !is_there(&view.latest.run) {
+        return Err(ApiError::not_found());
+    }
     let look = look(&state, &view).await?;
     let shown = limits::DOMAIN_BUDGETS_SHOWN_MAX;
     let domains = state.backend.coordinator.domain_budgets(caller.id, shown, look.now).await?;

@@ -1,7 +1,9 @@
 //! The routes of SPEC 10, one module per thing they are about.
 
+mod audit;
 mod complete;
 mod content;
+mod dead_letters;
 mod events;
 mod health;
 mod ingest;
@@ -9,6 +11,7 @@ mod inputs;
 mod jobs;
 mod leases;
 mod limits;
+mod reconcile;
 mod results;
 mod runs;
 mod submit;
@@ -16,10 +19,11 @@ mod tasks;
 mod uploads;
 
 use crate::answer;
-use crate::auth::Caller;
+use crate::auth::{Caller, Operator};
 use crate::problem::{ApiError, Code, Result};
 use crate::state::{ApiState, Shared};
 use crate::unread;
+use crate::wire::run::is_there;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
@@ -27,13 +31,14 @@ use axum::response::Response;
 use axum::routing::{get, post, put};
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::{QueueName, TaskRef};
-use conveyor_domain::{JobId, RunId};
-use conveyor_store::port::{JobView, RunView};
+use conveyor_domain::retention::rows_are_over;
+use conveyor_domain::{Job, JobId, Run, RunId, RunStatus, Timestamp};
+use conveyor_store::port::{JobView, RunKey, RunView};
 
 pub(crate) fn all(state: Shared) -> Router {
     let serving = middleware::from_fn_with_state(state.clone(), refuse_while_shutting_down);
     Router::new()
-        .merge(with_key().merge(with_signature()).layer(serving))
+        .merge(with_key().merge(with_operator_key()).merge(with_signature()).layer(serving))
         .merge(operations())
         .fallback(|| async { ApiError::not_found() })
         // Last, so outermost: also around the fallbacks.
@@ -78,7 +83,8 @@ fn with_key() -> Router<Shared> {
         .route("/v1/jobs/{job}/rerun", post(jobs::rerun))
         .route("/v1/jobs/{job}/events", get(events::list))
         .route("/v1/jobs/{job}/runs", get(runs::list))
-        .route("/v1/jobs/{job}/runs/{run}", get(runs::show))
+        .route("/v1/jobs/{job}/runs/{run}", get(runs::show).delete(runs::delete))
+        .route("/v1/jobs/{job}/runs/{run}/audit", get(audit::show))
         .route("/v1/jobs/{job}/runs/{run}/ingest", get(ingest::show))
         .route("/v1/jobs/{job}/runs/{run}/ingest/rejected", get(ingest::rejected))
         .route("/v1/jobs/{job}/results", get(results::of_latest))
@@ -89,6 +95,17 @@ fn with_key() -> Router<Shared> {
         .route("/v1/jobs/{job}/runs/{run}/tasks/{task}/history", get(tasks::history_of_run))
         // Which methods a route has is something about it: not without a key either.
         .method_not_allowed_fallback(|_: Caller| method_not_allowed())
+}
+
+/// What operators do. A route without [`Operator`] does not belong here.
+fn with_operator_key() -> Router<Shared> {
+    Router::new()
+        .route("/v1/admin/reconcile", post(reconcile::reconcile))
+        .route("/v1/admin/dead_letters", get(dead_letters::list))
+        .route("/v1/admin/dead_letters/redrive", post(dead_letters::redrive_many))
+        .route("/v1/admin/dead_letters/{letter}", get(dead_letters::show).delete(dead_letters::purge))
+        .route("/v1/admin/dead_letters/{letter}/redrive", post(dead_letters::redrive))
+        .method_not_allowed_fallback(|_: Operator| method_not_allowed())
 }
 
 fn operations() -> Router<Shared> {
@@ -121,14 +138,39 @@ async fn job_of(state: &ApiState, caller: &Caller, job: JobId) -> Result<JobView
     state.store().job(caller.id, job).await?.ok_or_else(ApiError::not_found)
 }
 
-/// A run of a job of this caller; the latest if none is named.
-async fn run_of(state: &ApiState, caller: &Caller, job: JobId, run: Option<RunId>) -> Result<RunView> {
-    let view = job_of(state, caller, job).await?;
-    match run {
-        None => Ok(view.latest),
-        Some(run) if run == view.latest.run.id => Ok(view.latest),
-        Some(run) => state.store().run(job, run).await?.ok_or_else(ApiError::not_found),
+/// A run, with the job that it is one of.
+struct FoundRun {
+    job: Job,
+    view: RunView,
+}
+
+impl FoundRun {
+    /// Where its tasks are, unless nobody is to see them any more.
+    fn rows(&self, state: &ApiState) -> Result<RunKey> {
+        rows_of(&self.view.run, state.now())
     }
+}
+
+fn rows_of(run: &Run, now: Timestamp) -> Result<RunKey> {
+    if run.status == RunStatus::Deleted {
+        // They are being removed: half of a list must not pass for one.
+        return Err(ApiError::expired("The run was deleted."));
+    }
+    match rows_are_over(run, now) {
+        true => Err(ApiError::expired("The run ended so long ago that its tasks are no longer kept.")),
+        false => Ok(RunKey { job: run.job, run: run.id }),
+    }
+}
+
+/// A run of a job of this caller; the latest if none is named.
+async fn run_of(state: &ApiState, caller: &Caller, job: JobId, run: Option<RunId>) -> Result<FoundRun> {
+    let JobView { job, latest } = job_of(state, caller, job).await?;
+    let view = match run {
+        Some(run) if run != latest.run.id => state.store().run(job.id, run).await?,
+        Some(_) | None => Some(latest),
+    };
+    let view = view.filter(|view| is_there(&view.run)).ok_or_else(ApiError::not_found)?;
+    Ok(FoundRun { job, view })
 }
 
 /// Sends the refs of rows that are already durable.

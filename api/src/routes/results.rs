@@ -1,4 +1,4 @@
-use super::run_of;
+use super::{FoundRun, run_of};
 use crate::auth::Caller;
 use crate::cursor::Cursors;
 use crate::path::{Id, Path};
@@ -11,6 +11,7 @@ use crate::wire::task::{ResultsJson, TaskJson};
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use conveyor_domain::retention::is_expired;
 use conveyor_domain::{JobId, RunId, Task, limits};
 use conveyor_store::port::{RunKey, StatusFilter, TasksQuery};
 
@@ -29,8 +30,8 @@ pub(super) async fn of_latest(
     base: BaseUrl,
     query: Query,
 ) -> Result<Response> {
-    let run = run_of(&state, &caller, job, None).await?.run.id;
-    page(&state, &caller, RunKey { job, run }, &base, query).await
+    let run = run_of(&state, &caller, job, None).await?;
+    page(&state, &caller, &run, &base, query).await
 }
 
 pub(super) async fn of_run(
@@ -40,20 +41,21 @@ pub(super) async fn of_run(
     base: BaseUrl,
     query: Query,
 ) -> Result<Response> {
-    let run = run_of(&state, &caller, job, Some(run)).await?.run.id;
-    page(&state, &caller, RunKey { job, run }, &base, query).await
+    let run = run_of(&state, &caller, job, Some(run)).await?;
+    page(&state, &caller, &run, &base, query).await
 }
 
 async fn page(
     state: &ApiState,
     caller: &Caller,
-    key: RunKey,
+    found: &FoundRun,
     base: &BaseUrl,
     query: Query,
 ) -> Result<Response> {
     let query = query.only(&["status", "limit", "cursor"])?;
     let filter = query.choice("status", &FILTERS)?.unwrap_or_default();
     let limit = query.limit(limits::RESULTS_PAGE_DEFAULT, limits::RESULTS_PAGE_MAX)?;
+    let key = found.rows(state)?;
     let RunKey { job, run } = key;
     // The run, not "the latest": pages of one list must not come from two runs.
     let cursors = Cursors::new(state, caller.id, &format!("results|{job}|{run}|{filter:?}"));
@@ -62,8 +64,10 @@ async fn page(
         read(state, TasksQuery { key, filter, after, limit, max_bytes: limits::RESULTS_PAGE_BYTES }).await?;
     let next_cursor = cursors.page(&mut tasks, limit, |task| task.id);
     let mut results = Vec::with_capacity(tasks.len());
+    let spec = &found.job.spec;
     for task in &tasks {
-        results.push(TaskJson::new(run, task, result_url::of(state, base, key, task).await?));
+        let result_url = result_url::of(state, base, spec, &found.view.run, task).await?;
+        results.push(TaskJson::new(run, task, is_expired(task, spec, state.now()), result_url));
     }
     Ok(Json(ResultsJson { results, next_cursor }).into_response())
 }

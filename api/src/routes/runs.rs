@@ -8,8 +8,10 @@ use crate::state::Shared;
 use crate::wire::run::{RunJson, RunsJson};
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::{JobId, RunId, limits};
+use conveyor_store::port::RunKey;
 
 pub(super) async fn list(
     caller: Caller,
@@ -34,6 +36,18 @@ pub(super) async fn show(
     query: Query,
 ) -> Result<Response> {
     query.none()?;
-    let view = run_of(&state, &caller, job, Some(run)).await?;
-    Ok(Json(RunJson::from(&view)).into_response())
+    let found = run_of(&state, &caller, job, Some(run)).await?;
+    Ok(Json(RunJson::from(&found.view)).into_response())
+}
+
+pub(super) async fn delete(
+    caller: Caller,
+    State(state): State<Shared>,
+    Path((Id(job), Id(run))): Path<(Id<JobId>, Id<RunId>)>,
+    query: Query,
+) -> Result<Response> {
+    query.none()?;
+    run_of(&state, &caller, job, Some(run)).await?;
+    let view = state.store().delete_run(RunKey { job, run }, state.now()).await?;
+    Ok((StatusCode::ACCEPTED, Json(RunJson::from(&view))).into_response())
 }

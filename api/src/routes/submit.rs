@@ -12,7 +12,7 @@ use crate::query::Query;
 use crate::split::{Lines, Rest};
 use crate::staged;
 use crate::state::{ApiState, Shared};
-use crate::submit::{self, ShortList, StagedTasks, Submitted, Tasks};
+use crate::submit::{self, Accepted, ShortList, StagedTasks, Submitted, Tasks};
 use crate::wire::job::SubmittedJson;
 use crate::wire::run::RunJson;
 use crate::wire::submit::{NamedList, SubmitRequest};
@@ -186,7 +186,11 @@ async fn write_list(
     if reported {
         state.backend.blobs.put(&report_key, RejectedRow::report(&list.rejected).into()).await?;
     }
+    let document = Accepted::new(&job, &run, source.clone());
     let written = write(state, job, run, list.rows, Some(Box::new(SubmittedList { source, log }))).await;
+    if written.is_ok() {
+        submit::keep(state, &document).await;
+    }
     if let Err(error) = &written
         && reported
         && !error.is_ambiguous()
@@ -209,7 +213,8 @@ impl Ids {
         Ids { job: JobId::new(now, &state.entropy), run: RunId::new(now, &state.entropy) }
     }
 
-    /// What is decided once for the life of a job: where its rows go, and the key that it forwards, sealed for it alone.
+    /// What is decided once for the life of a job: where its rows go, for how long its results can be seen, and the key that
+    /// it forwards, sealed for it alone.
     fn fix(
         &self,
         state: &ApiState,
@@ -218,6 +223,7 @@ impl Ids {
         expected: u64,
         open: bool,
     ) -> JobSpec {
+        spec.result_ttl_days.get_or_insert(state.config.result_ttl_days);
         spec.task_shard_count = state.store().task_shards(expected, open);
         if state.config.forward_keys {
             let (context, key) = (self.job.to_string(), caller.key.as_bytes());
@@ -258,7 +264,9 @@ async fn accept(
     let spec = ids.fix(state, caller, spec, expected, open);
     let Decision { job, run } = lifecycle::accept(ids.job, ids.run, caller.id, spec, open, state.now());
     let answer = Answer::new(&job, &run, accepted);
+    let document = Accepted::new(&job, &run, source.clone());
     state.store().accept(Acceptance { job, run, source }).await.map_err(ApiError::of_upload)?;
+    submit::keep(state, &document).await;
     Ok(answer.accepted())
 }
 

@@ -1,5 +1,5 @@
 use super::jobs::refuse_idempotency_key;
-use super::{job_of, run_of, send};
+use super::{FoundRun, job_of, run_of, send};
 use crate::auth::Caller;
 use crate::body::{self, JsonBody};
 use crate::path::{Id, Path};
@@ -53,7 +53,7 @@ pub(super) async fn history_of_latest(
     query: Query,
 ) -> Result<Response> {
     query.none()?;
-    let run = run_of(&state, &caller, job, None).await?.run;
+    let run = run_of(&state, &caller, job, None).await?;
     history(&state, &run, task).await
 }
 
@@ -64,12 +64,13 @@ pub(super) async fn history_of_run(
     query: Query,
 ) -> Result<Response> {
     query.none()?;
-    let run = run_of(&state, &caller, job, Some(run)).await?.run;
+    let run = run_of(&state, &caller, job, Some(run)).await?;
     history(&state, &run, task).await
 }
 
-async fn history(state: &ApiState, run: &Run, task: TaskId) -> Result<Response> {
-    let key = key_of(run, task)?;
+async fn history(state: &ApiState, found: &FoundRun, task: TaskId) -> Result<Response> {
+    found.rows(state)?;
+    let key = key_of(&found.view.run, task)?;
     let attempts = state.store().attempts(key, task).await?.ok_or_else(ApiError::not_found)?;
     Ok(Json(HistoryJson::from(&attempts[..])).into_response())
 }

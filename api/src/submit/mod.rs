@@ -1,7 +1,10 @@
 //! What a submit brings along: tasks in its body, however many, or a list that was staged before (SPEC 6.10).
 
+mod accepted;
 mod intake;
 mod short_list;
 
+pub(crate) use accepted::keep;
+pub use accepted::{Accepted, NotAccepted};
 pub(crate) use intake::{StagedTasks, Submitted, Tasks, receive};
 pub(crate) use short_list::{ShortList, read_short};

@@ -87,7 +87,7 @@ fn of_ingest(event: &IngestEvent) -> Value {
         IngestEvent::AttemptFailed { error, dead_lettered } => {
             json!({"error": error, "dead_lettered": dead_lettered})
         }
-        IngestEvent::Latched | IngestEvent::Resent => json!({}),
+        IngestEvent::Latched | IngestEvent::Resent | IngestEvent::Redriven => json!({}),
     }
 }
 

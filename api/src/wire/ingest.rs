@@ -122,7 +122,8 @@ fn fault_of(event: &IngestEvent) -> Option<FaultJson<'_>> {
         | IngestEvent::Latched
         | IngestEvent::Cut { .. }
         | IngestEvent::AttemptFailed { .. }
-        | IngestEvent::Resent => None,
+        | IngestEvent::Resent
+        | IngestEvent::Redriven => None,
     }
 }
 

@@ -1,10 +1,10 @@
 use super::Time;
 use super::limits::{DomainLimitsJson, RateJson};
-use super::run::RunJson;
+use super::run::{RunJson, is_there};
 use conveyor_domain::job::Metadata;
 use conveyor_domain::params::{Format, Params};
 use conveyor_domain::retry::RetryChoice;
-use conveyor_domain::{JobId, JobStatus};
+use conveyor_domain::{JobId, JobStatus, limits};
 use conveyor_store::port::JobView;
 use serde::Serialize;
 
@@ -31,7 +31,9 @@ pub(crate) struct JobJson<'a> {
     retry: RetryChoice,
     #[serde(skip_serializing_if = "DomainLimitsJson::is_empty")]
     domain_limits: DomainLimitsJson<'a>,
-    latest_run: RunJson<'a>,
+    result_ttl_days: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    latest_run: Option<RunJson<'a>>,
     created_at: Time,
     updated_at: Time,
 }
@@ -51,7 +53,8 @@ impl<'a> From<&'a JobView> for JobJson<'a> {
             rate_limit: job.spec.rate.map(RateJson::from),
             retry: job.spec.retry,
             domain_limits: DomainLimitsJson(&job.spec.domain_limits),
-            latest_run: latest.into(),
+            result_ttl_days: job.spec.result_ttl_days.unwrap_or(limits::RESULT_TTL_DAYS),
+            latest_run: is_there(&latest.run).then(|| latest.into()),
             created_at: Time(job.created),
             updated_at: Time(job.updated),
         }

@@ -45,6 +45,19 @@ pub(crate) fn parse_max_inflight(fields: &Fields<'_>) -> Result<Option<u32>> {
     number(fields, "max_inflight", 1..=limits::MAX_INFLIGHT_MAX)
 }
 
+pub(crate) fn parse_result_ttl_days(fields: &Fields<'_>) -> Result<Option<u32>> {
+    number(fields, "result_ttl_days", 1..=limits::RESULT_TTL_DAYS_MAX)
+}
+
+/// How many things of a kind one request is about.
+pub(crate) fn parse_limit(fields: &Fields<'_>, max: u32) -> Result<Option<u32>> {
+    number(fields, "limit", 1..=max)
+}
+
+pub(crate) fn parse_per_second(fields: &Fields<'_>) -> Result<Option<f64>> {
+    number(fields, "per_second", PER_SECOND_MIN..=f64::from(limits::RATE_MAX))
+}
+
 pub(crate) fn parse_rate_limit(fields: &Fields<'_>) -> Result<Option<Rate>> {
     let Some(fields) = fields.nested("rate_limit", RATE)? else { return Ok(None) };
     match parse_rate(&fields)? {
@@ -97,7 +110,7 @@ fn invalid_domain(name: &str, why: &InvalidDomain) -> ApiError {
 
 /// The rate of an object that has one among its fields.
 fn parse_rate(fields: &Fields<'_>) -> Result<Option<Rate>> {
-    let per_second = number(fields, "per_second", PER_SECOND_MIN..=f64::from(limits::RATE_MAX))?;
+    let per_second = parse_per_second(fields)?;
     let burst = number(fields, "burst", 1..=limits::BURST_MAX)?;
     let Some(per_second) = per_second else {
         return match burst {

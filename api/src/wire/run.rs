@@ -1,9 +1,17 @@
 use super::Time;
-use conveyor_domain::run::{FailureReason, IngestStatus};
-use conveyor_domain::{FailureClass, JobId, RunId, RunStats, RunStatus};
+use conveyor_domain::run::{FailureReason, IngestStatus, Storage};
+use conveyor_domain::{FailureClass, JobId, Run, RunId, RunStats, RunStatus};
 use conveyor_store::port::RunView;
 use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// Whether readers still see it. The row of one that was deleted and removed stays, so that nothing of it comes back.
+pub(crate) fn is_there(run: &Run) -> bool {
+    match run.storage {
+        Storage::Kept | Storage::Expired => true,
+        Storage::Removed => false,
+    }
+}
 
 #[derive(Debug, Serialize)]
 pub(crate) struct RunJson<'a> {

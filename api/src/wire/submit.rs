@@ -1,6 +1,8 @@
 //! A submit, checked whole before anything is stored (SPEC 6.1, 10).
 
-use super::limits::{parse_domain_limits, parse_max_inflight, parse_rate_limit, parse_retry};
+use super::limits::{
+    parse_domain_limits, parse_max_inflight, parse_rate_limit, parse_result_ttl_days, parse_retry,
+};
 use crate::fields::Fields;
 use crate::problem::{ApiError, Code, Result};
 use crate::split::Rest;
@@ -24,6 +26,7 @@ const FIELDS: &[&str] = &[
     "rate_limit",
     "retry",
     "domain_limits",
+    "result_ttl_days",
     "webhook",
     "schedule",
     "file_input_id",
@@ -118,6 +121,7 @@ fn parse_spec(fields: &Fields<'_>, policy: ParamPolicy) -> Result<JobSpec> {
         rate: parse_rate_limit(fields)?,
         retry: parse_retry(fields)?,
         domain_limits: parse_domain_limits(fields)?,
+        result_ttl_days: parse_result_ttl_days(fields)?,
         ..JobSpec::default()
     })
 }

@@ -6,6 +6,9 @@ use conveyor_domain::task_input::Method;
 use conveyor_domain::{Problem, RunId, Task, TaskStatus};
 use serde::Serialize;
 
+/// A successful task whose result is past its time. Not a state: it is a matter of when somebody looks.
+const EXPIRED: &str = "expired";
+
 /// A row of a results list. The task's request body and parameters are not repeated: they may hold secrets.
 #[derive(Debug, Serialize)]
 pub(crate) struct TaskJson<'a> {
@@ -18,7 +21,7 @@ pub(crate) struct TaskJson<'a> {
     metadata: &'a Metadata,
     #[serde(skip_serializing_if = "is_get")]
     method: Method,
-    status: TaskStatus,
+    status: &'static str,
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     format: Option<Format>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,8 +33,8 @@ pub(crate) struct TaskJson<'a> {
 }
 
 impl<'a> TaskJson<'a> {
-    /// With the URL of its result, if it has one.
-    pub fn new(run: RunId, task: &'a Task, result_url: Option<String>) -> TaskJson<'a> {
+    /// With the URL of its result, if it has one that can still be seen.
+    pub fn new(run: RunId, task: &'a Task, expired: bool, result_url: Option<String>) -> TaskJson<'a> {
         let successful = task.status == TaskStatus::Successful;
         // A task that waits for another attempt may carry the error of the last one; that belongs to its history.
         let error = task.error.as_ref().filter(|_| task.status == TaskStatus::Failed);
@@ -42,9 +45,9 @@ impl<'a> TaskJson<'a> {
             url: &task.input.url,
             metadata: &task.input.metadata,
             method: task.input.method,
-            status: task.status,
+            status: if expired { EXPIRED } else { task.status.as_str() },
             format: task.result.as_ref().filter(|_| successful).map(|result| result.format),
-            result_url: result_url.filter(|_| successful),
+            result_url: result_url.filter(|_| successful && !expired),
             error,
             created_at: Time(task.created),
             updated_at: Time(task.updated),

@@ -31,6 +31,8 @@ fn routes(key: RunKey) -> Vec<(&'static str, String, Option<Value>)> {
         ("GET", format!("{in_run}/ingest/rejected"), None),
         ("GET", format!("{base}/runs"), None),
         ("GET", in_run.clone(), None),
+        ("DELETE", in_run.clone(), None),
+        ("GET", format!("{in_run}/audit"), None),
         ("GET", format!("{base}/results"), None),
         ("GET", format!("{in_run}/results"), None),
         ("GET", format!("{base}/tasks/{task}/content"), None),

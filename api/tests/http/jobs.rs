@@ -143,7 +143,7 @@ async fn a_deleted_job_answers_until_it_is_gone() {
     while !world.backend.queue.remove(QueueName::Run(run), 100).await.unwrap() {}
     store.queue_removed(RunKey { job, run }).await.unwrap();
     while store.remove_rows(job, 100).await.unwrap() > 0 {}
-    store.forget_job(job).await.unwrap();
+    store.forget_job(job, world.now()).await.unwrap();
     world.get(&path).await.refused(404, "not_found");
     world.call("DELETE", &path, Some(KEY), None).await.refused(404, "not_found");
 }

@@ -3,7 +3,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops there")]
 
+mod audit;
 mod content;
+mod dead_letters;
+mod deleted_runs;
 mod direct;
 mod errors;
 mod events;
@@ -14,8 +17,14 @@ mod jobs;
 mod limits;
 mod multipart;
 mod operations;
+mod operators;
 mod results;
+mod retention;
 mod staged_lists;
 mod tasks;
 mod uploads;
 mod world;
+
+/// The repairs, as the binary wires them.
+#[path = "../../../conveyor/src/server/operations.rs"]
+mod repairs;

@@ -1,4 +1,4 @@
-use crate::world::{KEY, World, config};
+use crate::world::{KEY, OPERATOR_KEY, World, config};
 use conveyor_domain::params::Format;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::json;
@@ -88,7 +88,8 @@ impl Write for Lines {
 fn a_request_leaves_one_line_and_no_secret_in_the_log() {
     let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_ansi(false);
     subscriber.with_writer(|| Lines).init();
-    let (mut requests, mut secrets) = (0, vec![KEY.to_owned(), "hunter2".to_owned()]);
+    let (mut requests, mut secrets) =
+        (0, vec![KEY.to_owned(), OPERATOR_KEY.to_owned(), "hunter2".to_owned()]);
     alone(async {
         let world = World::with_metrics(config(), Arc::new(|| panic!("a defect"))).await;
         let body = json!({"tasks": [{"url": "https://u:hunter2@a.example/?token=hunter2"}]});
@@ -99,8 +100,9 @@ fn a_request_leaves_one_line_and_no_secret_in_the_log() {
         let path = url.strip_prefix("http://api.test:8080").unwrap();
         world.call("GET", path, None, None).await;
         world.get("/metrics").await;
+        world.operate("POST", "reconcile", Some(json!({}))).await;
         secrets.push(url.split_once("signature=").unwrap().1.to_owned());
-        requests = 4;
+        requests = 5;
     });
     let text = String::from_utf8(LINES.take()).unwrap();
     let ours: Vec<&str> = text.lines().filter(|line| line.contains("conveyor_api")).collect();

@@ -1,7 +1,8 @@
+use crate::repairs::Repairs;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
-use conveyor_api::ApiConfig;
+use conveyor_api::{ApiConfig, OperatorKeys};
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::TaskRef;
 use conveyor_domain::params::{Format, ParamPolicy};
@@ -19,11 +20,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use tempfile::TempDir;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 pub const KEY: &str = "key-of-the-caller-0001";
 pub const OTHER_KEY: &str = "key-of-another-00002";
+/// Of an operator, and of one more.
+pub const OPERATOR_KEY: &str = "key-of-an-operator-01";
+pub const OTHER_OPERATOR_KEY: &str = "key-of-an-operator-02";
 pub const SECRET: [u8; 32] = [7; 32];
+
+const START: Timestamp = Timestamp(1_767_225_600_000);
+const DAY_MS: i64 = 24 * 3_600_000;
 
 #[derive(Debug)]
 struct TestClock(AtomicI64);
@@ -55,6 +63,7 @@ pub fn config() -> ApiConfig {
         param_policy: ParamPolicy::ZenRows,
         public_url: None,
         forward_keys: true,
+        result_ttl_days: limits::RESULT_TTL_DAYS,
     }
 }
 
@@ -68,7 +77,12 @@ impl World {
     }
 
     pub async fn with_metrics(config: ApiConfig, metrics: conveyor_api::MetricsText) -> World {
-        World::over(|embedded| embedded, Timestamp(1_767_225_600_000), config, metrics).await
+        World::over(|embedded| embedded, START, config, metrics).await
+    }
+
+    /// One that has no operator.
+    pub async fn without_operators() -> World {
+        World::made(|embedded| embedded, START, config(), Arc::new(String::new), &[]).await
     }
 
     /// On a backend that is made of the embedded one.
@@ -78,6 +92,16 @@ impl World {
         config: ApiConfig,
         metrics: conveyor_api::MetricsText,
     ) -> World {
+        World::made(backend, now, config, metrics, &[OPERATOR_KEY, OTHER_OPERATOR_KEY]).await
+    }
+
+    async fn made(
+        backend: impl FnOnce(Backend) -> Backend,
+        now: Timestamp,
+        config: ApiConfig,
+        metrics: conveyor_api::MetricsText,
+        operators: &[&str],
+    ) -> World {
         let dir = TempDir::new().unwrap();
         let clock = Arc::new(TestClock(AtomicI64::new(now.0)));
         let entropy = Arc::new(Entropy::from_number(42));
@@ -86,6 +110,7 @@ impl World {
             let caller = CallerId::new(clock.now(), &entropy);
             backend.store.put_key(KeyHash::of(key), caller, clock.now()).await.unwrap();
         }
+        let repairs = Repairs::new(backend.clone(), clock.clone(), CancellationToken::new());
         let (shutting_down, watched) = watch::channel(false);
         let api = conveyor_api::Api {
             backend: backend.clone(),
@@ -93,6 +118,8 @@ impl World {
             clock: clock.clone(),
             entropy: entropy.clone(),
             config,
+            operations: Arc::new(repairs),
+            operators: OperatorKeys::new(operators.iter().copied()),
             metrics,
             shutting_down: watched,
         };
@@ -107,6 +134,15 @@ impl World {
 
     pub fn pass_ms(&self, ms: i64) {
         self.clock.0.fetch_add(ms, Ordering::SeqCst);
+    }
+
+    pub fn pass_days(&self, days: i64) {
+        self.pass_ms(days * DAY_MS);
+    }
+
+    /// As an operator.
+    pub async fn operate(&self, method: &str, path: &str, body: Option<Value>) -> Answer {
+        self.call(method, &format!("/v1/admin/{path}"), Some(OPERATOR_KEY), body).await
     }
 
     pub async fn get(&self, path: &str) -> Answer {
@@ -331,6 +367,9 @@ pub fn golden(name: &str, value: &Value) {
         ("next_cursor", "[cursor]"),
         ("result_url", "[signed url]"),
         ("file_input_id", "[upload]"),
+        ("letter_id", "[letter]"),
+        ("subject.id", "[subject]"),
+        ("body", "[message]"),
     ] {
         settings.add_redaction(&format!(".**.{field}"), shown);
     }

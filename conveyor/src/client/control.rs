@@ -1,6 +1,6 @@
 //! `conveyor pause`, `resume`, `stop` and `delete`.
 
-use super::args::JobArgs;
+use super::args::{DeleteArgs, JobArgs};
 use super::document::Run;
 use super::failure::Failure;
 use super::http::{Answer, Api};
@@ -31,10 +31,14 @@ fn show(answer: &Answer<Run>, output: Output) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub async fn delete(api: &Api, args: &JobArgs, output: Output) -> Result<ExitCode, Failure> {
-    let answer = api.delete(api.url(&["jobs", &args.job])).await?;
+pub async fn delete(api: &Api, args: &DeleteArgs, output: Output) -> Result<ExitCode, Failure> {
+    let (url, deleted) = match &args.run {
+        Some(run) => (api.url(&["jobs", &args.job, "runs", run]), format!("run {run} deleted")),
+        None => (api.url(&["jobs", &args.job]), format!("job {} deleted", args.job)),
+    };
+    let answer = api.delete(url).await?;
     if !output.json {
-        print::line(&clean(&format!("job {} deleted", args.job)))?;
+        print::line(&clean(&deleted))?;
     } else if answer.trim().is_empty() {
         // An answer without a body is still one document.
         print::line(&json!({ "job_id": args.job, "status": "deleted" }).to_string())?;

@@ -68,6 +68,14 @@ impl Failure {
         }
     }
 
+    /// There is no working on the backend itself.
+    pub fn backend(error: &anyhow::Error) -> Failure {
+        let problem =
+            local("backend_unusable", "The backend cannot be used").with_detail(format!("{error:#}"));
+        Failure::said(FAILED, problem)
+            .with_hint("if a server has it, leave out --direct: then the server is asked")
+    }
+
     pub fn unreachable(server: &str, reason: &str) -> Failure {
         let problem = local(UNREACHABLE, "Cannot reach the server");
         Failure::said(FAILED, problem.with_detail(format!("{server}: {reason}")))
@@ -155,6 +163,18 @@ impl Failure {
             said.hint = Some(hint.into());
         }
         self
+    }
+
+    /// Without its key an operator is told which one that is.
+    #[must_use]
+    pub fn of_operator(self) -> Failure {
+        match self.has_code("unauthenticated") || self.has_code("forbidden") {
+            true => self.with_hint(
+                "pass --operator-key, set CONVEYOR_OPERATOR_KEY, or name with --data-dir the data directory of \
+                 `conveyor dev`, which keeps its operator key there",
+            ),
+            false => self,
+        }
     }
 
     /// Names the upload that the failure left behind, for programs, and what to do about it, for people.

@@ -1,13 +1,16 @@
-//! The client commands of the command line: what a user of a running Conveyor does with it, over its HTTP API.
+//! The client commands of the command line: what a user or an operator of a running Conveyor does with it, over its HTTP API.
 //!
-//! Nothing here may touch a store or a data directory, but for the `api-key` file that `conveyor dev` leaves for it.
+//! Nothing here may touch a store or a data directory, but for the key files that `conveyor dev` leaves for it, and for
+//! `reconcile --direct`, which `crate::direct` gives a backend.
 //!
 //! With `--json` standard output is one JSON document and nothing else, and an error is a problem document on standard
-//! error. Exit codes: 0 done, 1 failed, 2 usage (SPEC 14). Events that are followed and limits that are watched are the
+//! error. Exit codes: 0 done, 1 failed, 2 usage; `reconcile` has one more (SPEC 14). Events that are followed and limits that are watched are the
 //! exception: an object a line.
 
 mod args;
+mod audit;
 mod control;
+mod dlq;
 mod document;
 mod download;
 mod events;
@@ -20,6 +23,7 @@ mod list;
 mod paging;
 mod print;
 mod progress;
+mod reconcile;
 mod rejected;
 mod results;
 mod sse;
@@ -36,7 +40,7 @@ use print::Output;
 use std::process::ExitCode;
 
 pub async fn run(command: ClientCommand) -> anyhow::Result<ExitCode> {
-    let output = Output::new(command.client().json);
+    let output = Output::new(command.connection().json());
     match dispatch(command, output).await {
         Ok(code) => Ok(code),
         Err(failure) => Ok(failure.report(output)),
@@ -44,7 +48,12 @@ pub async fn run(command: ClientCommand) -> anyhow::Result<ExitCode> {
 }
 
 async fn dispatch(command: ClientCommand, output: Output) -> Result<ExitCode, Failure> {
-    let api = Api::new(command.client())?;
+    if let ClientCommand::Reconcile(args) = &command
+        && args.direct
+    {
+        return reconcile::direct(args, output).await;
+    }
+    let api = Api::new(command.connection())?;
     match command {
         ClientCommand::Submit(args) => submit::run(&api, args, output).await,
         ClientCommand::Status(args) => status::run(&api, &args, output).await,
@@ -58,6 +67,11 @@ async fn dispatch(command: ClientCommand, output: Output) -> Result<ExitCode, Fa
         ClientCommand::Resume(args) => control::resume(&api, &args, output).await,
         ClientCommand::Stop(args) => control::stop(&api, &args, output).await,
         ClientCommand::Delete(args) => control::delete(&api, &args, output).await,
+        ClientCommand::Audit(args) => audit::run(&api, &args, output).await,
+        ClientCommand::Reconcile(args) => {
+            reconcile::over_http(api, &args, output).await.map_err(Failure::of_operator)
+        }
+        ClientCommand::Dlq(args) => dlq::run(&api, &args, output).await.map_err(Failure::of_operator),
     }
 }
 

@@ -81,7 +81,7 @@ pub fn print_table(table: Table) -> Result<(), Failure> {
     line(&table_text(table))
 }
 
-fn table_text(mut table: Table) -> String {
+pub fn table_text(mut table: Table) -> String {
     if table.style() == presets::NOTHING {
         for column in table.column_iter_mut() {
             // Nothing before the first word: `grep '^...'`.

@@ -138,6 +138,9 @@ fn job(args: &SubmitArgs) -> Result<Value, Failure> {
     if let Some(attempts_max) = args.attempts_max {
         job["retry"] = json!({ "attempts_max": attempts_max });
     }
+    if let Some(days) = args.result_ttl_days {
+        job["result_ttl_days"] = json!(days);
+    }
     let domain_limits = domain_limit::gather(&args.domain_limits).map_err(Failure::usage)?;
     if !domain_limits.is_empty() {
         job["domain_limits"] = domain_limit::to_json(&domain_limits);

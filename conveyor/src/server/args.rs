@@ -2,6 +2,7 @@
 
 use super::aws_args::AwsArgs;
 use crate::domain_limit::{self, NamedLimit};
+use crate::secret_text::SecretText;
 use clap::{Args, ValueEnum};
 use conveyor_domain::domains::DomainLimits;
 use conveyor_domain::limits;
@@ -41,12 +42,9 @@ pub enum Gate {
     Off,
 }
 
+/// Where state lives: the same flags for servers and for whatever works on a backend without one.
 #[derive(Clone, Debug, Args)]
-pub struct ServerArgs {
-    /// Address to serve HTTP on; port 0 picks a free one
-    #[arg(long, env = "CONVEYOR_LISTEN", default_value = "127.0.0.1:8080", help_heading = "Server")]
-    pub listen: SocketAddr,
-
+pub struct BackendArgs {
     /// Folder for everything that is kept
     #[arg(long, env = "CONVEYOR_DATA_DIR", default_value = "./conveyor-data", help_heading = "Server")]
     pub data_dir: PathBuf,
@@ -57,6 +55,16 @@ pub struct ServerArgs {
 
     #[command(flatten)]
     pub aws: AwsArgs,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ServerArgs {
+    /// Address to serve HTTP on; port 0 picks a free one
+    #[arg(long, env = "CONVEYOR_LISTEN", default_value = "127.0.0.1:8080", help_heading = "Server")]
+    pub listen: SocketAddr,
+
+    #[command(flatten)]
+    pub place: BackendArgs,
 
     /// An API key to accept, at least 16 characters; repeatable. Each key is a caller of its own.
     /// With none, `dev` makes one and prints it
@@ -69,6 +77,18 @@ pub struct ServerArgs {
         help_heading = "Server"
     )]
     pub api_keys: Vec<String>,
+
+    /// A key for `/v1/admin`, at least 16 characters; repeatable. It is no caller: it opens nobody's jobs.
+    /// With none, `dev` makes one and keeps it in the data directory
+    #[arg(
+        long = "operator-key",
+        env = "CONVEYOR_OPERATOR_KEY",
+        value_name = "KEY",
+        hide_env_values = true,
+        value_delimiter = ',',
+        help_heading = "Server"
+    )]
+    pub operator_keys: Vec<SecretText>,
 
     /// How callers reach this server, for the URLs in its answers; by default the Host that they asked for
     #[arg(long, env = "CONVEYOR_PUBLIC_URL", value_name = "URL", help_heading = "Server")]
@@ -142,6 +162,10 @@ pub struct ServerArgs {
     /// Largest list, once expanded
     #[arg(long, env = "CONVEYOR_LIST_EXPANDED_MAX_BYTES", value_name = "BYTES", default_value_t = limits::LIST_EXPANDED_MAX_BYTES, help_heading = "Limits")]
     pub list_expanded_max_bytes: u64,
+
+    /// For how long results can be seen, of jobs that do not say so themselves [days]
+    #[arg(long, env = "CONVEYOR_RESULT_TTL_DAYS", value_name = "DAYS", default_value_t = limits::RESULT_TTL_DAYS, value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::RESULT_TTL_DAYS_MAX)), help_heading = "Limits")]
+    pub result_ttl_days: u32,
 
     /// Lists that this process ingests at once
     #[arg(long, env = "CONVEYOR_INGESTS_MAX", value_name = "N", default_value_t = limits::INGESTS_MAX, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Limits")]

@@ -1,6 +1,6 @@
 //! The backend that the flags name, opened.
 
-use super::args::{BackendKind, ServerArgs};
+use super::args::{BackendArgs, BackendKind};
 use anyhow::Context;
 use conveyor_domain::{Entropy, Timestamp};
 use conveyor_store::Backend;
@@ -14,7 +14,7 @@ pub enum Opened {
 }
 
 impl Opened {
-    pub async fn open(args: &ServerArgs, entropy: &Arc<Entropy>, now: Timestamp) -> anyhow::Result<Opened> {
+    pub async fn open(args: &BackendArgs, entropy: &Arc<Entropy>, now: Timestamp) -> anyhow::Result<Opened> {
         match args.backend {
             BackendKind::Embedded => Ok(Opened::Embedded(Embedded::open(&args.data_dir, now)?)),
             BackendKind::Aws => {
@@ -43,7 +43,7 @@ impl Opened {
 }
 
 /// Where it is, for people.
-pub fn describe(args: &ServerArgs) -> anyhow::Result<String> {
+pub fn describe(args: &BackendArgs) -> anyhow::Result<String> {
     match args.backend {
         BackendKind::Embedded => Ok(format!("data in {}", args.data_dir.display())),
         BackendKind::Aws => {

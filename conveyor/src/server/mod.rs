@@ -5,25 +5,28 @@ mod aws_args;
 mod backend;
 mod listen;
 mod observe;
+mod operations;
 mod secrets;
 mod system;
 
-pub use args::ServerArgs;
+pub use args::{BackendArgs, BackendKind, ServerArgs};
 pub use aws_args::AwsArgs;
+pub use backend::Opened;
+pub use operations::Repairs;
+pub use system::{SystemClock, entropy};
 
 use anyhow::Context;
 use args::Gate;
-use backend::Opened;
-use conveyor_api::{Api, ApiConfig, MetricsText};
+use conveyor_api::{Api, ApiConfig, MetricsText, OperatorKeys};
 use conveyor_domain::seal::Secret;
-use conveyor_domain::{Clock, Entropy};
+use conveyor_domain::{Clock, Entropy, WorkerId};
 use conveyor_ingest::{IngestConfig, Ingester};
 use conveyor_store::Backend;
+use conveyor_sweeper::Sweeper;
 use conveyor_worker::gateway::{self, Credential};
 use conveyor_worker::{Worker, WorkerConfig};
 use std::process::ExitCode;
 use std::sync::Arc;
-use system::SystemClock;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
@@ -92,7 +95,7 @@ pub async fn run(role: Role, args: ServerArgs) -> anyhow::Result<ExitCode> {
     let listener = bind(&args).await?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let entropy = Arc::new(system::entropy()?);
-    let store = Opened::open(&args, &entropy, clock.now()).await?;
+    let store = Opened::open(&args.place, &entropy, clock.now()).await?;
     let (ended, mut unexpected) = mpsc::unbounded_channel();
     let parts = Parts {
         backend: store.backend(),
@@ -112,13 +115,16 @@ pub async fn run(role: Role, args: ServerArgs) -> anyhow::Result<ExitCode> {
         start_ingester(&parts);
     }
     if role.sweeps() {
-        let sweeper = conveyor_sweeper::run(parts.backend.clone(), parts.clock.clone(), parts.stop.clone());
-        parts.start("sweeper", sweeper);
+        let id = WorkerId::new(parts.clock.now(), &parts.entropy);
+        let sweeper = Sweeper::new(parts.backend.clone(), parts.clock.clone(), id);
+        parts.start("sweeper", conveyor_sweeper::run(sweeper, parts.stop.clone()));
     }
-    let own_key =
-        if role.serves_api() { secrets::ensure_api_keys(&parts, role == Role::Dev).await? } else { None };
+    let keys = match role.serves_api() {
+        true => Keys::ensure(&parts, role == Role::Dev).await?,
+        false => Keys::default(),
+    };
     let render = Arc::new(move || metrics.render());
-    serve(&parts, role, listener, render, is_shutting_down, own_key)?;
+    serve(&parts, role, listener, render, is_shutting_down, keys)?;
 
     tokio::select! {
         name = signals.next() => tracing::info!(signal = name, "shutting down; again to exit at once"),
@@ -189,6 +195,21 @@ fn start_ingester(parts: &Parts) {
     parts.start("ingester", conveyor_ingest::run(Arc::new(ingester), parts.stop.clone()));
 }
 
+/// Who may use the API.
+#[derive(Default)]
+struct Keys {
+    operators: OperatorKeys,
+    /// The API key to show to whoever started the process.
+    own: Option<String>,
+}
+
+impl Keys {
+    async fn ensure(parts: &Parts, make: bool) -> anyhow::Result<Keys> {
+        let operators = secrets::operator_keys(parts, make)?;
+        Ok(Keys { operators, own: secrets::ensure_api_keys(parts, make).await? })
+    }
+}
+
 /// Starts serving and says so on stdout, where scripts wait for it. A role without the API serves health and metrics alone.
 fn serve(
     parts: &Parts,
@@ -196,7 +217,7 @@ fn serve(
     listener: TcpListener,
     metrics: MetricsText,
     shutting_down: watch::Receiver<bool>,
-    own_key: Option<String>,
+    keys: Keys,
 ) -> anyhow::Result<()> {
     let args = &parts.args;
     let address = listener.local_addr().context("listening address")?;
@@ -208,22 +229,30 @@ fn serve(
         param_policy: args.param_policy(),
         public_url: args.public_url.as_ref().map(|url| url.trim_end_matches('/').to_owned()),
         forward_keys: args.forwards_keys(),
+        result_ttl_days: args.result_ttl_days,
     };
+    let repairs = Repairs::new(parts.backend.clone(), parts.clock.clone(), parts.stop.clone());
     let api = Api {
         backend: parts.backend.clone(),
         secret: parts.secret.clone(),
         clock: parts.clock.clone(),
         entropy: parts.entropy.clone(),
         config,
+        operations: Arc::new(repairs),
+        operators: keys.operators,
         metrics,
         shutting_down,
     };
     let app = if role.serves_api() { api.router() } else { api.operations() };
     parts.start("HTTP server", listen::serve(listener, app, parts.stop.clone(), args.shutdown_grace()));
     println!("listening on http://{address}");
-    println!("{}, gateway {}", backend::describe(args)?, args.gateway());
-    if let Some(key) = own_key {
-        println!("API key {key} (kept in {})", args.data_dir.join(secrets::API_KEY_FILE).display());
+    println!("{}, gateway {}", backend::describe(&args.place)?, args.gateway());
+    if role == Role::Dev && args.operator_keys.is_empty() {
+        // Not the key itself: who needs it can read the file, and output is kept in places that more people can read.
+        println!("operator key in {}", args.place.data_dir.join(secrets::OPERATOR_KEY_FILE).display());
+    }
+    if let Some(key) = keys.own {
+        println!("API key {key} (kept in {})", args.place.data_dir.join(secrets::API_KEY_FILE).display());
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
-//! The deployment's secret and its API keys (SPEC 13).
+//! The deployment's secret, its API keys and its operator keys (SPEC 13).
 
 use super::args::{BackendKind, ServerArgs};
 use super::{Parts, Role, system};
 use anyhow::{Context, bail, ensure};
+use conveyor_api::OperatorKeys;
 use conveyor_domain::limits;
 use conveyor_domain::seal::{self, KeyHash, Secret};
 use conveyor_domain::{CallerId, Entropy};
@@ -12,6 +13,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 pub const API_KEY_FILE: &str = "api-key";
+pub const OPERATOR_KEY_FILE: &str = "operator-key";
 const SECRET_FILE: &str = "secret.key";
 
 pub fn load_secret(args: &ServerArgs, role: Role) -> anyhow::Result<Secret> {
@@ -19,10 +21,11 @@ pub fn load_secret(args: &ServerArgs, role: Role) -> anyhow::Result<Secret> {
         return Ok(Secret::new(parse_secret(hex).context("CONVEYOR_SECRET_KEY must be 64 hex digits")?));
     }
     // Roles in several places must have the same one: what the API seals, a worker opens.
-    let alone = args.backend == BackendKind::Embedded || role == Role::Dev;
+    let alone = args.place.backend == BackendKind::Embedded || role == Role::Dev;
     ensure!(alone, "the roles of the AWS backend share a secret: pass --secret-key or CONVEYOR_SECRET_KEY");
-    fs::create_dir_all(&args.data_dir).with_context(|| format!("cannot make {}", args.data_dir.display()))?;
-    let path = args.data_dir.join(SECRET_FILE);
+    fs::create_dir_all(&args.place.data_dir)
+        .with_context(|| format!("cannot make {}", args.place.data_dir.display()))?;
+    let path = args.place.data_dir.join(SECRET_FILE);
     match fs::read(&path) {
         Ok(bytes) => {
             warn_if_others_can_read(&path);
@@ -82,17 +85,12 @@ pub(super) async fn ensure_api_keys(parts: &Parts, make_one: bool) -> anyhow::Re
     let mut keys = parts.args.api_keys.clone();
     let mut shown = None;
     if keys.is_empty() && make_one {
-        let key = own_api_key(&parts.args.data_dir, entropy)?;
+        let key = own_key(&parts.args.place.data_dir.join(API_KEY_FILE), entropy)?;
         keys.push(key.clone());
         shown = Some(key);
     }
     for key in &keys {
-        let long_enough = key.chars().count() >= limits::API_KEY_MIN_CHARS;
-        ensure!(long_enough, "an API key needs at least {} characters", limits::API_KEY_MIN_CHARS);
-        ensure!(
-            key.bytes().all(|b| b.is_ascii_graphic()),
-            "an API key may hold only visible ASCII characters"
-        );
+        check_key(key, "an API key")?;
         let (now, caller) = (clock.now(), CallerId::new(clock.now(), entropy));
         store.put_key(KeyHash::of(key), caller, now).await.context("cannot store an API key")?;
     }
@@ -103,17 +101,40 @@ pub(super) async fn ensure_api_keys(parts: &Parts, make_one: bool) -> anyhow::Re
     Ok(shown)
 }
 
-fn own_api_key(dir: &Path, entropy: &Entropy) -> anyhow::Result<String> {
-    let path = dir.join(API_KEY_FILE);
-    match fs::read_to_string(&path) {
+/// The keys that open `/v1/admin`. With none configured, `make_one` decides whether there shall be one all the same.
+pub(super) fn operator_keys(parts: &Parts, make_one: bool) -> anyhow::Result<OperatorKeys> {
+    let args = &parts.args;
+    let mut keys: Vec<String> = args.operator_keys.iter().map(|key| key.expose().to_owned()).collect();
+    if keys.is_empty() && make_one {
+        keys.push(own_key(&args.place.data_dir.join(OPERATOR_KEY_FILE), &parts.entropy)?);
+    }
+    for key in &keys {
+        check_key(key, "an operator key")?;
+        ensure!(
+            !args.api_keys.contains(key),
+            "an operator key is not a caller's: it cannot be an API key too"
+        );
+    }
+    Ok(OperatorKeys::new(keys.iter().map(String::as_str)))
+}
+
+fn check_key(key: &str, what: &str) -> anyhow::Result<()> {
+    let long_enough = key.chars().count() >= limits::API_KEY_MIN_CHARS;
+    ensure!(long_enough, "{what} needs at least {} characters", limits::API_KEY_MIN_CHARS);
+    ensure!(key.bytes().all(|b| b.is_ascii_graphic()), "{what} may hold only visible ASCII characters");
+    Ok(())
+}
+
+fn own_key(path: &Path, entropy: &Entropy) -> anyhow::Result<String> {
+    match fs::read_to_string(path) {
         Ok(text) if !text.trim().is_empty() => {
-            warn_if_others_can_read(&path);
+            warn_if_others_can_read(path);
             Ok(text.trim().to_owned())
         }
         Ok(_) => bail!("{} is empty; remove it and a new key is made", path.display()),
         Err(e) if e.kind() == ErrorKind::NotFound => {
             let key = seal::new_api_key(entropy);
-            write_private(&path, format!("{key}\n").as_bytes())?;
+            write_private(path, format!("{key}\n").as_bytes())?;
             Ok(key)
         }
         Err(e) => Err(e).with_context(|| format!("cannot read {}", path.display())),

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use conveyor_store::port::{BlobKey, Blobs, ByteStream, Stored};
+use conveyor_store::port::{BlobKey, Blobs, ByteStream, Listed, Stored};
 use conveyor_store::{Backend, Error, Result};
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -79,6 +79,10 @@ impl Blobs for Scripted {
 
     async fn delete(&self, key: &BlobKey) -> Result<()> {
         self.inner.delete(key).await
+    }
+
+    async fn list(&self, prefix: &BlobKey, after: Option<&BlobKey>, limit: usize) -> Result<Vec<Listed>> {
+        self.inner.list(prefix, after, limit).await
     }
 
     async fn delete_under(&self, prefix: &BlobKey) -> Result<()> {

@@ -10,6 +10,7 @@ use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::QueueName;
 use conveyor_domain::timeline::TimelineEntry;
 use conveyor_domain::{JobId, Task, TaskInput};
+use conveyor_store::Error;
 use conveyor_store::port::{
     Acceptance, Appended, Chunk, Depth, Ingest, JobView, Receipt, RunKey, SettleGroup, Settled, StatusFilter,
     Submission, TasksQuery,
@@ -32,6 +33,7 @@ pub enum Operation {
     Ack(RunKey, Vec<Receipt>),
     /// Rows that are there, written again with something else in them.
     Rows(RunKey),
+    DeleteRun(RunKey),
 }
 
 impl Operation {
@@ -41,7 +43,10 @@ impl Operation {
             Operation::Accept(acceptance) => acceptance.job.id,
             Operation::Command(job, _) => *job,
             Operation::Settle(group) => group.key.job,
-            Operation::Ack(key, _) | Operation::Rows(key) | Operation::Log(key) => key.job,
+            Operation::Ack(key, _)
+            | Operation::Rows(key)
+            | Operation::Log(key)
+            | Operation::DeleteRun(key) => key.job,
         }
     }
 
@@ -54,28 +59,38 @@ impl Operation {
             Operation::Settle(_) => "settle",
             Operation::Ack(..) => "ack",
             Operation::Rows(_) => "put_tasks",
+            Operation::DeleteRun(_) => "delete_run",
         }
     }
 }
 
 /// Operations that were acknowledged, the oldest first.
 #[derive(Debug, Default)]
-pub struct Past(VecDeque<Operation>);
+pub struct Past {
+    recent: VecDeque<Operation>,
+    /// What made the jobs, each and every one.
+    made: Vec<Operation>,
+}
 
 impl Past {
     pub fn remember(&mut self, operation: Operation) {
-        if self.0.len() == REMEMBERED_MAX {
-            self.0.pop_front();
+        if let Operation::Submit(_) | Operation::Accept(_) = &operation {
+            self.made.push(operation.clone());
         }
-        self.0.push_back(operation);
+        if self.recent.len() == REMEMBERED_MAX {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(operation);
     }
 }
 
 pub async fn step(world: &mut World) -> Check {
-    let past: Vec<Operation> = world.past.0.iter().cloned().collect();
+    let past: Vec<Operation> = world.past.recent.iter().cloned().collect();
     let Some(operation) = world.dice.pick(&past) else { return Ok(()) };
     let job = world.model.job(operation.job()).clone();
-    // The submit of a job that is gone would make a new one: its id is all there was to know it by.
+    if job.presence == Presence::Gone {
+        return make_again(world, &job, operation).await;
+    }
     if job.presence != Presence::There || job.asked.deleted {
         return Ok(());
     }
@@ -89,7 +104,8 @@ pub async fn step(world: &mut World) -> Check {
         | Operation::Accept(_)
         | Operation::Log(_)
         | Operation::Settle(_)
-        | Operation::Ack(..) => false,
+        | Operation::Ack(..)
+        | Operation::DeleteRun(_) => false,
     };
     if too_late {
         return Ok(());
@@ -101,6 +117,39 @@ pub async fn step(world: &mut World) -> Check {
     require(before == after, Rule::Replay, || {
         format!("{job}: a late {} changed {}", operation.name(), before.difference(&after))
     })
+}
+
+/// Whatever made the jobs that are gone, at once.
+pub async fn make_all_again(world: &mut World) -> Check {
+    for operation in world.past.made.clone() {
+        let job = world.model.job(operation.job()).clone();
+        if job.presence == Presence::Gone {
+            make_again(world, &job, &operation).await?;
+        }
+    }
+    Ok(())
+}
+
+/// SPEC 6.6: a job that is gone cannot be made again, by whoever was stalled across all of that.
+async fn make_again(world: &mut World, job: &JobModel, operation: &Operation) -> Check {
+    let store = &world.truth.store;
+    let made = match operation {
+        Operation::Submit(submission) => store.submit(submission.clone()).await.map(drop),
+        Operation::Accept(acceptance) => store.accept(acceptance.clone()).await,
+        Operation::Log(_)
+        | Operation::Command(..)
+        | Operation::Settle(_)
+        | Operation::Ack(..)
+        | Operation::Rows(_)
+        | Operation::DeleteRun(_) => return Ok(()),
+    };
+    let found = read("a job", store.any_job(job.key.job).await)?;
+    require(matches!(made, Err(Error::Conflict(_))) && found.is_none(), Rule::Deletion, || {
+        format!("{job} is gone, and a late {} of it was answered {made:?}: {found:?}", operation.name())
+    })?;
+    world.tally.late_submits += 1;
+    world.note(format!("echo: {} of {job}, which is gone", operation.name()));
+    Ok(())
 }
 
 #[derive(Debug, PartialEq)]
@@ -150,9 +199,13 @@ async fn snapshot(world: &World, job: &JobModel) -> Check<Snapshot> {
         limit: ROWS_MAX,
         max_bytes: usize::MAX,
     };
+    let rows = match store.tasks(query).await {
+        Err(Error::NotFound) if job.asked.run_deleted => Vec::new(),
+        rows => read("tasks", rows)?,
+    };
     Ok(Snapshot {
         view: read("a job", store.job(job.caller, job.key.job).await)?,
-        rows: read("tasks", store.tasks(query).await)?,
+        rows,
         events: read("events", store.events(job.key.job, 0, EVENTS_MAX).await)?,
         depth: read("a queue", queue.depth(QueueName::Run(job.key.run), world.now()).await)?,
         calls: read("a queue", queue.depth(QueueName::Control, world.now()).await)?,
@@ -170,6 +223,10 @@ async fn repeat(world: &World, operation: &Operation) -> Check {
         Operation::Log(key) => match read("an ingest", store.ingest(*key).await)? {
             Some(ingest) => append_again(world, *key, &ingest).await,
             None => Ok(()),
+        },
+        Operation::DeleteRun(key) => match store.delete_run(*key, now).await {
+            Err(Error::NotFound) => Ok(()),
+            deleted => read("a repeated delete", deleted).map(drop),
         },
         // Refused is as good as done: the job has moved on.
         Operation::Command(job, command) => {

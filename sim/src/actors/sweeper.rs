@@ -7,9 +7,9 @@ use conveyor_sweeper::{Sweep, sweep};
 use tokio_util::sync::CancellationToken;
 
 pub async fn step(world: &mut World) -> Check {
-    let faults = world.weather.faults_seen();
+    let (faults, expired) = (world.weather.faults_seen(), uploads::expired(world).await?);
     let stop = CancellationToken::new();
-    sweep(&Sweep { backend: &world.backend, clock: world.clock.as_ref(), stop: &stop }).await;
+    sweep(&Sweep::new(&world.backend, world.clock.as_ref(), &stop)).await;
     let disturbed = world.weather.faults_seen() != faults;
     world.note(if disturbed { "sweeper: cut short" } else { "sweeper: swept" });
     if disturbed {
@@ -17,6 +17,6 @@ pub async fn step(world: &mut World) -> Check {
     }
     completion::after_sweep(world).await?;
     ingest::after_sweep(world).await?;
-    uploads::after_sweep(world).await?;
+    uploads::after_sweep(world, &expired).await?;
     deletion::after_sweep(world).await
 }

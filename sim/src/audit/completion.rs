@@ -5,7 +5,7 @@ use crate::model::{JobModel, Presence};
 use crate::violation::{Check, Rule, Violation, require};
 use crate::world::World;
 use conveyor_domain::message::QueueName;
-use conveyor_domain::run::{FailureReason, IngestStatus};
+use conveyor_domain::run::{FailureReason, IngestStatus, Storage};
 use conveyor_domain::{JobStatus, Run, RunStatus, Task};
 use conveyor_store::port::JobView;
 
@@ -15,16 +15,30 @@ pub fn of_view(job: &mut JobModel, view: &JobView) -> Check {
     acknowledged(job, view)?;
     if let Some(ended) = &job.ended {
         let run = &view.latest.run;
-        // The whole row: neither its state nor the time of its end may move. But a list that was being read is cut.
-        let holds = run == ended || (ended.is_ingesting() && *run == cut(ended, run));
-        require(holds, Rule::Completion, || format!("{job} ended as {ended:?} and is now {run:?}"))?;
+        // The whole row: neither its state nor the time of its end may move. But a list that was being read is cut, and
+        // what was deleted goes.
+        require(*run == later(job, ended, run), Rule::Completion, || {
+            format!("{job} ended as {ended:?} and is now {run:?}")
+        })?;
     }
     Ok(())
 }
 
-/// A run that ended before its list was read, once its total is settled: on this store, what it was.
-fn cut(ended: &Run, now: &Run) -> Run {
-    Run { ingest: Some(IngestStatus::Done), updated: now.updated, ..ended.clone() }
+/// What a run that ended is by now, of all that it may have become: its list cut, which on this store changes no total;
+/// deleted; removed.
+fn later(job: &JobModel, ended: &Run, now: &Run) -> Run {
+    let mut run = ended.clone();
+    let was_deleted = ended.status == RunStatus::Deleted;
+    if !was_deleted && ended.is_ingesting() && now.ingest == Some(IngestStatus::Done) {
+        (run.ingest, run.updated) = (now.ingest, now.updated);
+    }
+    if !was_deleted && now.status == RunStatus::Deleted && job.asked.run_deleted {
+        (run.status, run.updated) = (RunStatus::Deleted, now.updated);
+    }
+    if run.status == RunStatus::Deleted && now.storage == Storage::Removed && job.asked.run_deleted {
+        run.storage = Storage::Removed;
+    }
+    run
 }
 
 /// States that exclude each other, and steps that no transition makes.
@@ -84,7 +98,7 @@ fn asked_for(job: &JobModel, view: &JobView) -> Check {
         RunStatus::Running | RunStatus::Pending | RunStatus::Completed => true,
         RunStatus::Stopped => asked.stopped,
         RunStatus::Failed => asked.failed || by_list,
-        RunStatus::Deleted => asked.deleted,
+        RunStatus::Deleted => asked.deleted || asked.run_deleted,
     };
     let latched = !run.latched || asked.latched || by_list;
     require(ended && latched && (!deleted || asked.deleted), Rule::Lifecycle, || {
@@ -96,7 +110,8 @@ fn asked_for(job: &JobModel, view: &JobView) -> Check {
 fn acknowledged(job: &JobModel, view: &JobView) -> Check {
     let (known, run) = (job.known, &view.latest.run);
     let holds = (!known.latched || run.latched || run.is_ingesting())
-        && (!known.stopped || run.status == RunStatus::Stopped)
+        && (!known.stopped || run.status == RunStatus::Stopped || run.status == RunStatus::Deleted)
+        && (!known.run_deleted || run.status == RunStatus::Deleted)
         && (!known.deleted || view.job.status == JobStatus::Deleted);
     require(holds, Rule::Durable, || format!("{job}: acknowledged: {known:?}; found: {view:?}"))
 }
@@ -135,7 +150,7 @@ pub fn at_the_end(world: &World) -> Check {
         }
         let stuck = job.last.as_ref().map(|view| (view.latest.run.status, view.latest.stats));
         let text = match job.presence {
-            Presence::There if job.asked.deleted => {
+            Presence::There if job.asked.deleted || job.asked.run_deleted => {
                 format!("{job} was deleted and does not go away: {stuck:?}")
             }
             Presence::There | Presence::Unknown | Presence::Gone => {

@@ -2,7 +2,7 @@
 
 use crate::model::JobModel;
 use crate::violation::{Check, Rule, Violation, require};
-use conveyor_domain::run::Counts;
+use conveyor_domain::run::{Counts, Storage};
 use conveyor_domain::{FailureClass, Task, TaskStatus};
 use conveyor_store::port::JobView;
 
@@ -48,6 +48,11 @@ fn read_on(job: &mut JobModel, next: u32) -> Check {
 pub fn of_view(job: &JobModel, view: &JobView) -> Check {
     let stats = view.latest.stats;
     let completed = stats.counts.completed();
+    if view.latest.run.storage == Storage::Removed {
+        return require(completed == 0, Rule::Deletion, || {
+            format!("{job}: its run was removed, and its counters were not: {stats:?}")
+        });
+    }
     require(completed <= stats.total, Rule::OnceEach, || {
         format!("{job} counts {completed} of {} tasks as completed", stats.total)
     })?;

@@ -1,13 +1,15 @@
 //! SPEC 6.6: what was deleted goes away as a whole and does not come back; nothing else goes.
 
 use crate::audit::read;
-use crate::model::Presence;
+use crate::model::{JobModel, Presence};
 use crate::violation::{Check, Rule, require};
 use crate::world::World;
-use conveyor_domain::JobStatus;
 use conveyor_domain::message::QueueName;
+use conveyor_domain::{JobStatus, Timestamp};
 use conveyor_store::Error;
-use conveyor_store::port::{StatusFilter, TasksQuery};
+use conveyor_store::port::{StatusFilter, TasksQuery, Tombstone};
+
+const TOMBSTONES_MAX: u32 = 10_000;
 
 /// A job that cannot be found.
 pub async fn absent(world: &mut World, number: usize) -> Check {
@@ -25,6 +27,11 @@ pub async fn absent(world: &mut World, number: usize) -> Check {
         }
     }
     let (job, store) = (&world.model.jobs[number], &world.truth.store);
+    let remembered = read("the tombstones", store.tombstones(Timestamp(i64::MAX), TOMBSTONES_MAX).await)?;
+    let same = |tombstone: &Tombstone| (tombstone.job, &*tombstone.runs) == (job.key.job, &[job.key.run]);
+    require(remembered.iter().any(same), Rule::Deletion, || {
+        format!("{job} is gone, and nobody remembers it: {remembered:?}")
+    })?;
     let run = read("a run", store.run(job.key.job, job.key.run).await)?;
     let query =
         TasksQuery { key: job.key, filter: StatusFilter::All, after: None, limit: 1, max_bytes: usize::MAX };
@@ -43,6 +50,22 @@ pub async fn absent(world: &mut World, number: usize) -> Check {
     })
 }
 
+/// A run that was deleted and removed, of a job that is there. That it is not listed is looked at with the others.
+pub async fn run_removed(world: &World, number: usize) -> Check {
+    let (job, store) = (&world.model.jobs[number], &world.truth.store);
+    let query =
+        TasksQuery { key: job.key, filter: StatusFilter::All, after: None, limit: 1, max_bytes: usize::MAX };
+    let rows = store.tasks(query).await;
+    let tally = read("a tally", store.tally(job.key, false).await)?;
+    require(rows == Err(Error::NotFound) && tally.is_none(), Rule::Deletion, || {
+        format!("{job}: its run was removed, and its rows were not: {rows:?}, {tally:?}")
+    })?;
+    let depth = read("a queue", world.truth.queue.depth(QueueName::Run(job.key.run), world.now()).await)?;
+    require(depth.visible + depth.hidden == 0, Rule::Deletion, || {
+        format!("{job}: its run was removed, and messages of it are left: {depth:?}")
+    })
+}
+
 /// After a sweep that nothing disturbed, jobs whose deletion was acknowledged before it are gone.
 pub async fn after_sweep(world: &World) -> Check {
     for job in world.model.jobs.iter().filter(|job| job.known.deleted && job.presence == Presence::There) {
@@ -50,6 +73,13 @@ pub async fn after_sweep(world: &World) -> Check {
         require(view.is_none(), Rule::Deletion, || {
             let status = view.as_ref().map(|view| view.job.status).unwrap_or(JobStatus::Deleted);
             format!("{job} was deleted and is still there after a sweep, as {}", status.as_str())
+        })?;
+    }
+    let of_run = |job: &&JobModel| job.known.run_deleted && job.presence == Presence::There;
+    for job in world.model.jobs.iter().filter(of_run) {
+        let run = read("a run", world.truth.store.run(job.key.job, job.key.run).await)?;
+        require(run.is_none(), Rule::Deletion, || {
+            format!("{job}: its run was deleted and is still there after a sweep: {run:?}")
         })?;
     }
     Ok(())

@@ -4,6 +4,7 @@ use crate::actors::caller::stage::key_of;
 use crate::audit::read;
 use crate::faults::is_simulated;
 use crate::model::{JobModel, ListModel};
+use crate::operator::letter_of;
 use crate::tally::Tally;
 use crate::violation::{Check, Rule, Violation, require};
 use crate::world::World;
@@ -11,7 +12,7 @@ use conveyor_domain::ingest::{IngestEvent, IngestState, LoggedEvent, Phase};
 use conveyor_domain::list::{OnInvalidRows, RejectedRow};
 use conveyor_domain::message::QueueName;
 use conveyor_domain::run::FailureReason;
-use conveyor_domain::{JobStatus, limits};
+use conveyor_domain::{JobStatus, RunStatus, limits};
 use conveyor_store::port::{BlobKey, JobView};
 use futures::TryStreamExt;
 
@@ -19,7 +20,8 @@ use futures::TryStreamExt;
 pub async fn check(world: &mut World, number: usize, view: &JobView) -> Check {
     let job = &world.model.jobs[number];
     let found = read("an ingest", world.truth.store.ingest(job.key).await)?;
-    let expected = job.list.is_some() && view.job.status != JobStatus::Deleted;
+    let deleted = view.job.status == JobStatus::Deleted || view.latest.run.status == RunStatus::Deleted;
+    let expected = job.list.is_some() && !deleted;
     require(found.is_some() == expected, Rule::Ingest, || {
         format!("{job}: its ingest is {}", if expected { "lost" } else { "there, and should not be" })
     })?;
@@ -55,7 +57,8 @@ fn count(tally: &mut Tally, event: &IngestEvent) {
         | IngestEvent::Validated { .. }
         | IngestEvent::TotalSet { .. }
         | IngestEvent::AttemptFailed { .. }
-        | IngestEvent::Resent => {}
+        | IngestEvent::Resent
+        | IngestEvent::Redriven => {}
     }
 }
 
@@ -79,7 +82,9 @@ fn event(job: &JobModel, model: &ListModel, from: u32, event: &IngestEvent) -> C
     let (all, checks) = (list.len(), source.on_invalid_rows == OnInvalidRows::Fail);
     let mut to = from;
     let holds = match event {
-        IngestEvent::Accepted { .. } | IngestEvent::Latched | IngestEvent::Resent => true,
+        IngestEvent::Accepted { .. } | IngestEvent::Latched | IngestEvent::Resent | IngestEvent::Redriven => {
+            true
+        }
         IngestEvent::SourcePinned { compression, .. } => *compression == list.compression,
         IngestEvent::Validated { rows } => checks && *rows == all && list.valid(0, all) == all,
         IngestEvent::ChunkCommitted { rows, rejected, next, report, .. } => {
@@ -206,6 +211,10 @@ pub async fn after_sweep(world: &World) -> Check {
             && IngestState::fold(&ingest.log).is_ok_and(|state| is_given_up(&state));
         require(!quiet || left, Rule::Queues, || {
             format!("the list of {} is not read, and nobody is called after a sweep", world.name(key.job))
+        })?;
+        let letter = read("a letter", store.letter(letter_of(key)).await)?;
+        require(!quiet || letter.is_some(), Rule::Ingest, || {
+            format!("the list of {} is left to an operator, who has no letter", world.name(key.job))
         })?;
     }
     Ok(())

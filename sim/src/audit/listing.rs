@@ -5,6 +5,7 @@ use crate::model::{JobModel, Presence};
 use crate::violation::{Check, Rule, require};
 use crate::world::World;
 use conveyor_domain::JobId;
+use conveyor_domain::run::Storage;
 use conveyor_store::port::{ActiveRun, JobView, JobsQuery};
 
 const PAGE_LIMITS: [u32; 3] = [1, 4, 50];
@@ -55,12 +56,13 @@ pub async fn discovered(world: &World, known: &[ActiveRun]) -> Check {
     Ok(())
 }
 
-/// The run that the job calls its latest is the only one it has, however it is read.
+/// The run that the job calls its latest is the only one it has, however it is read; none, once it was removed.
 pub async fn one_run(world: &World, number: usize, view: &JobView) -> Check {
     let (job, store) = (&world.model.jobs[number], &world.truth.store);
     let runs = read("the runs of a job", store.runs(job.key.job, None, 10).await)?;
     let run = read("a run", store.run(job.key.job, job.key.run).await)?;
-    let same = runs == [view.latest.clone()] && run.as_ref() == Some(&view.latest);
+    let expected = Some(&view.latest).filter(|latest| latest.run.storage != Storage::Removed);
+    let same = runs.iter().eq(expected) && run.as_ref() == expected;
     require(same, Rule::Reads, || {
         format!("{job}: its latest run is {:?}, by itself {run:?}, in the list {runs:?}", view.latest)
     })

@@ -8,6 +8,7 @@ pub mod deletion;
 pub mod grants;
 pub mod ingest;
 pub mod listing;
+pub mod proof;
 pub mod rates;
 pub mod rows;
 pub mod settles;
@@ -18,7 +19,8 @@ pub mod uploads;
 use crate::model::{JobModel, Presence};
 use crate::violation::{Check, Rule, Violation, require};
 use crate::world::World;
-use conveyor_domain::JobStatus;
+use conveyor_domain::run::Storage;
+use conveyor_domain::{JobStatus, RunStatus};
 use conveyor_store::Result;
 use conveyor_store::port::JobView;
 use grants::Belief;
@@ -87,18 +89,28 @@ pub async fn all(world: &mut World, beliefs: &[Belief], care: Care) -> Check {
 
 async fn present(world: &mut World, number: usize, view: &JobView) -> Check {
     see(&mut world.model.jobs[number], view)?;
-    let rows = rows::scan(world, number).await?;
-    let job = &mut world.model.jobs[number];
-    rows::check(job, &rows)?;
-    // The rows of a deleted job may be half removed already.
-    if view.job.status != JobStatus::Deleted {
-        rows::dense(job, view, &rows)?;
-        counts::equal_rows(job, view, &rows)?;
-        completion::of_rows(job, view, &rows)?;
-        rows::other_reads(world, number, &rows).await?;
+    if view.latest.run.storage == Storage::Removed {
+        deletion::run_removed(world, number).await?;
+    } else {
+        present_rows(world, number, view).await?;
     }
     ingest::check(world, number, view).await?;
     timeline::check(world, number, view).await?;
     listing::one_run(world, number, view).await?;
     listing::strangers_see_nothing(world, number).await
+}
+
+async fn present_rows(world: &mut World, number: usize, view: &JobView) -> Check {
+    let rows = rows::scan(world, number).await?;
+    let job = &mut world.model.jobs[number];
+    rows::check(job, &rows)?;
+    // The rows of a deleted job or run may be half removed already.
+    if view.job.status == JobStatus::Deleted || view.latest.run.status == RunStatus::Deleted {
+        return Ok(());
+    }
+    rows::dense(job, view, &rows)?;
+    counts::equal_rows(job, view, &rows)?;
+    completion::of_rows(job, view, &rows)?;
+    rows::other_reads(world, number, &rows).await?;
+    proof::check(world, number, &rows).await
 }

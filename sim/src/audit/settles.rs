@@ -26,7 +26,7 @@ pub fn answered(job: &mut JobModel, settle: &Settle, answer: Settled) -> Check {
         }
         Settled::Already => {}
         Settled::Lost => {
-            return require(!ours || job.asked.deleted, Rule::Durable, || {
+            return require(!ours || job.asked.deleted || job.asked.run_deleted, Rule::Durable, || {
                 format!("{job}: the acknowledged settle of task {index} is not there any more")
             });
         }

@@ -58,12 +58,12 @@ fn ingest_events(entries: &[TimelineEntry]) -> impl Iterator<Item = &IngestEvent
     })
 }
 
-/// The log of an ingest is a part of the timeline. That of a deleted job cannot be read any more, and has not shrunk.
+/// The log of an ingest is a part of the timeline. That of a deleted job or run cannot be read any more, and has not shrunk.
 fn holds_the_log(job: &JobModel, entries: &[TimelineEntry]) -> Check {
     let log = job.list.iter().flat_map(|list| &list.log);
     let mut found = ingest_events(entries);
     let within = log.into_iter().all(|logged| found.next() == Some(&logged.event));
-    let more = found.next().is_some() && !job.asked.deleted;
+    let more = found.next().is_some() && !job.asked.deleted && !job.asked.run_deleted;
     require(within && !more, Rule::Timeline, || {
         format!("{job}: its timeline does not hold the log of its ingest: {entries:?}")
     })
@@ -98,7 +98,11 @@ fn adds_up(job: &JobModel, entries: &[TimelineEntry], view: &JobView) -> Check {
             LifecycleEvent::RunCompleted { .. } => (status, ends) = (Some(RunStatus::Completed), ends + 1),
             LifecycleEvent::RunStopped => (status, ends) = (Some(RunStatus::Stopped), ends + 1),
             LifecycleEvent::RunFailed { .. } => (status, ends) = (Some(RunStatus::Failed), ends + 1),
-            LifecycleEvent::RunDeleted => (status, ends) = (Some(RunStatus::Deleted), ends + 1),
+            // The only thing that happens to a run that has ended.
+            LifecycleEvent::RunDeleted => {
+                ends += u32::from(!status.is_some_and(RunStatus::is_terminal));
+                status = Some(RunStatus::Deleted);
+            }
             LifecycleEvent::Deleted => deleted = true,
         }
     }

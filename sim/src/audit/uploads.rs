@@ -5,9 +5,12 @@ use crate::audit::read;
 use crate::model::Presence;
 use crate::violation::{Check, Rule, require};
 use crate::world::World;
+use conveyor_domain::UploadId;
 use conveyor_store::Error;
 use conveyor_store::port::UploadsQuery;
 use std::path::Path;
+
+const UPLOADS_MAX: u32 = 1_000;
 
 /// Every slot, against what was put into it and made of it. The jobs were read just before.
 pub async fn check(world: &mut World) -> Check {
@@ -45,11 +48,17 @@ pub async fn check(world: &mut World) -> Check {
     Ok(())
 }
 
-/// After a sweep that nothing disturbed, slots whose time is over are gone, and their objects with them.
-pub async fn after_sweep(world: &World) -> Check {
-    let doomed = read("the doomed uploads", world.truth.store.doomed_uploads(10).await)?;
-    require(doomed.is_empty(), Rule::Uploads, || {
-        format!("uploads are still doomed after a sweep: {doomed:?}")
+/// Slots that a sweep is to remove.
+pub async fn expired(world: &World) -> Check<Vec<UploadId>> {
+    let store = &world.truth.store;
+    read("the expired uploads", store.expired_uploads(world.now(), UPLOADS_MAX).await)
+}
+
+/// After a sweep that nothing disturbed, slots whose time was over before it are gone, and their objects with them.
+pub async fn after_sweep(world: &World, before: &[UploadId]) -> Check {
+    let left = expired(world).await?;
+    require(!left.iter().any(|upload| before.contains(upload)), Rule::Uploads, || {
+        format!("of the uploads {before:?} some are left after a sweep: {left:?}")
     })?;
     let now = world.now();
     for slot in &world.model.uploads {

@@ -109,3 +109,39 @@ pub async fn joined_parts_are_one_object(harness: &dyn Harness) {
     assert_eq!(must(stream.try_collect::<Vec<Bytes>>().await).concat(), b"cdeabcde");
     assert_eq!(blobs.concat(&key("p/x"), &[key("p/none")]).await, Err(Error::NotFound));
 }
+
+pub async fn objects_are_listed_by_their_keys_page_by_page(harness: &dyn Harness) {
+    let blobs = harness.backend().blobs;
+    // In the order of their bytes: a "-" and a "." come before the "/", a digit comes after it.
+    let names = ["l/a-b/c", "l/a.b", "l/a/b", "l/a/b-", "l/a/c/d", "l/a0", "l/b"];
+    for name in names.iter().rev().chain(&["la/x", "k/x", "l-/x"]) {
+        must(blobs.put(&key(name), Bytes::copy_from_slice(name.as_bytes())).await);
+    }
+    for limit in [1, 2, 3, 100] {
+        let (mut seen, mut after) = (Vec::new(), None);
+        loop {
+            let page = must(blobs.list(&key("l"), after.as_ref(), limit).await);
+            assert!(page.len() <= limit);
+            let Some(last) = page.last() else { break };
+            after = Some(last.key.clone());
+            seen.extend(page);
+        }
+        assert_eq!(seen.iter().map(|listed| listed.key.as_str()).collect::<Vec<_>>(), names);
+        assert!(seen.iter().all(|listed| listed.size == listed.key.as_str().len() as u64));
+    }
+    let from = |after: &'static str| {
+        let (blobs, after) = (blobs.clone(), key(after));
+        async move { must(blobs.list(&key("l"), Some(&after), 1).await).pop().map(|listed| listed.key) }
+    };
+    assert_eq!(from("l/a/bx").await, Some(key("l/a/c/d")), "behind one that is not there");
+    assert_eq!(from("l/a/c/d/e").await, Some(key("l/a0")));
+    assert_eq!(from("l/b").await, None);
+    assert!(must(blobs.list(&key("nowhere"), None, 9).await).is_empty());
+    assert!(must(blobs.list(&key("l/b"), None, 9).await).is_empty(), "an object has nothing under it");
+    must(blobs.delete_under(&key("l/a")).await);
+    let left = must(blobs.list(&key("l"), None, 9).await);
+    assert_eq!(
+        left.iter().map(|listed| listed.key.as_str()).collect::<Vec<_>>(),
+        ["l/a-b/c", "l/a.b", "l/a0", "l/b"]
+    );
+}

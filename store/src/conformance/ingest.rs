@@ -11,29 +11,29 @@ use conveyor_domain::message::{IngestRef, QueueName};
 use conveyor_domain::run::{FailureReason, IngestStatus};
 use conveyor_domain::{RunStatus, TaskStatus, limits};
 
-async fn accepted(world: &World) -> RunKey {
+pub(super) async fn accepted(world: &World) -> RunKey {
     let upload = world.upload().await;
     let staged = world.staged("list", b"https://a.example\n").await;
     must(world.backend.store.put_staged(upload.id, staged.clone(), world.now()).await);
     world.accept(&upload, &staged).await
 }
 
-async fn state(world: &World, key: RunKey) -> IngestState {
+pub(super) async fn state(world: &World, key: RunKey) -> IngestState {
     let ingest = must(world.backend.store.ingest(key).await).expect("the ingest is there");
     must(IngestState::fold(&ingest.log))
 }
 
-async fn append(world: &World, key: RunKey, event: IngestEvent) -> Appended {
+pub(super) async fn append(world: &World, key: RunKey, event: IngestEvent) -> Appended {
     let entry = must(state(world, key).await.entry(event));
     must(world.backend.store.append(key, entry, world.now()).await)
 }
 
-fn opened() -> IngestEvent {
+pub(super) fn opened() -> IngestEvent {
     IngestEvent::SourcePinned { compression: Compression::None, layout: Layout::Lines }
 }
 
 /// The next chunk of `count` rows, as somebody with this view of the log has it.
-fn chunk(view: &IngestState, count: u32) -> Chunk {
+pub(super) fn chunk(view: &IngestState, count: u32) -> Chunk {
     let first = view.next.index;
     let rows = (first..first + count).zip(World::inputs(first + count).into_iter().skip(first as usize));
     let next = Position { offset: u64::from(first + count), line: 0, index: first + count };
@@ -42,7 +42,7 @@ fn chunk(view: &IngestState, count: u32) -> Chunk {
     Chunk { rows: rows.collect(), entry: must(view.entry(event)) }
 }
 
-async fn commit(world: &World, key: RunKey, count: u32) -> Appended {
+pub(super) async fn commit(world: &World, key: RunKey, count: u32) -> Appended {
     let chunk = chunk(&state(world, key).await, count);
     must(world.backend.store.commit_chunk(key, chunk, world.now()).await)
 }

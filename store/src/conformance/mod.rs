@@ -3,12 +3,16 @@
 
 pub mod blobs;
 pub mod coordinator;
+pub mod dead_letters;
+pub mod deletion;
 pub mod events;
 pub mod ingest;
 pub mod jobs;
 pub mod keys;
+pub mod proof;
 pub mod queue;
 pub mod refs;
+pub mod restore;
 pub mod retention;
 pub mod tasks;
 pub mod uploads;
@@ -47,6 +51,7 @@ macro_rules! conformance_suite {
             blobs::a_stream_that_fails_leaves_no_object,
             blobs::other_bytes_than_the_pinned_are_never_read,
             blobs::joined_parts_are_one_object,
+            blobs::objects_are_listed_by_their_keys_page_by_page,
         }
     };
     (coordinator: $open:expr) => {
@@ -62,6 +67,23 @@ macro_rules! conformance_suite {
             coordinator::a_budget_shows_what_is_held_taken_and_waited_for,
             coordinator::sites_are_their_callers_own_and_listed_by_name,
             coordinator::what_was_taken_of_a_rate_survives_a_crash,
+        }
+    };
+    (dead_letters: $open:expr) => {
+        $crate::conformance_suite! { @each $open;
+            dead_letters::a_letter_that_comes_again_is_the_same_letter,
+            dead_letters::letters_page_by_their_ids,
+            dead_letters::of_two_who_send_a_letter_again_one_counts,
+        }
+    };
+    (deletion: $open:expr) => {
+        $crate::conformance_suite! { @each $open;
+            deletion::a_live_run_is_deleted_and_its_job_is_closed,
+            deletion::a_run_that_ended_is_deleted_with_its_results,
+            deletion::the_ingest_of_a_deleted_run_is_over,
+            deletion::a_deleted_run_lets_go_of_its_upload,
+            deletion::nothing_of_a_run_that_is_kept_is_removed,
+            deletion::a_run_that_is_not_there_cannot_be_deleted,
         }
     };
     (events: $open:expr) => {
@@ -110,6 +132,16 @@ macro_rules! conformance_suite {
             keys::a_key_belongs_to_its_first_caller,
         }
     };
+    (proof: $open:expr) => {
+        $crate::conformance_suite! { @each $open;
+            proof::a_tally_counts_rows_by_what_became_of_them,
+            proof::a_tally_names_the_objects_of_results,
+            proof::a_tally_is_exact_while_workers_settle,
+            proof::a_correction_is_added_once,
+            proof::nobody_sees_a_count_below_zero,
+            proof::a_run_is_complete_by_its_corrected_counts,
+        }
+    };
     (queue: $open:expr) => {
         $crate::conformance_suite! { @each $open;
             queue::messages_come_once,
@@ -131,11 +163,26 @@ macro_rules! conformance_suite {
             refs::the_refs_of_tasks_are_messages_like_any_others,
         }
     };
+    (restore: $open:expr) => {
+        $crate::conformance_suite! { @each $open;
+            restore::a_restored_task_is_terminal_and_counted_once,
+            restore::a_terminal_task_stays_as_it_is,
+            restore::whoever_holds_a_restored_task_has_lost_it,
+            restore::tasks_are_restored_whatever_state_their_run_is_in,
+            restore::only_ends_are_restored_and_only_to_tasks_of_the_run,
+        }
+    };
     (retention: $open:expr) => {
         $crate::conformance_suite! { @each $open;
             retention::a_deleted_job_is_removed_in_steps_and_disappears,
             retention::a_half_removed_job_can_still_be_read,
             retention::nothing_of_a_live_job_is_removed,
+            retention::nobody_can_make_a_job_of_an_id_that_is_gone,
+            retention::a_job_that_is_gone_is_looked_at_until_it_need_not_be,
+            retention::what_comes_after_a_job_is_gone_can_be_removed,
+            retention::only_runs_that_ended_before_a_moment_are_past_their_time,
+            retention::what_was_counted_of_a_run_outlives_its_rows,
+            retention::a_job_past_its_time_lets_go_of_its_upload,
         }
     };
     (tasks: $open:expr) => {
@@ -169,6 +216,7 @@ macro_rules! conformance_suite {
             uploads::uploads_page_newest_first,
             uploads::a_caller_cannot_have_too_many_unused_uploads,
             uploads::an_expired_or_aborted_upload_is_gone_before_it_is_removed,
+            uploads::an_upload_that_is_wanted_is_never_marked,
             uploads::an_upload_stays_while_a_job_needs_it,
         }
     };
@@ -184,12 +232,16 @@ macro_rules! conformance_suite {
     ($open:expr) => {
         $crate::conformance_suite! { blobs: $open }
         $crate::conformance_suite! { coordinator: $open }
+        $crate::conformance_suite! { dead_letters: $open }
+        $crate::conformance_suite! { deletion: $open }
         $crate::conformance_suite! { events: $open }
         $crate::conformance_suite! { ingest: $open }
         $crate::conformance_suite! { jobs: $open }
         $crate::conformance_suite! { keys: $open }
+        $crate::conformance_suite! { proof: $open }
         $crate::conformance_suite! { queue: $open }
         $crate::conformance_suite! { refs: $open }
+        $crate::conformance_suite! { restore: $open }
         $crate::conformance_suite! { retention: $open }
         $crate::conformance_suite! { tasks: $open }
         $crate::conformance_suite! { uploads: $open }
@@ -206,15 +258,19 @@ pub fn rules() -> Vec<String> {
     SOURCES.into_iter().flat_map(of).collect()
 }
 
-const SOURCES: [(&str, &str); 11] = [
+const SOURCES: [(&str, &str); 15] = [
     ("blobs", include_str!("blobs.rs")),
     ("coordinator", include_str!("coordinator.rs")),
+    ("dead_letters", include_str!("dead_letters.rs")),
+    ("deletion", include_str!("deletion.rs")),
     ("events", include_str!("events.rs")),
     ("ingest", include_str!("ingest.rs")),
     ("jobs", include_str!("jobs.rs")),
     ("keys", include_str!("keys.rs")),
+    ("proof", include_str!("proof.rs")),
     ("queue", include_str!("queue.rs")),
     ("refs", include_str!("refs.rs")),
+    ("restore", include_str!("restore.rs")),
     ("retention", include_str!("retention.rs")),
     ("tasks", include_str!("tasks.rs")),
     ("uploads", include_str!("uploads.rs")),

@@ -112,15 +112,41 @@ pub async fn an_expired_or_aborted_upload_is_gone_before_it_is_removed(harness: 
     assert_eq!(must(store.upload(world.caller, expiring.id, world.now()).await), None);
     let late = store.put_staged(expiring.id, world.staged("x", b"x").await, world.now()).await;
     assert_eq!(late, Err(Error::NotFound));
-    assert_eq!(must(store.doom_expired_uploads(world.now(), 10).await), 1);
-    let mut doomed = must(store.doomed_uploads(10).await);
-    doomed.sort();
-    assert_eq!(doomed, [expiring.id, aborted.id]);
-    for upload in doomed {
+    let mut expired = must(store.expired_uploads(world.now(), 10).await);
+    expired.sort();
+    assert_eq!(expired, [expiring.id, aborted.id]);
+    must(store.forget_upload(expiring.id).await);
+    assert_eq!(must(store.expired_uploads(world.now(), 10).await).len(), 2, "one is not marked yet");
+    for upload in expired {
+        assert!(must(store.doom_upload(upload, world.now()).await));
+        assert!(must(store.doom_upload(upload, world.now()).await), "it is marked, as before");
         must(store.forget_upload(upload).await);
         must(store.forget_upload(upload).await);
+        assert!(!must(store.doom_upload(upload, world.now()).await), "it is gone");
     }
-    assert!(must(store.doomed_uploads(10).await).is_empty());
+    assert!(must(store.expired_uploads(world.now(), 10).await).is_empty());
+}
+
+pub async fn an_upload_that_is_wanted_is_never_marked(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let store = &world.backend.store;
+    let (waiting, claimed) = (world.upload().await, world.upload().await);
+    let staged = world.staged("list", b"https://a.example\n").await;
+    must(store.put_staged(claimed.id, staged.clone(), world.now()).await);
+    world.accept(&claimed, &staged).await;
+    let refuse = async |upload: &Upload| {
+        assert!(!must(store.doom_upload(upload.id, world.now()).await));
+        assert!(must(store.upload(world.caller, upload.id, world.now()).await).is_some());
+        must(store.forget_upload(upload.id).await);
+        assert!(must(store.upload(world.caller, upload.id, world.now()).await).is_some(), "it is not marked");
+    };
+    refuse(&waiting).await;
+    refuse(&claimed).await;
+    assert!(must(store.expired_uploads(world.now(), 9).await).is_empty());
+    world.pass(DAY_MS);
+    assert!(!must(store.doom_upload(claimed.id, world.now()).await), "a job needs it, however old it is");
+    assert_eq!(must(store.expired_uploads(world.now(), 9).await), [waiting.id]);
+    assert!(must(store.doom_upload(waiting.id, world.now()).await));
 }
 
 pub async fn an_upload_stays_while_a_job_needs_it(harness: &dyn Harness) {
@@ -132,11 +158,13 @@ pub async fn an_upload_stays_while_a_job_needs_it(harness: &dyn Harness) {
     let (first, second) = (world.accept(&upload, &staged).await, world.accept(&upload, &staged).await);
     world.pass(DAY_MS + i64::try_from(limits::UPLOAD_TTL.as_millis()).unwrap_or(0));
     for key in [first, second] {
-        assert_eq!(must(store.doom_expired_uploads(world.now(), 10).await), 0, "a job needs it");
+        assert!(must(store.expired_uploads(world.now(), 10).await).is_empty(), "a job needs it");
+        assert!(!must(store.doom_upload(upload.id, world.now()).await), "a job needs it");
         must(store.apply(key.job, Command::Delete, world.now()).await);
         while must(store.remove_rows(key.job, 100).await) > 0 {}
         must(store.queue_removed(key).await);
-        assert!(must(store.forget_job(key.job).await));
+        assert!(must(store.forget_job(key.job, world.now()).await));
     }
-    assert_eq!(must(store.doom_expired_uploads(world.now(), 10).await), 1);
+    assert_eq!(must(store.expired_uploads(world.now(), 10).await), [upload.id]);
+    assert!(must(store.doom_upload(upload.id, world.now()).await));
 }

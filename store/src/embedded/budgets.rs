@@ -25,7 +25,7 @@ fn idle_from(connection: &Connection, scope: &Scope, budget: &Budget) -> Result<
             let mut there = connection.prepare_cached("SELECT 1 FROM jobs WHERE job_id = ?1")?;
             there.exists([job.to_bytes()])?
         }
-        Scope::Job(_) | Scope::Domain(..) => false,
+        Scope::Job(_) | Scope::Domain(..) | Scope::Sweepers => false,
     };
     Ok((!kept).then(|| budget.idle_from()))
 }

@@ -1,8 +1,8 @@
 //! How domain values are stored in SQLite, and how its errors are read.
 
 use crate::port::{Error, Result};
-use conveyor_domain::run::IngestStatus;
-use conveyor_domain::{JobStatus, RunStatus, TaskStatus};
+use conveyor_domain::run::{IngestStatus, Storage};
+use conveyor_domain::{FailureClass, JobStatus, RunStatus, TaskStatus};
 use rusqlite::ffi;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -52,6 +52,15 @@ pub fn ingest_status(text: &str) -> Result<IngestStatus> {
     IngestStatus::ALL.into_iter().find(|s| s.as_str() == text).ok_or_else(|| corrupt("ingest status"))
 }
 
+pub fn storage(text: &str) -> Result<Storage> {
+    Storage::ALL.into_iter().find(|s| s.as_str() == text).ok_or_else(|| corrupt("storage of a run"))
+}
+
+/// `None` for a number that stands for none, as for a row that has no number.
+pub fn failure_class(code: i64) -> Option<FailureClass> {
+    FailureClass::ALL.into_iter().find(|class| *class as i64 == code)
+}
+
 pub fn task_status(code: i64) -> Result<TaskStatus> {
     TaskStatus::ALL.into_iter().find(|s| task_status_code(*s) == code).ok_or_else(|| corrupt("task status"))
 }
@@ -98,6 +107,12 @@ mod tests {
         for s in JobStatus::ALL {
             assert_eq!(job_status(s.as_str()), Ok(s));
         }
-        assert!(task_status(9).is_err());
+        for s in Storage::ALL {
+            assert_eq!(storage(s.as_str()), Ok(s));
+        }
+        for class in FailureClass::ALL {
+            assert_eq!(failure_class(class as i64), Some(class));
+        }
+        assert!(task_status(9).is_err() && failure_class(9).is_none());
     }
 }

@@ -1,7 +1,7 @@
 //! Objects as files: whole or not there, and durable once answered (SPEC 5.2).
 
-use super::{Embedded, streams};
-use crate::port::{BlobKey, Blobs, ByteStream, Error, Result, Stored};
+use super::{Embedded, listing, streams};
+use crate::port::{BlobKey, Blobs, ByteStream, Error, Listed, Result, Stored};
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::collections::HashSet;
@@ -177,6 +177,11 @@ impl Blobs for Embedded {
     async fn delete(&self, key: &BlobKey) -> Result<()> {
         let path = self.files.path(key);
         blocking(move || absent_is_fine(fs::remove_file(path))).await
+    }
+
+    async fn list(&self, prefix: &BlobKey, after: Option<&BlobKey>, limit: usize) -> Result<Vec<Listed>> {
+        let (dir, prefix, after) = (self.files.path(prefix), prefix.clone(), after.cloned());
+        blocking(move || listing::list(&dir, &prefix, after.as_ref(), limit)).await
     }
 
     async fn delete_under(&self, prefix: &BlobKey) -> Result<()> {

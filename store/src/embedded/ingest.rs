@@ -3,13 +3,13 @@
 
 use super::jobs::{self, StoredJob};
 use super::latest::Latest;
-use super::{Embedded, events, queue, runs, tasks, uploads};
+use super::{Embedded, events, queue, runs, tasks, tombstones, uploads};
 use crate::port::{Acceptance, Appended, Chunk, Error, Ingest, IngestStore, Result, RunKey};
 use async_trait::async_trait;
 use conveyor_domain::ingest::{Entry, IngestEvent};
 use conveyor_domain::lifecycle::{Command, Refusal};
 use conveyor_domain::message::{IngestRef, QueueName};
-use conveyor_domain::{JobId, JobStatus, Run, RunId, Timestamp, timeline};
+use conveyor_domain::{JobId, JobStatus, Run, RunId, RunStatus, Timestamp, timeline};
 use rusqlite::{Connection, params};
 
 /// Asks for somebody to look at the run's list.
@@ -24,6 +24,7 @@ fn accept(connection: &Connection, latest: &Latest, acceptance: &Acceptance) -> 
         // Only a repeat has the same random id: the first one stands.
         return Ok(());
     }
+    tombstones::refuse(connection, job.id)?;
     let now = job.created;
     jobs::insert(connection, latest, job, run)?;
     uploads::claim(connection, source, job.id, now)?;
@@ -34,7 +35,8 @@ fn accept(connection: &Connection, latest: &Latest, acceptance: &Acceptance) -> 
 
 /// A run that is not deleted, with its job.
 fn find(connection: &Connection, key: RunKey) -> Result<Option<StoredJob>> {
-    let Some(run) = runs::find(connection, key)? else { return Ok(None) };
+    let found = runs::find(connection, key)?.filter(|stored| stored.run.status != RunStatus::Deleted);
+    let Some(run) = found else { return Ok(None) };
     let job = jobs::find(connection, key.job)?.filter(|found| found.job.status != JobStatus::Deleted);
     Ok(job.map(|found| StoredJob { job: found.job, run }))
 }
@@ -129,7 +131,7 @@ impl IngestStore for Embedded {
                 "SELECT job_id, run_id,
                     (SELECT at_ms FROM events WHERE events.run_id = runs.run_id AND ingest_number IS NOT NULL
                      ORDER BY ingest_number DESC LIMIT 1)
-                 FROM runs WHERE ingest = 'pending'
+                 FROM runs WHERE ingest = 'pending' AND status <> 'deleted'
                     AND run_key > coalesce((SELECT run_key FROM runs WHERE run_id = ?2), 0)
                  ORDER BY run_key LIMIT ?1",
             )?;

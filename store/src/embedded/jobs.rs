@@ -4,14 +4,14 @@ use super::codec::{from_json, job_status, to_json};
 use super::latest::Latest;
 use super::runs::{self, StoredRun};
 use super::tasks::EncodedTask;
-use super::{Embedded, codec, events, ingest, probe, tasks, uploads};
+use super::{Embedded, codec, events, ingest, probe, tasks, tombstones, uploads};
 use crate::port::{
     ActiveRun, Added, ChangedRuns, Error, JobStore, JobView, JobsQuery, Result, RunKey, RunView, Submission,
 };
 use async_trait::async_trait;
 use conveyor_domain::ingest::IngestEvent;
 use conveyor_domain::job::JobSpec;
-use conveyor_domain::lifecycle::{Command, decide};
+use conveyor_domain::lifecycle::{Command, Decision, decide, delete_run};
 use conveyor_domain::message::TaskRef;
 use conveyor_domain::timeline;
 use conveyor_domain::{CallerId, Job, JobId, Run, RunId, RunStatus, TaskInput, Timestamp};
@@ -74,9 +74,26 @@ pub fn transition(
     command: &Command,
     now: Timestamp,
 ) -> Result<StoredJob> {
-    let StoredJob { job, run: StoredRun { key, run } } = stored;
-    let counts = runs::counts(connection, key)?;
-    let next = decide(&job, &run, &counts, command, now)?;
+    let counts = runs::counts(connection, stored.run.key)?;
+    let next = decide(&stored.job, &stored.run.run, &counts, command, now)?;
+    let had_ended = stored.run.run.status.is_terminal();
+    let written = write(connection, latest, stored, next, now)?;
+    let run = &written.run.run;
+    if !had_ended && run.status.is_terminal() && run.is_ingesting() {
+        // Whoever reads the list has to settle for what it wrote; the message that it works on may be gone.
+        ingest::call(connection, run, now)?;
+    }
+    Ok(written)
+}
+
+/// Writes what was decided on these rows, and what happened into the timeline.
+fn write(
+    connection: &Connection,
+    latest: &Latest,
+    StoredJob { job, run: StoredRun { key, run } }: StoredJob,
+    next: Decision,
+    now: Timestamp,
+) -> Result<StoredJob> {
     if next.job != job {
         connection
             .prepare_cached("UPDATE jobs SET status = ?2, updated_ms = ?3, doc = ?4 WHERE job_id = ?1")?
@@ -94,11 +111,16 @@ pub fn transition(
     for event in timeline::changes((&job, &run), (&next.job, &next.run)) {
         events::happened(connection, &next.run, &event, now)?;
     }
-    if next.run.status != run.status && next.run.status.is_terminal() && next.run.is_ingesting() {
-        // Whoever reads the list has to settle for what it wrote; the message that it works on may be gone.
-        ingest::call(connection, &next.run, now)?;
-    }
     Ok(StoredJob { job: next.job, run: StoredRun { key, run: next.run } })
+}
+
+/// Deletes one run. Whoever reads its list finds out when it looks: there is nothing to settle for.
+fn delete(connection: &Connection, latest: &Latest, key: RunKey, now: Timestamp) -> Result<RunView> {
+    let run = runs::find_visible(connection, key)?.ok_or(Error::NotFound)?;
+    let job = find(connection, key.job)?.ok_or(Error::NotFound)?.job;
+    let pointed_to = runs::is_pointed_to(connection, key)?;
+    let next = delete_run(&job, &run.run, pointed_to, now)?;
+    runs::view(connection, write(connection, latest, StoredJob { job, run }, next, now)?.run)
 }
 
 /// Writes a job and its first run.
@@ -123,6 +145,7 @@ fn submit(connection: &Connection, latest: &Latest, s: &Submission, rows: &[Enco
         // Only a repeat has the same random id: the first one stands.
         return Ok(());
     }
+    tombstones::refuse(connection, s.job.id)?;
     let now = s.job.created;
     let stored = insert(connection, latest, &s.job, &s.run)?;
     events::happened(connection, &s.run, &timeline::submitted(&s.job, &s.run), now)?;
@@ -197,6 +220,18 @@ impl JobStore for Embedded {
         Ok(view)
     }
 
+    async fn delete_run(&self, key: RunKey, now: Timestamp) -> Result<RunView> {
+        let latest = self.latest.clone();
+        let view = self.write(move |connection| delete(connection, &latest, key, now)).await?;
+        self.announce();
+        Ok(view)
+    }
+
+    async fn any_job(&self, job: JobId) -> Result<Option<JobView>> {
+        self.read(move |connection| find(connection, job)?.map(|stored| stored.view(connection)).transpose())
+            .await
+    }
+
     async fn job(&self, caller: CallerId, job: JobId) -> Result<Option<JobView>> {
         self.read(move |connection| match find(connection, job)? {
             Some(stored) if stored.job.caller == caller => stored.view(connection).map(Some),
@@ -223,7 +258,7 @@ impl JobStore for Embedded {
 
     async fn run(&self, job: JobId, run: RunId) -> Result<Option<RunView>> {
         self.read(move |connection| {
-            let found = runs::find(connection, RunKey { job, run })?;
+            let found = runs::find_visible(connection, RunKey { job, run })?;
             found.map(|stored| runs::view(connection, stored)).transpose()
         })
         .await

@@ -5,22 +5,27 @@
 
 mod budgets;
 mod codec;
+mod dead_letters;
 mod events;
 mod files;
 mod ingest;
 mod jobs;
 mod keys;
 mod latest;
+mod listing;
 mod lock;
 mod open;
 mod probe;
+mod proof;
 mod queue;
 mod reader;
+mod restore;
 mod retention;
 mod runs;
 mod spans;
 mod streams;
 mod tasks;
+mod tombstones;
 mod uploads;
 mod writer;
 

@@ -1,11 +1,15 @@
-//! Removing deleted jobs and the queues of ended runs, a bounded number of rows a step.
+//! Removing what was deleted or is past its time, a bounded number of rows a step (SPEC 6.6, 6.16).
 
 use super::codec::task_key;
-use super::{Embedded, budgets};
-use crate::port::{Result, Retention, RunKey};
+use super::{Embedded, budgets, runs, tombstones, uploads};
+use crate::port::{Result, Retention, RunKey, Tombstone};
 use async_trait::async_trait;
-use conveyor_domain::{JobId, RunId};
+use conveyor_domain::run::Storage;
+use conveyor_domain::{JobId, RunId, RunStatus, Timestamp};
 use rusqlite::{Connection, params};
+
+/// Not live: deleted, or gone already.
+const IS_DELETED: &str = "NOT EXISTS (SELECT 1 FROM jobs WHERE job_id = ?1 AND status <> 'deleted')";
 
 /// Removes up to `limit` rows of one run, all but the run row itself.
 fn remove_run(connection: &Connection, run_key: i64, limit: u32) -> Result<u32> {
@@ -25,6 +29,80 @@ fn remove_run(connection: &Connection, run_key: i64, limit: u32) -> Result<u32> 
     Ok(0)
 }
 
+/// Removes up to `limit` rows and events of a job, all but the job and its runs.
+fn remove_rows(connection: &Connection, job: JobId, limit: u32) -> Result<u32> {
+    let mut statement =
+        connection.prepare_cached(&format!("SELECT run_key FROM runs WHERE job_id = ?1 AND {IS_DELETED}"))?;
+    let keys = statement.query_map([job.to_bytes()], |row| row.get(0))?;
+    for run_key in keys.collect::<rusqlite::Result<Vec<i64>>>()? {
+        let removed = remove_run(connection, run_key, limit)?;
+        if removed > 0 {
+            return Ok(removed);
+        }
+    }
+    let removed = connection
+        .prepare_cached(&format!(
+            "DELETE FROM events WHERE (job_id, number) IN
+                (SELECT job_id, number FROM events WHERE job_id = ?1 AND {IS_DELETED} LIMIT ?2)"
+        ))?
+        .execute(params![job.to_bytes(), limit])?;
+    Ok(u32::try_from(removed).unwrap_or(limit))
+}
+
+/// The last step, all at once: a job without its run could not be read.
+fn forget(connection: &Connection, job: JobId, now: Timestamp) -> Result<bool> {
+    // A run whose queue is still there waits for the other sweep, which finds queues by their runs.
+    let mut may_go = connection.prepare_cached(
+        "SELECT 1 FROM jobs WHERE job_id = ?1 AND status = 'deleted'
+         AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.job_id = ?1 AND queue_removed = 0)",
+    )?;
+    if !may_go.exists([job.to_bytes()])? {
+        return Ok(false);
+    }
+    tombstones::put(connection, job, now)?;
+    uploads::release(connection, job)?;
+    for statement in [
+        "DELETE FROM events WHERE job_id = ?1",
+        "DELETE FROM counters WHERE run_key IN (SELECT run_key FROM runs WHERE job_id = ?1)",
+        "DELETE FROM runs WHERE job_id = ?1",
+        "DELETE FROM jobs WHERE job_id = ?1",
+    ] {
+        connection.prepare_cached(statement)?.execute([job.to_bytes()])?;
+    }
+    budgets::forget(connection, job)?;
+    Ok(true)
+}
+
+/// Marks a run whose rows are gone. One that is not in the state for it, by now or ever, stays as it is.
+fn removed(connection: &Connection, key: RunKey, storage: Storage) -> Result<()> {
+    let Some(stored) = runs::find(connection, key)? else { return Ok(()) };
+    let may_be = match (storage, stored.run.status) {
+        (Storage::Removed, RunStatus::Deleted) => true,
+        (Storage::Expired, RunStatus::Completed | RunStatus::Stopped | RunStatus::Failed) => true,
+        (Storage::Kept | Storage::Expired | Storage::Removed, _) => false,
+    };
+    if !may_be {
+        return Ok(());
+    }
+    connection
+        .prepare_cached("UPDATE runs SET storage = ?2 WHERE run_key = ?1")?
+        .execute(params![stored.key, storage.as_str()])?;
+    if storage == Storage::Removed {
+        connection.prepare_cached("DELETE FROM counters WHERE run_key = ?1")?.execute([stored.key])?;
+    }
+    let mut kept = connection.prepare_cached("SELECT 1 FROM runs WHERE job_id = ?1 AND storage = 'kept'")?;
+    if kept.exists([key.job.to_bytes()])? { Ok(()) } else { uploads::release(connection, key.job) }
+}
+
+fn keys(connection: &Connection, condition: &str, values: impl rusqlite::Params) -> Result<Vec<RunKey>> {
+    let mut statement =
+        connection.prepare_cached(&format!("SELECT job_id, run_id FROM runs WHERE {condition}"))?;
+    let rows = statement.query_map(values, |row| {
+        Ok(RunKey { job: JobId::from_bytes(row.get(0)?), run: RunId::from_bytes(row.get(1)?) })
+    })?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
 #[async_trait]
 impl Retention for Embedded {
     async fn deleted_jobs(&self, limit: u32) -> Result<Vec<JobId>> {
@@ -38,71 +116,26 @@ impl Retention for Embedded {
     }
 
     async fn remove_rows(&self, job: JobId, limit: u32) -> Result<u32> {
-        self.write(move |connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT run_key FROM runs WHERE job_id = ?1
-                 AND EXISTS (SELECT 1 FROM jobs WHERE job_id = ?1 AND status = 'deleted')",
-            )?;
-            let keys = statement.query_map([job.to_bytes()], |row| row.get(0))?;
-            for run_key in keys.collect::<rusqlite::Result<Vec<i64>>>()? {
-                let removed = remove_run(connection, run_key, limit)?;
-                if removed > 0 {
-                    return Ok(removed);
-                }
-            }
-            let removed = connection
-                .prepare_cached(
-                    "DELETE FROM events WHERE (job_id, number) IN
-                        (SELECT job_id, number FROM events WHERE job_id = ?1
-                         AND EXISTS (SELECT 1 FROM jobs WHERE job_id = ?1 AND status = 'deleted') LIMIT ?2)",
-                )?
-                .execute(params![job.to_bytes(), limit])?;
-            Ok(u32::try_from(removed).unwrap_or(limit))
-        })
-        .await
+        self.write(move |connection| remove_rows(connection, job, limit)).await
     }
 
-    async fn forget_job(&self, job: JobId) -> Result<bool> {
-        self.write(move |connection| {
-            // A run whose queue is still there waits for the other sweep, which finds queues by their runs. Until then, and
-            // in one step then: a job without its run could not be read.
-            let mut may_go = connection.prepare_cached(
-                "SELECT 1 FROM jobs WHERE job_id = ?1 AND status = 'deleted'
-                 AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.job_id = ?1 AND queue_removed = 0)",
-            )?;
-            if !may_go.exists([job.to_bytes()])? {
-                return Ok(false);
-            }
-            for statement in [
-                "UPDATE uploads SET claimed = EXISTS (
-                    SELECT 1 FROM upload_claims c WHERE c.upload_id = uploads.upload_id AND c.job_id <> ?1)
-                 WHERE upload_id IN (SELECT upload_id FROM upload_claims WHERE job_id = ?1)",
-                "DELETE FROM upload_claims WHERE job_id = ?1",
-                "DELETE FROM events WHERE job_id = ?1",
-                "DELETE FROM counters WHERE run_key IN (SELECT run_key FROM runs WHERE job_id = ?1)",
-                "DELETE FROM runs WHERE job_id = ?1",
-                "DELETE FROM jobs WHERE job_id = ?1",
-            ] {
-                connection.prepare_cached(statement)?.execute([job.to_bytes()])?;
-            }
-            budgets::forget(connection, job)?;
-            Ok(true)
-        })
-        .await
+    async fn forget_job(&self, job: JobId, now: Timestamp) -> Result<bool> {
+        self.write(move |connection| forget(connection, job, now)).await
+    }
+
+    async fn tombstones(&self, now: Timestamp, limit: u32) -> Result<Vec<Tombstone>> {
+        self.read(move |connection| tombstones::due(connection, now, limit)).await
+    }
+
+    async fn looked_at(&self, tombstone: &Tombstone, next: Option<Timestamp>) -> Result<()> {
+        let tombstone = tombstone.clone();
+        self.write(move |connection| tombstones::looked_at(connection, &tombstone, next)).await
     }
 
     async fn ended_runs_with_queue(&self, limit: u32) -> Result<Vec<RunKey>> {
-        self.read(move |connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT job_id, run_id FROM runs WHERE queue_removed = 0
-                 AND status IN ('completed', 'stopped', 'failed', 'deleted') LIMIT ?1",
-            )?;
-            let rows = statement.query_map([limit], |row| {
-                Ok(RunKey { job: JobId::from_bytes(row.get(0)?), run: RunId::from_bytes(row.get(1)?) })
-            })?;
-            Ok(rows.collect::<rusqlite::Result<_>>()?)
-        })
-        .await
+        const CONDITION: &str = "queue_removed = 0
+            AND status IN ('completed', 'stopped', 'failed', 'deleted') LIMIT ?1";
+        self.read(move |connection| keys(connection, CONDITION, [limit])).await
     }
 
     async fn queue_removed(&self, key: RunKey) -> Result<()> {
@@ -113,5 +146,32 @@ impl Retention for Embedded {
             Ok(())
         })
         .await
+    }
+
+    async fn deleted_runs(&self, limit: u32) -> Result<Vec<RunKey>> {
+        const CONDITION: &str = "status = 'deleted' AND storage <> 'removed'
+            AND EXISTS (SELECT 1 FROM jobs WHERE jobs.job_id = runs.job_id AND jobs.status <> 'deleted') LIMIT ?1";
+        self.read(move |connection| keys(connection, CONDITION, [limit])).await
+    }
+
+    async fn expired_runs(&self, ended_before: Timestamp, limit: u32) -> Result<Vec<RunKey>> {
+        // A run that was deleted goes its own way, however old it is.
+        const CONDITION: &str = "storage = 'kept' AND status IN ('completed', 'stopped', 'failed')
+            AND updated_ms < ?1 ORDER BY updated_ms LIMIT ?2";
+        self.read(move |connection| keys(connection, CONDITION, params![ended_before.0, limit])).await
+    }
+
+    async fn remove_run_rows(&self, key: RunKey, limit: u32) -> Result<u32> {
+        self.write(move |connection| {
+            match runs::find(connection, key)?.filter(|stored| stored.run.status.is_terminal()) {
+                Some(stored) => remove_run(connection, stored.key, limit),
+                None => Ok(0),
+            }
+        })
+        .await
+    }
+
+    async fn run_removed(&self, key: RunKey, storage: Storage) -> Result<()> {
+        self.write(move |connection| removed(connection, key, storage)).await
     }
 }

@@ -1,13 +1,14 @@
 //! Run rows and what was counted of them.
 
-use super::codec::{corrupt, from_json, ingest_status, run_status, to_json};
+use super::codec::{corrupt, from_json, ingest_status, run_status, storage, to_json};
 use super::latest::Latest;
 use crate::port::{Error, Result, RunKey, RunView};
-use conveyor_domain::run::{Counts, IngestStatus, RunFailure};
+use conveyor_domain::proof::Sums;
+use conveyor_domain::run::{Counts, IngestStatus, RunFailure, Storage};
 use conveyor_domain::{FailureClass, JobId, Run, RunId, RunStats, Timestamp, WorkerId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-const COLUMNS: &str = "run_key, run_id, job_id, sequence, status, total, next_index, latched, id_seed, failure, created_ms, updated_ms, ingest, paused";
+const COLUMNS: &str = "run_key, run_id, job_id, sequence, status, total, next_index, latched, id_seed, failure, created_ms, updated_ms, ingest, paused, sources, storage";
 
 /// A run and the small number that its rows go by.
 #[derive(Clone, Debug)]
@@ -33,10 +34,22 @@ fn decode(row: &Row<'_>) -> Result<StoredRun> {
             id_seed: RunId::from_bytes(row.get(8)?),
             failure: failure.map(|f| from_json::<RunFailure>(&f)).transpose()?,
             paused: row.get(13)?,
+            sources: sources(&row.get::<_, String>(14)?)?,
+            storage: storage(row.get_ref(15)?.as_str().map_err(|_| corrupt("storage of a run"))?)?,
             created: Timestamp(row.get(10)?),
             updated: Timestamp(row.get(11)?),
         },
     })
+}
+
+/// Ids as callers write them: a document that a person may have to read.
+fn sources(doc: &str) -> Result<Vec<RunId>> {
+    let ids: Vec<String> = from_json(doc)?;
+    ids.iter().map(|id| id.parse().map_err(|_| corrupt("sources of a run"))).collect()
+}
+
+pub fn ids_doc(ids: &[RunId]) -> Result<String> {
+    to_json(&ids.iter().map(RunId::to_string).collect::<Vec<_>>())
 }
 
 fn one(connection: &Connection, condition: &str, values: impl rusqlite::Params) -> Result<Option<StoredRun>> {
@@ -53,9 +66,24 @@ pub fn find(connection: &Connection, key: RunKey) -> Result<Option<StoredRun>> {
     one(connection, "run_id = ?1 AND job_id = ?2", [key.run.to_bytes(), key.job.to_bytes()])
 }
 
+/// One that is there for readers.
+pub fn find_visible(connection: &Connection, key: RunKey) -> Result<Option<StoredRun>> {
+    Ok(find(connection, key)?.filter(|stored| stored.run.storage != Storage::Removed))
+}
+
+/// Whether a run that is kept has this one among its sources.
+pub fn is_pointed_to(connection: &Connection, key: RunKey) -> Result<bool> {
+    let mut statement = connection.prepare_cached(
+        "SELECT 1 FROM runs, json_each(runs.sources) AS source
+         WHERE job_id = ?1 AND run_id <> ?2 AND status <> 'deleted' AND storage = 'kept' AND source.value = ?3",
+    )?;
+    Ok(statement.exists(params![key.job.to_bytes(), key.run.to_bytes(), key.run.to_string()])?)
+}
+
 pub fn page(connection: &Connection, job: JobId, before: Option<u32>, limit: u32) -> Result<Vec<StoredRun>> {
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM runs WHERE job_id = ?1 AND sequence < ?2 ORDER BY sequence DESC LIMIT ?3"
+        "SELECT {COLUMNS} FROM runs WHERE job_id = ?1 AND sequence < ?2 AND storage <> 'removed'
+         ORDER BY sequence DESC LIMIT ?3"
     ))?;
     let rows = statement
         .query_map(params![job.to_bytes(), before.unwrap_or(u32::MAX), limit], |row| Ok(decode(row)))?;
@@ -96,8 +124,8 @@ fn readable(
 pub fn insert(connection: &Connection, latest: &Latest, run: &Run) -> Result<i64> {
     connection
         .prepare_cached(
-            "INSERT INTO runs (run_id, job_id, sequence, status, total, next_index, latched, id_seed, failure, created_ms, updated_ms, ingest, paused, changed_ms)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+            "INSERT INTO runs (run_id, job_id, sequence, status, total, next_index, latched, id_seed, failure, created_ms, updated_ms, ingest, paused, changed_ms, sources, storage)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
         )?
         .execute(params![
             run.id.to_bytes(),
@@ -114,6 +142,8 @@ pub fn insert(connection: &Connection, latest: &Latest, run: &Run) -> Result<i64
             run.ingest.map(IngestStatus::as_str),
             run.paused,
             latest.stamp(run.updated).0,
+            ids_doc(&run.sources)?,
+            run.storage.as_str(),
         ])?;
     let key = connection.last_insert_rowid();
     // Keys share an integer with a 32-bit index; 2^31 runs are out of reach, but not out of mind.
@@ -147,21 +177,26 @@ fn failure_doc(run: &Run) -> Result<Option<String>> {
 }
 
 pub fn counts(connection: &Connection, key: i64) -> Result<Counts> {
+    Ok(sums(connection, key)?.counts())
+}
+
+/// What the counter rows of a run add up to, as they are: one that was damaged can hold anything.
+pub fn sums(connection: &Connection, key: i64) -> Result<Sums> {
     let mut statement = connection.prepare_cached(
         "SELECT total(successful), total(auth_failed), total(blocked), total(bad_target), total(rate_limited),
                 total(timeout), total(gateway_error), total(other)
          FROM counters WHERE run_key = ?1",
     )?;
-    let counts = statement.query_row([key], |row| {
-        // `total()` is a float: exact up to 2^53, and 0 where there is no row.
-        let whole = |column: usize| -> rusqlite::Result<u32> { Ok(row.get::<_, f64>(column)? as u32) };
-        let mut counts = Counts { successful: whole(0)?, ..Counts::default() };
+    let sums = statement.query_row([key], |row| {
+        // `total()` is a float: exact up to 2^53, 0 where there is no row, and nothing makes it fail.
+        let whole = |column: usize| -> rusqlite::Result<i64> { Ok(row.get::<_, f64>(column)? as i64) };
+        let mut sums = Sums { successful: whole(0)?, ..Sums::default() };
         for class in FailureClass::ALL {
-            counts.failed[class as usize] = whole(1 + class as usize)?;
+            sums.failed[class as usize] = whole(1 + class as usize)?;
         }
-        Ok(counts)
+        Ok(sums)
     })?;
-    Ok(counts)
+    Ok(sums)
 }
 
 /// Adds to one worker's own counter row of a run.
@@ -169,17 +204,37 @@ pub fn count(connection: &Connection, key: i64, worker: WorkerId, delta: Counts)
     if delta.is_zero() {
         return Ok(());
     }
+    add(connection, key, worker, delta.into(), 0)
+}
+
+/// Adds to a counter row, and moves it to this revision.
+pub fn add(connection: &Connection, key: i64, worker: WorkerId, delta: Sums, revision: u64) -> Result<()> {
     let f = delta.failed;
     connection
         .prepare_cached(
-            "INSERT INTO counters VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+            "INSERT INTO counters (run_key, worker, successful, auth_failed, blocked, bad_target, rate_limited, timeout,
+                gateway_error, other, revision)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
              ON CONFLICT (run_key, worker) DO UPDATE SET
                 successful = successful + excluded.successful, auth_failed = auth_failed + excluded.auth_failed,
                 blocked = blocked + excluded.blocked, bad_target = bad_target + excluded.bad_target,
                 rate_limited = rate_limited + excluded.rate_limited, timeout = timeout + excluded.timeout,
-                gateway_error = gateway_error + excluded.gateway_error, other = other + excluded.other",
+                gateway_error = gateway_error + excluded.gateway_error, other = other + excluded.other,
+                revision = excluded.revision",
         )?
-        .execute(params![key, worker.to_bytes(), delta.successful, f[0], f[1], f[2], f[3], f[4], f[5], f[6]])?;
+        .execute(params![
+            key,
+            worker.to_bytes(),
+            delta.successful,
+            f[0],
+            f[1],
+            f[2],
+            f[3],
+            f[4],
+            f[5],
+            f[6],
+            revision.cast_signed(),
+        ])?;
     Ok(())
 }
 

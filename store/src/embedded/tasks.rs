@@ -1,8 +1,10 @@
 //! Task rows: put if absent, claim, settle with its count, read.
 
-use super::codec::{corrupt, from_json, index_of, task_key, task_status, task_status_code, to_json};
+use super::codec::{
+    corrupt, failure_class, from_json, index_of, task_key, task_status, task_status_code, to_json,
+};
 use super::runs::{self, StoredRun};
-use super::{Embedded, spans};
+use super::{Embedded, restore, spans};
 use crate::port::{
     Claim, ClaimedTask, Error, Result, RunKey, Settle, SettleGroup, Settled, StatusFilter, TaskStore,
     TasksQuery,
@@ -11,7 +13,7 @@ use async_trait::async_trait;
 use conveyor_domain::message::TaskRef;
 use conveyor_domain::run::Counts;
 use conveyor_domain::task::{Attempt, ClaimDecision, Outcome, decide_claim};
-use conveyor_domain::{ClaimToken, Problem, RunId, RunStatus, Task, TaskId, TaskInput, Timestamp};
+use conveyor_domain::{ClaimToken, Problem, RunId, RunStatus, Task, TaskId, TaskInput, Timestamp, WorkerId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 const PUT: &str = "INSERT OR IGNORE INTO tasks
@@ -87,6 +89,34 @@ fn claim_one(
     Ok(if decision == ClaimDecision::Exhausted { Claim::Exhausted(claimed) } else { Claim::Claimed(claimed) })
 }
 
+/// What an outcome writes into a row.
+pub struct End {
+    pub result: Option<String>,
+    pub error: Option<String>,
+    pub class: Option<i64>,
+}
+
+impl End {
+    pub fn of(outcome: &Outcome) -> Result<End> {
+        Ok(match outcome {
+            Outcome::Successful(result) => End { result: Some(to_json(result)?), error: None, class: None },
+            Outcome::Failed { class, problem } => {
+                End { result: None, error: Some(to_json(problem)?), class: Some(*class as i64) }
+            }
+            Outcome::Retry { .. } | Outcome::Release => End { result: None, error: None, class: None },
+        })
+    }
+}
+
+/// How an outcome that was applied is counted.
+pub fn count_end(counts: &mut Counts, outcome: &Outcome) {
+    match outcome {
+        Outcome::Successful(_) => counts.successful += 1,
+        Outcome::Failed { class, .. } => counts.add_failed(*class),
+        Outcome::Retry { .. } | Outcome::Release => {}
+    }
+}
+
 /// Changes the row if it is still under our token. The answer says whether it did, or had already.
 fn settle_one(
     connection: &Connection,
@@ -96,14 +126,14 @@ fn settle_one(
 ) -> Result<Settled> {
     let key = task_key(stored.key, settle.task.index());
     let token = settle.token.to_stored();
-    let (result, error, not_before, attempted) = match &settle.outcome {
-        Outcome::Successful(result) => (Some(to_json(result)?), None, 0, true),
-        Outcome::Failed { problem, .. } => (None, Some(to_json(problem)?), 0, true),
+    let End { result, error, class } = End::of(&settle.outcome)?;
+    let (not_before, attempted) = match &settle.outcome {
+        Outcome::Successful(_) | Outcome::Failed { .. } => (0, true),
         Outcome::Retry { problem, not_before } => {
             keep_attempt(connection, key, token, problem, now)?;
-            (None, None, not_before.0, true)
+            (not_before.0, true)
         }
-        Outcome::Release => (None, None, 0, false),
+        Outcome::Release => (0, false),
     };
     let status = settle.outcome.status();
     // An attempt that reached an end clears the count of those that did not; a release takes its own claim back.
@@ -111,10 +141,20 @@ fn settle_one(
     let changed = connection
         .prepare_cached(&format!(
             "UPDATE tasks SET status = ?3, attempts = attempts + ?4, not_before_ms = ?5, result = ?6, error = ?7,
-                updated_ms = ?8, claims = {claims}
+                updated_ms = ?8, class = ?9, claims = {claims}
              WHERE task_key = ?1 AND claim_token = ?2 AND status = 1"
         ))?
-        .execute(params![key, token, task_status_code(status), attempted, not_before, result, error, now.0])?;
+        .execute(params![
+            key,
+            token,
+            task_status_code(status),
+            attempted,
+            not_before,
+            result,
+            error,
+            now.0,
+            class
+        ])?;
     if changed == 1 {
         return Ok(Settled::Applied);
     }
@@ -150,10 +190,8 @@ fn settle(connection: &Connection, group: &SettleGroup, now: Timestamp) -> Resul
     let mut answers = Vec::with_capacity(group.settles.len());
     for settle in &group.settles {
         let answer = settle_one(connection, &stored, settle, now)?;
-        match (&settle.outcome, answer) {
-            (Outcome::Successful(_), Settled::Applied) => delta.successful += 1,
-            (Outcome::Failed { class, .. }, Settled::Applied) => delta.add_failed(*class),
-            (Outcome::Retry { .. } | Outcome::Release, _) | (_, Settled::Already | Settled::Lost) => {}
+        if answer == Settled::Applied {
+            count_end(&mut delta, &settle.outcome);
         }
         answers.push(answer);
     }
@@ -161,7 +199,7 @@ fn settle(connection: &Connection, group: &SettleGroup, now: Timestamp) -> Resul
     Ok(answers)
 }
 
-const COLUMNS: &str = "task_key, status, created_ms, updated_ms, input, result, error";
+const COLUMNS: &str = "task_key, status, created_ms, updated_ms, input, result, error, class";
 
 fn decode(seed: RunId, row: &Row<'_>) -> Result<Task> {
     let text = |column: usize| -> Result<Option<String>> { Ok(row.get(column)?) };
@@ -174,6 +212,7 @@ fn decode(seed: RunId, row: &Row<'_>) -> Result<Task> {
         input: from_json(&input)?,
         result: text(5)?.map(|t| from_json(&t)).transpose()?,
         error: text(6)?.map(|t| from_json(&t)).transpose()?,
+        class: row.get::<_, Option<i64>>(7)?.and_then(failure_class),
     })
 }
 
@@ -188,7 +227,7 @@ fn status_range(filter: StatusFilter) -> (i64, i64) {
 }
 
 fn page(connection: &Connection, query: TasksQuery) -> Result<Vec<Task>> {
-    let stored = runs::find(connection, query.key)?.ok_or(Error::NotFound)?;
+    let stored = runs::find_visible(connection, query.key)?.ok_or(Error::NotFound)?;
     let first = match query.after {
         None => task_key(stored.key, 0),
         Some(task) => task_key(stored.key, task.index()) + 1,
@@ -264,7 +303,9 @@ impl TaskStore for Embedded {
     ) -> Result<Vec<TaskRef>> {
         let rows = encode(rows.iter().map(|(index, input)| (*index, input)))?;
         self.write(move |connection| {
-            let stored = runs::find(connection, key)?.ok_or(Error::NotFound)?;
+            // What is on its way out must not grow again behind whoever removes it.
+            let stored = runs::find(connection, key)?.filter(|s| s.run.status != RunStatus::Deleted);
+            let stored = stored.ok_or(Error::NotFound)?;
             put(connection, &stored, &rows, now)
         })
         .await?;
@@ -289,6 +330,16 @@ impl TaskStore for Embedded {
 
     async fn settle(&self, group: SettleGroup, now: Timestamp) -> Result<Vec<Settled>> {
         self.write(move |connection| settle(connection, &group, now)).await
+    }
+
+    async fn restore(
+        &self,
+        key: RunKey,
+        worker: WorkerId,
+        ends: Vec<(TaskId, Outcome)>,
+        now: Timestamp,
+    ) -> Result<Vec<bool>> {
+        self.write(move |connection| restore::restore(connection, key, worker, &ends, now)).await
     }
 
     async fn task(&self, key: RunKey, task: TaskId) -> Result<Option<Task>> {

@@ -91,6 +91,19 @@ pub fn claim(connection: &Connection, source: &Source, job: JobId, now: Timestam
     Ok(())
 }
 
+/// Lets go of whatever a job was made of. The caller is inside a transaction.
+pub fn release(connection: &Connection, job: JobId) -> Result<()> {
+    for statement in [
+        "UPDATE uploads SET claimed = EXISTS (
+            SELECT 1 FROM upload_claims c WHERE c.upload_id = uploads.upload_id AND c.job_id <> ?1)
+         WHERE upload_id IN (SELECT upload_id FROM upload_claims WHERE job_id = ?1)",
+        "DELETE FROM upload_claims WHERE job_id = ?1",
+    ] {
+        connection.prepare_cached(statement)?.execute([job.to_bytes()])?;
+    }
+    Ok(())
+}
+
 fn create(connection: &Connection, upload: &Upload, max: u32) -> Result<()> {
     // By an index of just those, and no further than it takes: the writer's time is everybody's.
     let mut waiting = connection.prepare_cached(
@@ -237,31 +250,29 @@ impl UploadStore for Embedded {
         .await
     }
 
-    async fn doom_expired_uploads(&self, now: Timestamp, limit: u32) -> Result<u32> {
-        const EXPIRED: &str = "SELECT upload_id FROM uploads
-            WHERE doomed = 0 AND claimed = 0 AND expires_ms <= ?1 LIMIT ?2";
-        // Looking costs nothing, a commit does.
-        let any = self
-            .read(move |connection| Ok(connection.prepare_cached(EXPIRED)?.exists(params![now.0, 1])?))
-            .await?;
-        if !any {
-            return Ok(0);
-        }
-        self.write(move |connection| {
-            let doomed = connection
-                .prepare_cached(&format!("UPDATE uploads SET doomed = 1 WHERE upload_id IN ({EXPIRED})"))?
-                .execute(params![now.0, limit])?;
-            Ok(u32::try_from(doomed).unwrap_or(limit))
+    async fn expired_uploads(&self, now: Timestamp, limit: u32) -> Result<Vec<UploadId>> {
+        self.read(move |connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT upload_id FROM uploads WHERE doomed = 1
+                 UNION ALL SELECT upload_id FROM uploads WHERE doomed = 0 AND claimed = 0 AND expires_ms <= ?1
+                 LIMIT ?2",
+            )?;
+            let rows =
+                statement.query_map(params![now.0, limit], |row| Ok(UploadId::from_bytes(row.get(0)?)))?;
+            Ok(rows.collect::<rusqlite::Result<_>>()?)
         })
         .await
     }
 
-    async fn doomed_uploads(&self, limit: u32) -> Result<Vec<UploadId>> {
-        self.read(move |connection| {
-            let mut statement =
-                connection.prepare_cached("SELECT upload_id FROM uploads WHERE doomed = 1 LIMIT ?1")?;
-            let rows = statement.query_map([limit], |row| Ok(UploadId::from_bytes(row.get(0)?)))?;
-            Ok(rows.collect::<rusqlite::Result<_>>()?)
+    async fn doom_upload(&self, upload: UploadId, now: Timestamp) -> Result<bool> {
+        self.write(move |connection| {
+            let doomed = connection
+                .prepare_cached(
+                    "UPDATE uploads SET doomed = 1
+                     WHERE upload_id = ?1 AND (doomed = 1 OR (claimed = 0 AND expires_ms <= ?2))",
+                )?
+                .execute(params![upload.to_bytes(), now.0])?;
+            Ok(doomed == 1)
         })
         .await
     }

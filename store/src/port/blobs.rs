@@ -35,6 +35,25 @@ impl BlobKey {
         BlobKey(format!("uploads/{upload}/sent"))
     }
 
+    /// What a job was accepted with: enough to make it anew from its staged list, if its rows are lost.
+    pub fn accepted(job: JobId) -> BlobKey {
+        BlobKey(format!("jobs/{job}/accepted"))
+    }
+
+    /// A body that has result object `n` for itself. The name says whose it is.
+    pub fn whole_result(job: JobId, run: RunId, worker: WorkerId, n: u64, entry: &str) -> BlobKey {
+        BlobKey(format!("jobs/{job}/runs/{run}/results/{worker}-{n}.{entry}"))
+    }
+
+    pub fn results_prefix(job: JobId, run: RunId) -> BlobKey {
+        BlobKey(format!("jobs/{job}/runs/{run}/results"))
+    }
+
+    /// Everything of a run is under this prefix.
+    pub fn run_prefix(job: JobId, run: RunId) -> BlobKey {
+        BlobKey(format!("jobs/{job}/runs/{run}"))
+    }
+
     pub fn upload_prefix(upload: UploadId) -> BlobKey {
         BlobKey(format!("uploads/{upload}"))
     }
@@ -81,6 +100,13 @@ pub struct Stored {
     pub etag: String,
 }
 
+/// An object that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    pub key: BlobKey,
+    pub size: u64,
+}
+
 /// Immutable objects.
 #[async_trait]
 pub trait Blobs: Send + Sync {
@@ -105,6 +131,9 @@ pub trait Blobs: Send + Sync {
     async fn read_pinned(&self, key: &BlobKey, etag: &str, offset: u64) -> Result<ByteStream>;
 
     async fn delete(&self, key: &BlobKey) -> Result<()>;
+
+    /// Objects under `prefix/`, by their keys, behind the one that is named. Those whose names are not keys are left out.
+    async fn list(&self, prefix: &BlobKey, after: Option<&BlobKey>, limit: usize) -> Result<Vec<Listed>>;
 
     /// Deletes every object under `prefix/`, and what was begun there. Repeatable.
     async fn delete_under(&self, prefix: &BlobKey) -> Result<()>;

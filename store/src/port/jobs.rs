@@ -95,14 +95,21 @@ pub trait JobStore: Send + Sync {
     /// Decides a command on the job and its latest run and writes the outcome, in one step.
     async fn apply(&self, job: JobId, command: Command, now: Timestamp) -> Result<JobView>;
 
+    /// Decides the deletion of one run of a job and writes the outcome, in one step. `NotFound` if there is none.
+    async fn delete_run(&self, key: RunKey, now: Timestamp) -> Result<RunView>;
+
+    /// Whoever's job it is: for operators and repairs.
+    async fn any_job(&self, job: JobId) -> Result<Option<JobView>>;
+
     /// A job of this caller; another's is not there.
     async fn job(&self, caller: CallerId, job: JobId) -> Result<Option<JobView>>;
 
     async fn jobs(&self, query: JobsQuery) -> Result<Vec<JobView>>;
 
+    /// A run that was deleted and removed is not there.
     async fn run(&self, job: JobId, run: RunId) -> Result<Option<RunView>>;
 
-    /// Runs of a job, newest first, older than sequence `before`.
+    /// Runs of a job, newest first, older than sequence `before`; without those that were deleted and removed.
     async fn runs(&self, job: JobId, before: Option<u32>, limit: u32) -> Result<Vec<RunView>>;
 
     /// Runs whose status is `running`, paused ones among them. May lag behind on a distributed backend; nothing may depend

@@ -2,18 +2,21 @@
 
 mod blobs;
 mod coordinator;
+mod dead_letters;
 mod direct;
 mod error;
 mod ingest;
 mod jobs;
 mod keys;
+mod proof;
 mod queue;
 mod retention;
 mod tasks;
 mod uploads;
 
-pub use blobs::{BlobKey, Blobs, ByteStream, InvalidBlobKey, Stored};
+pub use blobs::{BlobKey, Blobs, ByteStream, InvalidBlobKey, Listed, Stored};
 pub use coordinator::Coordinator;
+pub use dead_letters::DeadLetterStore;
 pub use direct::{DirectAccess, Found, Joined, SignedPut, Validity};
 pub use error::{Error, Result};
 pub use ingest::{Acceptance, Appended, Chunk, EventStore, Ingest, IngestStore};
@@ -21,8 +24,9 @@ pub use jobs::{
     ActiveRun, Added, ChangedRuns, JobStore, JobView, JobsQuery, RunView, Submission, SubmittedList,
 };
 pub use keys::KeyStore;
-pub use queue::{Delivery, Depth, Queue, Receipt};
-pub use retention::Retention;
+pub use proof::{ProofStore, Tally};
+pub use queue::{Delivery, Depth, Emptiness, Queue, Receipt};
+pub use retention::{Retention, Tombstone};
 pub use tasks::{
     Claim, ClaimedTask, RunKey, Settle, SettleGroup, Settled, SettlesAtOnce, StatusFilter, TaskStore,
     TasksQuery,
@@ -32,7 +36,26 @@ pub use uploads::{UploadStore, UploadsQuery};
 
 /// The system of record.
 pub trait Store:
-    JobStore + TaskStore + KeyStore + Retention + UploadStore + IngestStore + EventStore
+    JobStore
+    + TaskStore
+    + KeyStore
+    + Retention
+    + UploadStore
+    + IngestStore
+    + EventStore
+    + ProofStore
+    + DeadLetterStore
 {
 }
-impl<T: JobStore + TaskStore + KeyStore + Retention + UploadStore + IngestStore + EventStore> Store for T {}
+impl<T> Store for T where
+    T: JobStore
+        + TaskStore
+        + KeyStore
+        + Retention
+        + UploadStore
+        + IngestStore
+        + EventStore
+        + ProofStore
+        + DeadLetterStore
+{
+}

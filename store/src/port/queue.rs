@@ -24,6 +24,15 @@ pub struct Depth {
     pub hidden: u64,
 }
 
+/// Whether a queue holds anything at all, visible or hidden.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Emptiness {
+    Empty,
+    /// It looks empty. If it still does at that moment, it is.
+    Unsure(Timestamp),
+    Messages,
+}
+
 /// At-least-once queues with visibility timeouts (SPEC 7). A queue exists once something was sent to it.
 ///
 /// What a stale receipt does is not promised. Some backends tell it from the latest one, and it does nothing; others take it
@@ -71,10 +80,16 @@ pub trait Queue: Send + Sync {
         Ok(vec![true; queues.len()])
     }
 
-    /// Whether it holds nothing at all, visible or hidden. A backend that only counts about right says so once it has seen
+    /// Whether it holds nothing at all, visible or hidden. A backend that only counts about right is sure once it has seen
     /// the queue empty for long enough to believe it.
+    async fn emptiness(&self, queue: QueueName, now: Timestamp) -> Result<Emptiness> {
+        let empty = self.depth(queue, now).await? == Depth::default();
+        Ok(if empty { Emptiness::Empty } else { Emptiness::Messages })
+    }
+
+    /// Whether it surely holds nothing.
     async fn is_empty(&self, queue: QueueName, now: Timestamp) -> Result<bool> {
-        Ok(self.depth(queue, now).await? == Depth::default())
+        Ok(self.emptiness(queue, now).await? == Emptiness::Empty)
     }
 
     async fn depth(&self, queue: QueueName, now: Timestamp) -> Result<Depth>;

@@ -127,6 +127,17 @@ pub trait TaskStore: Send + Sync {
     /// Settles and counts in one step; one answer per settle, in order.
     async fn settle(&self, group: SettleGroup, now: Timestamp) -> Result<Vec<Settled>>;
 
+    /// Gives tasks that are not terminal an end that is known from elsewhere, and counts it, whatever claim they are under
+    /// and whatever state their run is in. For each, whether it was given: a terminal one stays as it is.
+    /// Only `Successful` and `Failed` are ends.
+    async fn restore(
+        &self,
+        key: RunKey,
+        worker: WorkerId,
+        ends: Vec<(TaskId, Outcome)>,
+        now: Timestamp,
+    ) -> Result<Vec<bool>>;
+
     async fn task(&self, key: RunKey, task: TaskId) -> Result<Option<Task>>;
 
     async fn tasks(&self, query: TasksQuery) -> Result<Vec<Task>>;

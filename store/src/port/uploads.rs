@@ -45,12 +45,12 @@ pub trait UploadStore: Send + Sync {
     /// Marks an upload to be removed. Refused once a job was made of it. `NotFound` if it is not this caller's.
     async fn abort_upload(&self, caller: CallerId, upload: UploadId, now: Timestamp) -> Result<()>;
 
-    /// Marks up to `limit` uploads that expired, and that no job needs, to be removed.
-    async fn doom_expired_uploads(&self, now: Timestamp, limit: u32) -> Result<u32>;
+    /// Uploads that are marked to be removed, or have expired and are needed by no job.
+    async fn expired_uploads(&self, now: Timestamp, limit: u32) -> Result<Vec<UploadId>>;
 
-    /// Uploads that are marked. Their objects go first, then [`forget_upload`](UploadStore::forget_upload): a crash between
-    /// them repeats.
-    async fn doomed_uploads(&self, limit: u32) -> Result<Vec<UploadId>>;
+    /// Marks an upload that has expired, and that no job needs, to be removed. Whether it is marked now. Its objects go
+    /// next, then [`forget_upload`](UploadStore::forget_upload): a crash between them repeats.
+    async fn doom_upload(&self, upload: UploadId, now: Timestamp) -> Result<bool>;
 
     async fn forget_upload(&self, upload: UploadId) -> Result<()>;
 }

@@ -97,8 +97,9 @@ impl OnS3 {
         self.get(&format!("/v1/job_inputs/{id}")).await.json()
     }
 
+    /// The objects of uploads.
     async fn keys(&self) -> Vec<String> {
-        let list = self.s3.list_objects_v2().bucket(&self.bucket).send().await.unwrap();
+        let list = self.s3.list_objects_v2().bucket(&self.bucket).prefix("uploads/").send().await.unwrap();
         list.contents().iter().map(|object| object.key().unwrap().to_owned()).collect()
     }
 

@@ -39,4 +39,15 @@ async fn a_body_with_an_object_of_its_own_is_read_from_the_storage(world: OnS3) 
         let content = world.get(&format!("/v1/jobs/{}/tasks/{task}/content", key.job)).await;
         assert_eq!(content.text(), body);
     }
+
+    // The last half hour of its time: a URL for longer would show what nobody is to see any more.
+    world.pass_days(14);
+    world.pass_ms(-30 * 60_000);
+    let results = world.get(&format!("/v1/jobs/{}/results", key.job)).await.json();
+    let last = results["results"][1]["result_url"].as_str().unwrap();
+    assert!(last.contains("X-Amz-Expires=1800"), "{last}");
+    world.pass_ms(30 * 60_000);
+    let results = world.get(&format!("/v1/jobs/{}/results", key.job)).await.json();
+    let row = &results["results"][1];
+    assert_eq!((row["status"].as_str(), row.get("result_url")), (Some("expired"), None));
 }

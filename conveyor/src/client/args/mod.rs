@@ -1,11 +1,15 @@
 //! Flags of the client commands.
 
 mod connection;
+mod dlq;
 mod limits;
+mod repair;
 mod submit;
 
-pub use connection::ClientArgs;
+pub use connection::{ClientArgs, Connection, OperatorArgs};
+pub use dlq::{DlqArgs, DlqCommand, DlqListArgs, DlqPurgeArgs, DlqRedriveArgs, DlqShowArgs, Selection};
 pub use limits::{LeasesArgs, LimitsArgs};
+pub use repair::{AuditArgs, DeleteArgs, ReconcileArgs};
 pub use submit::{ListFormat, SubmitArgs};
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -35,13 +39,20 @@ pub enum ClientCommand {
     Resume(JobArgs),
     /// Stop the current run of a job; tasks in flight may still finish
     Stop(JobArgs),
-    /// Delete a job with everything that belongs to it
-    Delete(JobArgs),
+    /// Delete a job with everything that belongs to it, or one of its runs
+    Delete(DeleteArgs),
+    /// Count everything that is stored of a run, and say whether it agrees; status 1 if it does not
+    Audit(AuditArgs),
+    /// Look for everything that is wrong and put it right: status 0 if nothing was, 1 if something still is, 3 if all is
+    /// mended
+    Reconcile(Box<ReconcileArgs>),
+    /// Messages that were given up: list them, send them again, let them go
+    Dlq(DlqArgs),
 }
 
 impl ClientCommand {
-    pub fn client(&self) -> &ClientArgs {
-        match self {
+    pub fn connection(&self) -> Connection<'_> {
+        Connection::Caller(match self {
             ClientCommand::Submit(args) => &args.client,
             ClientCommand::Status(args) => &args.client,
             ClientCommand::Results(args) => &args.client,
@@ -50,11 +61,16 @@ impl ClientCommand {
             ClientCommand::Uploads(args) => &args.client,
             ClientCommand::Limits(args) => &args.client,
             ClientCommand::Leases(args) => &args.client,
-            ClientCommand::Pause(args)
-            | ClientCommand::Resume(args)
-            | ClientCommand::Stop(args)
-            | ClientCommand::Delete(args) => &args.client,
-        }
+            ClientCommand::Pause(args) | ClientCommand::Resume(args) | ClientCommand::Stop(args) => {
+                &args.client
+            }
+            ClientCommand::Delete(args) => &args.client,
+            ClientCommand::Audit(args) => &args.client,
+            ClientCommand::Reconcile(args) => {
+                return Connection::Operator { args: &args.operator, data_dir: &args.backend.data_dir };
+            }
+            ClientCommand::Dlq(args) => return args.connection(),
+        })
     }
 }
 

@@ -73,6 +73,10 @@ pub struct SubmitArgs {
     #[arg(long = "domain-limit", env = "CONVEYOR_DOMAIN_LIMIT", value_name = "NAME=SPEC", value_delimiter = ';', value_parser = domain_limit::parse)]
     pub domain_limits: Vec<NamedLimit>,
 
+    /// For how long its results can be seen [default: the server's own]
+    #[arg(long, env = "CONVEYOR_RESULT_TTL_DAYS", value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::RESULT_TTL_DAYS_MAX)))]
+    pub result_ttl_days: Option<u32>,
+
     /// Show progress until the job is done
     #[arg(long, env = "CONVEYOR_WATCH")]
     pub watch: bool,

@@ -6,7 +6,7 @@ mod transfer;
 pub use attempt::{Attempt, Patience};
 pub use transfer::Signed;
 
-use super::args::ClientArgs;
+use super::args::Connection;
 use super::failure::Failure;
 use conveyor_domain::failure::{Problem, cut};
 use conveyor_domain::limits;
@@ -40,8 +40,8 @@ pub struct Answer<T> {
 }
 
 impl Api {
-    pub fn new(args: &ClientArgs) -> Result<Api, Failure> {
-        let key = match args.key()? {
+    pub fn new(connection: Connection<'_>) -> Result<Api, Failure> {
+        let key = match connection.key()? {
             None => None,
             Some(key) => {
                 // The error would repeat the key.
@@ -55,9 +55,9 @@ impl Api {
         let build = |builder: ClientBuilder| {
             builder.build().map_err(|e| Failure::usage(format!("no HTTP client: {}", reason(e))))
         };
-        let http = build(builder(&args.server).read_timeout(SILENCE_MAX))?;
-        let uploads = build(builder(&args.server))?;
-        Ok(Api { http, uploads, server: args.server.clone(), key })
+        let http = build(builder(connection.server()).read_timeout(SILENCE_MAX))?;
+        let uploads = build(builder(connection.server()))?;
+        Ok(Api { http, uploads, server: connection.server().clone(), key })
     }
 
     /// The address of an API resource.

@@ -106,7 +106,7 @@ async fn why_a_job_waits_is_told_if_it_is_known() {
         }
     });
     let server = serve(Router::new().route("/v1/jobs/{job}/limits", show)).await;
-    let api = Api::new(command(&server, &["status", "J"]).client()).unwrap();
+    let api = Api::new(command(&server, &["status", "J"]).connection()).unwrap();
     assert_eq!(limits::why_waiting(&api, "capped").await.as_deref(), Some("capped: So it is."));
     for silent in ["working", "new", "odd"] {
         assert_eq!(limits::why_waiting(&api, silent).await, None, "{silent}");
@@ -160,12 +160,19 @@ async fn a_submit_carries_its_limits() {
         Json(json!({"job_id": "J"}))
     });
     let server = serve(Router::new().route("/v1/jobs", submit)).await;
-    let limits = ["--rate", "50", "--attempts-max", "2", "--domain-limit", "a.example=5/s;*=inflight=1"];
+    let limits = [
+        ["--rate", "50"],
+        ["--attempts-max", "2"],
+        ["--domain-limit", "a.example=5/s;*=inflight=1"],
+        ["--result-ttl-days", "3"],
+    ]
+    .concat();
     let words: Vec<&str> = ["submit", "https://a.example"].into_iter().chain(limits).collect();
     run(&server, &words).await.unwrap();
     let body = sent.lock().unwrap().clone();
     assert_eq!(body["rate_limit"], json!({"per_second": 50.0}));
     assert_eq!(body["retry"], json!({"attempts_max": 2}));
+    assert_eq!(body["result_ttl_days"], 3);
     let domains = json!({"a.example": {"per_second": 5.0, "burst": 5}, "*": {"max_inflight": 1}});
     assert_eq!(body["domain_limits"], domains);
     let twice = ["submit", "https://a.example", "--domain-limit", "a.example=5/s;a.example=6/s"];

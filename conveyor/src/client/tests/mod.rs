@@ -1,6 +1,7 @@
 //! The client against a server that answers what a test wants.
 
 mod limits;
+mod repair;
 mod staged;
 mod timeline;
 
@@ -155,8 +156,9 @@ async fn the_key_is_found_in_the_data_directory() {
 
 #[tokio::test]
 async fn segments_and_prefixes_make_the_address() {
-    let at =
-        |server: &str| Api::new(command(server, &["status", "J"]).client()).unwrap().url(&["jobs", "a/b?c"]);
+    let at = |server: &str| {
+        Api::new(command(server, &["status", "J"]).connection()).unwrap().url(&["jobs", "a/b?c"])
+    };
     assert_eq!(at("http://h:1").as_str(), "http://h:1/v1/jobs/a%2Fb%3Fc");
     assert_eq!(at("http://h:1/v1/").as_str(), "http://h:1/v1/jobs/a%2Fb%3Fc");
     assert_eq!(at("https://h/conveyor").as_str(), "https://h/conveyor/v1/jobs/a%2Fb%3Fc");
@@ -223,7 +225,7 @@ async fn a_task_id_cannot_lead_out_of_the_directory() {
 async fn an_answer_keeps_its_own_words() {
     let text = "{\"z\":1,\"job_id\":\"J\",\"status\":\"open\",\"new\":[1.50]}";
     let router = Router::new().fallback(any(move || async move { text }));
-    let api = Api::new(command(&serve(router).await, &["status", "J"]).client()).unwrap();
+    let api = Api::new(command(&serve(router).await, &["status", "J"]).connection()).unwrap();
     let answer: Answer<Job> = api.get(api.url(&["jobs", "J"])).await.unwrap();
     assert_eq!(answer.text, text);
 }

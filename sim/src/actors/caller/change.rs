@@ -84,7 +84,8 @@ impl Caller {
                     | Refusal::NotIngesting
                     | Refusal::UploadClaimed
                     | Refusal::UploadComplete
-                    | Refusal::TooManyUploads => false,
+                    | Refusal::TooManyUploads
+                    | Refusal::RunHasDescendants => false,
                 };
                 require(fair, Rule::Lifecycle, || {
                     format!("{name}: tasks were refused without a reason: {refusal}")
@@ -164,7 +165,8 @@ impl Caller {
                     | Refusal::NotIngesting
                     | Refusal::UploadClaimed
                     | Refusal::UploadComplete
-                    | Refusal::TooManyUploads => false,
+                    | Refusal::TooManyUploads
+                    | Refusal::RunHasDescendants => false,
                 };
                 require(fair, Rule::Lifecycle, || {
                     format!("{name}: {command:?} was refused without a reason: {refusal}")
@@ -184,7 +186,7 @@ impl Caller {
     }
 
     /// What a refusal is judged by is what is there now: nobody has acted since.
-    async fn look_again(&self, world: &mut World, id: JobId) -> Check {
+    pub(super) async fn look_again(&self, world: &mut World, id: JobId) -> Check {
         match audit::read("a job", world.truth.store.job(self.id, id).await)? {
             Some(view) => world.see(&view),
             None => Ok(()),

@@ -1,6 +1,8 @@
-//! A caller: submits, stages lists, adds, closes, pauses, resumes, limits, stops, deletes and reads its own jobs, and repeats what was not answered.
+//! A caller: submits, stages lists, adds, closes, pauses, resumes, limits, stops, deletes and reads its
+//! own jobs, and repeats what was not answered.
 
 mod change;
+mod delete;
 mod look;
 pub mod stage;
 mod steer;
@@ -65,6 +67,8 @@ enum Request {
         job: JobId,
         command: Command,
     },
+    /// Its run, by itself.
+    DeleteRun(JobId),
     Read(JobId),
     Page(JobId),
 }
@@ -101,6 +105,7 @@ enum JobKind {
     Resume,
     Limits,
     Delete,
+    DeleteRun,
     Read,
     Page,
 }
@@ -124,6 +129,7 @@ impl Caller {
             Request::ReadBack { job, addition } => self.read_back(world, job, addition).await?,
             Request::Command { job, command } => self.command(world, job, command).await?,
             Request::Steer { job, command } => self.steer(world, job, command).await?,
+            Request::DeleteRun(job) => self.delete_run(world, job).await?,
             Request::Read(job) => self.read(world, job).await?,
             Request::Page(job) => self.page(world, job).await?,
         };
@@ -151,6 +157,7 @@ impl Caller {
             (8, Kind::Job(JobKind::Resume)),
             (8, Kind::Job(JobKind::Limits)),
             (if crowded { 30 } else { 3 }, Kind::Job(JobKind::Delete)),
+            (if crowded { 10 } else { 3 }, Kind::Job(JobKind::DeleteRun)),
             (10, Kind::Job(JobKind::Read)),
             (10, Kind::Job(JobKind::Page)),
         ];
@@ -213,6 +220,7 @@ impl Caller {
             JobKind::Pause => !job.is_over() && !job.paused,
             JobKind::Resume => !job.is_over() && job.paused,
             JobKind::Delete => job.is_over() || job.number.is_multiple_of(4),
+            JobKind::DeleteRun => !job.asked.run_deleted && (job.is_over() || job.number.is_multiple_of(3)),
             JobKind::Read | JobKind::Page => true,
         };
         let preferred: Vec<&JobModel> = jobs.iter().filter(sensible).copied().collect();
@@ -231,6 +239,7 @@ impl Caller {
                 Request::Steer { job: id, command: Command::Limits(change) }
             }
             JobKind::Delete => Request::Command { job: id, command: Command::Delete },
+            JobKind::DeleteRun => Request::DeleteRun(id),
             JobKind::Read => Request::Read(id),
             JobKind::Page => Request::Page(id),
         })

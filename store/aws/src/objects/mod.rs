@@ -5,6 +5,7 @@ mod cut;
 mod direct;
 mod download;
 mod join;
+mod list;
 mod provision;
 mod remove;
 mod unfinished;
@@ -19,7 +20,7 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::config::timeout::TimeoutConfig;
 use aws_sdk_s3::primitives::ByteStream as Body;
 use bytes::{Bytes, BytesMut};
-use conveyor_store::port::{BlobKey, ByteStream, DirectAccess, Stored};
+use conveyor_store::port::{BlobKey, ByteStream, DirectAccess, Listed, Stored};
 use conveyor_store::{Blobs, Error, Result};
 use download::Download;
 use futures::TryStreamExt;
@@ -102,6 +103,10 @@ impl Blobs for Objects {
         let delete = self.quick.delete_object().bucket(&self.bucket).key(key.as_str());
         delete.send().await.map_err(|e| unavailable("DeleteObject", &e))?;
         Ok(())
+    }
+
+    async fn list(&self, prefix: &BlobKey, after: Option<&BlobKey>, limit: usize) -> Result<Vec<Listed>> {
+        list::under(self, prefix, after, limit).await
     }
 
     async fn delete_under(&self, prefix: &BlobKey) -> Result<()> {

@@ -6,6 +6,7 @@
 use super::QUEUES_KNOWN_MAX;
 use conveyor_domain::Timestamp;
 use conveyor_domain::message::QueueName;
+use conveyor_store::port::Emptiness;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,23 +22,23 @@ struct Seen {
 }
 
 #[derive(Debug)]
-pub struct Emptiness {
+pub struct EmptyLooks {
     /// How long a queue must have been seen empty.
     enough: Duration,
     seen: Mutex<HashMap<QueueName, Seen>>,
 }
 
-impl Emptiness {
-    pub fn new(enough: Duration) -> Emptiness {
-        Emptiness { enough, seen: Mutex::default() }
+impl EmptyLooks {
+    pub fn new(enough: Duration) -> EmptyLooks {
+        EmptyLooks { enough, seen: Mutex::default() }
     }
 
     fn seen(&self) -> MutexGuard<'_, HashMap<QueueName, Seen>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A look at a queue that showed nothing. Whether that is enough to believe it.
-    pub fn believe(&self, queue: QueueName, now: Timestamp) -> bool {
+    /// A look at a queue that showed nothing. Whether that is enough to believe it, or when it will be.
+    pub fn believe(&self, queue: QueueName, now: Timestamp) -> Emptiness {
         let mut seen = self.seen();
         if seen.len() >= QUEUES_KNOWN_MAX && !seen.contains_key(&queue) {
             seen.clear();
@@ -47,7 +48,8 @@ impl Emptiness {
             entry.first = now;
         }
         entry.last = now;
-        entry.first.until(now) >= self.enough
+        let sure = entry.first.after(self.enough);
+        if sure <= now { Emptiness::Empty } else { Emptiness::Unsure(sure) }
     }
 
     /// It is not empty, or is not to be called so because of what was seen before.
@@ -66,55 +68,55 @@ mod tests {
         Timestamp(1_800_000_000_000 + s * 1_000)
     }
 
-    fn minute() -> Emptiness {
-        Emptiness::new(Duration::from_secs(60))
+    fn minute() -> EmptyLooks {
+        EmptyLooks::new(Duration::from_secs(60))
     }
 
     #[test]
     fn looks_may_be_further_apart_than_the_time_that_is_enough() {
-        let emptiness = Emptiness::new(Duration::from_secs(2));
-        assert!(!emptiness.believe(QUEUE, at(0)));
-        assert!(emptiness.believe(QUEUE, at(5)));
+        let looks = EmptyLooks::new(Duration::from_secs(2));
+        assert_eq!(looks.believe(QUEUE, at(0)), Emptiness::Unsure(at(2)));
+        assert_eq!(looks.believe(QUEUE, at(5)), Emptiness::Empty);
     }
 
     #[test]
     fn a_queue_is_empty_once_it_was_so_for_a_minute() {
-        let emptiness = minute();
+        let looks = minute();
         for s in [0, 20, 40, 59] {
-            assert!(!emptiness.believe(QUEUE, at(s)), "{s}");
+            assert_eq!(looks.believe(QUEUE, at(s)), Emptiness::Unsure(at(60)), "{s}");
         }
-        assert!(emptiness.believe(QUEUE, at(60)));
-        assert!(emptiness.believe(QUEUE, at(65)), "and stays so");
+        assert_eq!(looks.believe(QUEUE, at(60)), Emptiness::Empty);
+        assert_eq!(looks.believe(QUEUE, at(65)), Emptiness::Empty, "and stays so");
     }
 
     #[test]
     fn a_message_in_between_starts_it_anew() {
-        let emptiness = minute();
-        emptiness.believe(QUEUE, at(0));
-        emptiness.forget(QUEUE);
-        assert!(!emptiness.believe(QUEUE, at(60)));
-        assert!(emptiness.believe(QUEUE, at(120)));
+        let looks = minute();
+        looks.believe(QUEUE, at(0));
+        looks.forget(QUEUE);
+        assert_eq!(looks.believe(QUEUE, at(60)), Emptiness::Unsure(at(120)));
+        assert_eq!(looks.believe(QUEUE, at(120)), Emptiness::Empty);
     }
 
     #[test]
     fn looks_that_are_far_apart_prove_nothing() {
-        let emptiness = minute();
-        assert!(!emptiness.believe(QUEUE, at(0)));
-        assert!(!emptiness.believe(QUEUE, at(3_600)));
-        assert!(emptiness.believe(QUEUE, at(3_660)));
+        let looks = minute();
+        assert_eq!(looks.believe(QUEUE, at(0)), Emptiness::Unsure(at(60)));
+        assert_eq!(looks.believe(QUEUE, at(3_600)), Emptiness::Unsure(at(3_660)));
+        assert_eq!(looks.believe(QUEUE, at(3_660)), Emptiness::Empty);
     }
 
     #[test]
     fn a_clock_that_is_set_back_proves_nothing() {
-        let emptiness = minute();
-        assert!(!emptiness.believe(QUEUE, at(1_000)));
-        assert!(!emptiness.believe(QUEUE, at(0)));
-        assert!(!emptiness.believe(QUEUE, at(59)));
-        assert!(emptiness.believe(QUEUE, at(60)));
+        let looks = minute();
+        assert_eq!(looks.believe(QUEUE, at(1_000)), Emptiness::Unsure(at(1_060)));
+        assert_eq!(looks.believe(QUEUE, at(0)), Emptiness::Unsure(at(60)));
+        assert_eq!(looks.believe(QUEUE, at(59)), Emptiness::Unsure(at(60)));
+        assert_eq!(looks.believe(QUEUE, at(60)), Emptiness::Empty);
     }
 
     #[test]
     fn none_is_enough_where_counts_are_exact() {
-        assert!(Emptiness::new(Duration::ZERO).believe(QUEUE, at(0)));
+        assert_eq!(EmptyLooks::new(Duration::ZERO).believe(QUEUE, at(0)), Emptiness::Empty);
     }
 }

@@ -21,9 +21,9 @@ use aws_sdk_sqs::types::{
 };
 use conveyor_domain::Timestamp;
 use conveyor_domain::message::QueueName;
-use conveyor_store::port::{Delivery, Depth, Queue, Receipt};
+use conveyor_store::port::{Delivery, Depth, Emptiness, Queue, Receipt};
 use conveyor_store::{Error, Result};
-use emptiness::Emptiness;
+use emptiness::EmptyLooks;
 use names::Names;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -67,7 +67,7 @@ fn attributes(retention: Duration, visibility: Duration) -> HashMap<QueueAttribu
 pub struct Queues {
     sqs: Client,
     urls: Urls,
-    emptiness: Emptiness,
+    empty_looks: EmptyLooks,
     changes: watch::Sender<u64>,
 }
 
@@ -76,7 +76,7 @@ impl Queues {
         Queues {
             urls: Urls::new(sqs.clone(), Names::new(&settings.queue_prefix)),
             sqs,
-            emptiness: Emptiness::new(settings.queue_empty_after),
+            empty_looks: EmptyLooks::new(settings.queue_empty_after),
             changes: watch::Sender::new(0),
         }
     }
@@ -161,7 +161,7 @@ impl Queue for Queues {
         };
         let refused = self.run(queue, bodies.into_iter().enumerate().map(entry).collect()).await;
         // Also after an error: some of them may be there.
-        self.emptiness.forget(queue);
+        self.empty_looks.forget(queue);
         self.announce();
         match refused?.unwrap_or_default().first() {
             None => Ok(()),
@@ -249,12 +249,12 @@ impl Queue for Queues {
         Ok(kept)
     }
 
-    async fn is_empty(&self, queue: QueueName, now: Timestamp) -> Result<bool> {
+    async fn emptiness(&self, queue: QueueName, now: Timestamp) -> Result<Emptiness> {
         if self.counts(queue).await? == Depth::default() {
-            return Ok(self.emptiness.believe(queue, now));
+            return Ok(self.empty_looks.believe(queue, now));
         }
-        self.emptiness.forget(queue);
-        Ok(false)
+        self.empty_looks.forget(queue);
+        Ok(Emptiness::Messages)
     }
 
     async fn depth(&self, queue: QueueName, _now: Timestamp) -> Result<Depth> {
@@ -265,7 +265,7 @@ impl Queue for Queues {
         let Some(url) = self.urls.find(queue).await? else { return Ok(true) };
         let removed = self.sqs.delete_queue().queue_url(&*url).send().await;
         self.urls.forget(queue);
-        self.emptiness.forget(queue);
+        self.empty_looks.forget(queue);
         match removed {
             Ok(_) => Ok(true),
             Err(error) if answer::is_missing(&error) => Ok(true),

@@ -6,11 +6,12 @@ use super::transact::{Condition, Unmet};
 use super::{Table, keys};
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use conveyor_domain::ingest::IngestEvent;
-use conveyor_domain::lifecycle::{Command, Decision, decide};
+use conveyor_domain::lifecycle::{self, Command, Decision, decide};
 use conveyor_domain::message::{IngestRef, QueueName};
+use conveyor_domain::run::Storage;
 use conveyor_domain::timeline::{self, LifecycleEvent};
-use conveyor_domain::{JobId, RunId, Timestamp};
-use conveyor_store::port::RunKey;
+use conveyor_domain::{JobId, RunId, RunStatus, Timestamp};
+use conveyor_store::port::{RunKey, RunView};
 use conveyor_store::{Error, Result};
 
 /// An entry of a timeline that is about to be written.
@@ -33,13 +34,17 @@ impl Next {
     /// What the domain makes of a command.
     pub fn decided(state: &State, command: &Command, now: Timestamp) -> Result<Next> {
         let (job, run) = (&state.job.job, &state.run.run);
-        let Decision { job: next_job, run: next_run } = decide(job, run, &state.counts, command, now)?;
-        let changes = timeline::changes((job, run), (&next_job, &next_run));
-        Ok(Next {
-            job: JobRow { job: next_job, ..state.job.clone() },
-            run: RunRow { run: next_run, ..state.run.clone() },
+        Ok(Next::of(state, decide(job, run, &state.counts, command, now)?))
+    }
+
+    fn of(state: &State, decision: Decision) -> Next {
+        let Decision { job, run } = decision;
+        let changes = timeline::changes((&state.job.job, &state.run.run), (&job, &run));
+        Next {
+            job: JobRow { job, ..state.job.clone() },
+            run: RunRow { run, ..state.run.clone() },
             events: changes.into_iter().map(NewEvent::Lifecycle).collect(),
-        })
+        }
     }
 }
 
@@ -48,7 +53,7 @@ impl Table {
     pub async fn load(&self, job: JobId) -> Result<Option<State>> {
         // Only to learn which run is the latest; a read that is too old is found out below.
         let latest = match self.get_stale(&keys::job(job)).await? {
-            Some(item) => Some(JobRow::decode(&item)?),
+            Some(item) => JobRow::decode(&item)?,
             None => self.find_job(job).await?,
         };
         let Some(mut latest) = latest.map(|row| row.job.latest_run) else { return Ok(None) };
@@ -65,8 +70,7 @@ impl Table {
     pub async fn load_run(&self, key: RunKey) -> Result<Option<State>> {
         let counts = self.counts(key).await?;
         let (job, run) = self.get_both(&keys::job(key.job), &keys::run(key.job, key.run)).await?;
-        let Some(job) = job else { return Ok(None) };
-        let job = JobRow::decode(&job)?;
+        let Some(job) = job.as_ref().map(JobRow::decode).transpose()?.flatten() else { return Ok(None) };
         match run {
             Some(run) => Ok(Some(State { run: RunRow::decode(&run)?, job, counts })),
             // It is the job's own, and goes together with it.
@@ -136,7 +140,7 @@ impl Table {
             Err(unmet) => return Ok(Err(unmet)),
         }
         let ended = run.run.status != seen.run.run.status && run.run.status.is_terminal();
-        if ended && run.run.is_ingesting() {
+        if ended && run.run.is_ingesting() && run.run.status != RunStatus::Deleted {
             // Whoever reads the list has to settle for what it wrote; the message that it works on may be gone.
             self.call_ingester(run.run.job, run.run.id, now).await;
         }
@@ -153,6 +157,23 @@ impl Table {
                 return Ok(state);
             }
             backoff.wait("a change of a job").await?;
+        }
+    }
+
+    /// Deletes one run of a job, whichever it is.
+    pub async fn delete_one_run(&self, key: RunKey, now: Timestamp) -> Result<RunView> {
+        let mut backoff = self.backoff();
+        loop {
+            let there = |state: &State| state.run.run.storage != Storage::Removed;
+            let state = self.load_run(key).await?.filter(there).ok_or(Error::NotFound)?;
+            // Read behind the job, whose version moves with every run that is made: none is missed.
+            let pointed_to = self.run_rows(key.job).await?.iter().any(|other| other.points_to(key.run));
+            let decision = lifecycle::delete_run(&state.job.job, &state.run.run, pointed_to, now)?;
+            let next = Next::of(&state, decision);
+            if let Ok(state) = self.write(&state, &next, now, Vec::new()).await? {
+                return Ok(state.run.view(state.counts));
+            }
+            backoff.wait("the deletion of a run").await?;
         }
     }
 

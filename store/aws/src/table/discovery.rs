@@ -8,31 +8,49 @@ use super::keys::{self, GSI2, GSI2_SK};
 use super::read::Range;
 use super::rows::RunRow;
 use super::transact::Condition;
+use conveyor_domain::run::Storage;
 use conveyor_domain::{RunId, RunStats, RunStatus, Timestamp};
 use conveyor_store::port::{ActiveRun, ChangedRuns, RunKey};
 use conveyor_store::{Error, Result};
 use futures::{StreamExt, TryStreamExt, stream};
+use std::time::Duration;
 
 /// In the order in which a run goes through them: one that moves on meanwhile is found in the next.
 const RUNNING: [&str; 2] = ["running+ingesting", "running"];
 pub const ENDED: [&str; 2] = ["ended", "ended+ingesting"];
 pub const INGESTING: [&str; 3] = ["running+ingesting", "ended+ingesting", "ingesting"];
+/// Neither running nor with a queue, and not done with: lists that have to be cut, and, because both are few and soon over,
+/// runs that were deleted and have to be removed. A place of their own would cost every look one more query.
+const UNFINISHED: &str = INGESTING[2];
 /// Nothing to do; only those look here who worked on a run and want to know what became of it.
 const RESTING: &str = "resting";
-/// Every run is in one of these.
+/// Whatever is kept of a run, it is in one of these.
 const PLACES: [&str; 6] = [RUNNING[0], RUNNING[1], ENDED[0], ENDED[1], INGESTING[2], RESTING];
 
-/// Where those find a run who look for something to do with it.
-pub fn place(row: &RunRow) -> &'static str {
+/// How much later than it ended a run is written for the last time, usually.
+const WRITTEN_AFTER_THE_END: Duration = Duration::from_secs(60);
+/// Old runs that are looked at in one step.
+const OLD_AT_ONCE: u32 = 500;
+
+/// Where those find a run who look for something to do with it. `None` if there will never be anything to do.
+pub fn place(row: &RunRow) -> Option<&'static str> {
     let ended = row.run.status.is_terminal() && !row.queue_removed;
-    let running = row.run.status == RunStatus::Running;
-    match (running, ended, row.run.is_ingesting()) {
-        (true, _, true) => RUNNING[0],
-        (true, _, false) => RUNNING[1],
-        (_, true, false) => ENDED[0],
-        (_, true, true) => ENDED[1],
-        (false, false, true) => INGESTING[2],
-        (false, false, false) => RESTING,
+    let deleted = row.run.status == RunStatus::Deleted;
+    // Nobody goes on with the list of one that was deleted.
+    let ingesting = row.run.is_ingesting() && !deleted;
+    match (row.run.status == RunStatus::Running, ended, ingesting) {
+        (true, _, true) => Some(RUNNING[0]),
+        (true, _, false) => Some(RUNNING[1]),
+        // Its queue is found by it, whatever else is gone.
+        (false, true, false) => Some(ENDED[0]),
+        (false, true, true) => Some(ENDED[1]),
+        (false, false, _) => match row.run.storage {
+            Storage::Removed => None,
+            Storage::Kept | Storage::Expired if deleted => Some(UNFINISHED),
+            Storage::Expired => None,
+            Storage::Kept if ingesting => Some(UNFINISHED),
+            Storage::Kept => Some(RESTING),
+        },
     }
 }
 
@@ -66,6 +84,14 @@ struct Found {
 }
 
 impl Found {
+    fn decode(item: &Item, place: &'static str) -> Result<Found> {
+        let row = Row(item);
+        let job = keys::job_of(row.text(keys::PK)?).ok_or_else(|| corrupt("job of a run"))?;
+        let run = row.text(keys::SK)?.strip_prefix(keys::RUNS).and_then(|id| id.parse().ok());
+        let run = run.ok_or_else(|| corrupt("run id"))?;
+        Ok(Found { key: RunKey { job, run }, place, sort_key: row.text(GSI2_SK)?.to_owned() })
+    }
+
     /// Its key does not say when it changed.
     fn is_outdated(&self) -> bool {
         !self.sort_key.starts_with('#')
@@ -90,14 +116,8 @@ impl Table {
             Some(since) => Range::from(place.to_owned(), changed_at(since)),
             None => Range::everything(place.to_owned()),
         };
-        let found = |item: &Item| -> Result<Found> {
-            let row = Row(item);
-            let job = keys::job_of(row.text(keys::PK)?).ok_or_else(|| corrupt("job of a run"))?;
-            let run = row.text(keys::SK)?.strip_prefix(keys::RUNS).and_then(|id| id.parse().ok());
-            let run = run.ok_or_else(|| corrupt("run id"))?;
-            Ok(Found { key: RunKey { job, run }, place, sort_key: row.text(GSI2_SK)?.to_owned() })
-        };
-        self.first(&range.in_index(GSI2), enough).await?.iter().map(found).collect()
+        let items = self.first(&range.in_index(GSI2), enough).await?;
+        items.iter().map(|item| Found::decode(item, place)).collect()
     }
 
     /// Runs of a place, those first that did not change for the longest time.
@@ -114,6 +134,71 @@ impl Table {
         keys.sort_by_key(|key| key.run);
         keys.dedup();
         Ok(keys)
+    }
+
+    /// Runs that were deleted and are not removed yet, whatever became of their jobs.
+    pub async fn discovered_deleted(&self) -> Result<Vec<RunKey>> {
+        let mut found = Vec::new();
+        for place in [ENDED[0], UNFINISHED] {
+            found.extend(self.found(place, None, usize::MAX).await?);
+        }
+        let deleted =
+            self.rows_of(found).await?.into_iter().filter(|(_, row)| {
+                row.run.status == RunStatus::Deleted && row.run.storage != Storage::Removed
+            });
+        let mut keys: Vec<RunKey> = deleted.map(|(found, _)| found.key).collect();
+        keys.sort_by_key(|key| key.run);
+        keys.dedup();
+        Ok(keys)
+    }
+
+    /// Runs that ended before a moment and are kept, those first that did not change for the longest time.
+    pub async fn discovered_expired(&self, ended_before: Timestamp, enough: usize) -> Result<Vec<RunKey>> {
+        let mut keys = Vec::new();
+        for place in [RESTING, ENDED[0], ENDED[1], UNFINISHED] {
+            // They are written again after they ended, when their queue is removed.
+            let until = format!("{}~", changed_at(ended_before.after(WRITTEN_AFTER_THE_END)));
+            let range = Range::up_to(place.to_owned(), until).in_index(GSI2).by(OLD_AT_ONCE);
+            let mut from = None;
+            loop {
+                let step = self.step(&range, from).await?;
+                let mut found: Vec<Found> =
+                    step.items.iter().map(|item| Found::decode(item, place)).collect::<Result<_>>()?;
+                found.retain(|found| self.unended.recall(&found.key.run).as_ref() != Some(&found.sort_key));
+                for (found, row) in self.rows_of(found).await? {
+                    if row.has_expired(ended_before) {
+                        keys.push(found.key);
+                    } else if !row.run.status.is_terminal() {
+                        // An open job may rest for years. It need not be read again before it changes.
+                        self.unended.remember(found.key.run, found.sort_key);
+                    }
+                }
+                from = step.next;
+                if keys.len() >= enough {
+                    return Ok(keys);
+                }
+                if from.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(keys)
+    }
+
+    /// The rows of these runs as they are, of those that are there.
+    async fn rows_of(&self, found: Vec<Found>) -> Result<Vec<(Found, RunRow)>> {
+        let reads = found.into_iter().map(|found| async move {
+            match self.find_run(found.key).await {
+                // One row that cannot be read must not keep the others from being removed.
+                Err(Error::Corrupt(detail)) => {
+                    tracing::error!(run = %found.key.run, detail, "a run cannot be read and is left out");
+                    Ok(None)
+                }
+                other => other.map(|row| row.map(|row| (found, row))),
+            }
+        });
+        let rows: Vec<Option<_>> = stream::iter(reads).buffered(READS_INFLIGHT).try_collect().await?;
+        Ok(rows.into_iter().flatten().collect())
     }
 
     pub async fn running_now(&self) -> Result<Vec<ActiveRun>> {
@@ -218,6 +303,34 @@ mod tests {
             assert_eq!(at(&keys::run(job, run), changed), sort_key(run, Timestamp(stamped)));
             assert_eq!(at(&keys::job(job), changed), sort_key(run, Timestamp(changed)));
         }
+    }
+
+    #[test]
+    fn a_run_is_found_for_as_long_as_there_is_something_to_do_with_it() {
+        use conveyor_domain::run::IngestStatus::Pending;
+        use conveyor_domain::{CallerId, JobId, lifecycle};
+        let (job, run) = (JobId::from_bytes([1; 16]), RunId::from_bytes([2; 16]));
+        let (caller, spec) = (CallerId::from_bytes([3; 16]), conveyor_domain::job::JobSpec::default());
+        let new = RunRow::new(&lifecycle::submit(job, run, caller, spec, false, 1, Timestamp(0)).run, 1);
+        let at = |status, ingest, queue_removed, storage| {
+            let mut row = RunRow { queue_removed, ..new.clone() };
+            (row.run.status, row.run.ingest, row.run.storage) = (status, ingest, storage);
+            place(&row)
+        };
+        use RunStatus::{Completed, Deleted, Running, Stopped};
+        use Storage::{Expired, Kept, Removed};
+        assert_eq!(at(Running, Some(Pending), false, Kept), Some("running+ingesting"));
+        assert_eq!(at(Stopped, Some(Pending), false, Kept), Some("ended+ingesting"));
+        assert_eq!(at(Stopped, Some(Pending), true, Kept), Some("ingesting"));
+        assert_eq!(at(Completed, None, true, Kept), Some("resting"));
+        assert_eq!(at(Completed, None, true, Expired), None);
+        assert_eq!(at(Deleted, Some(Pending), false, Kept), Some("ended"), "its queue has to go");
+        assert_eq!(at(Deleted, Some(Pending), true, Kept), Some("ingesting"), "and then its rows");
+        assert_eq!(at(Deleted, None, true, Expired), Some("ingesting"), "of which some may be left");
+        assert_eq!(at(Deleted, None, true, Removed), None);
+        // A queue is found by its run, in whatever order they go.
+        assert_eq!(at(Deleted, None, false, Removed), Some("ended"));
+        assert_eq!(at(Completed, None, false, Expired), Some("ended"));
     }
 
     #[test]

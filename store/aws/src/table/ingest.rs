@@ -3,7 +3,7 @@
 
 use super::change::{NewEvent, Next};
 use super::insert::RowPlace;
-use super::jobs::{READS_INFLIGHT, refs};
+use super::jobs::{READS_INFLIGHT, first_stands, refs};
 use super::rows::{JobRow, RunRow, State};
 use super::transact::Condition;
 use super::uploads::UploadClaim;
@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use conveyor_domain::ingest::{Entry, IngestEvent};
 use conveyor_domain::lifecycle::{Command, IngestStep, Refusal};
 use conveyor_domain::message::{QueueName, TaskRef};
-use conveyor_domain::{JobStatus, RunId, Timestamp, timeline};
+use conveyor_domain::{JobStatus, RunId, RunStatus, Timestamp, timeline};
 use conveyor_store::port::{Acceptance, Appended, Chunk, Ingest, IngestStore, RunKey};
 use conveyor_store::{Error, Result};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -35,6 +35,9 @@ fn takes(state: Option<State>, entry: &Entry) -> std::result::Result<State, Appe
     }
     match state.job.job.status {
         JobStatus::Deleted => Err(Appended::Gone),
+        JobStatus::Open | JobStatus::Closed if state.run.run.status == RunStatus::Deleted => {
+            Err(Appended::Gone)
+        }
         JobStatus::Open | JobStatus::Closed => Ok(state),
     }
 }
@@ -140,7 +143,7 @@ impl IngestStore for Table {
             writes.extend(claim);
             match self.transact(writes).await? {
                 Ok(()) => break,
-                Err(unmet) if unmet.at(0).is_some() => return Ok(()),
+                Err(unmet) if unmet.at(0).is_some() => return first_stands(&unmet),
                 Err(_) => backoff.wait("an accept").await?,
             }
         }
@@ -154,8 +157,11 @@ impl IngestStore for Table {
             let log = self.log(key).await?;
             let (job, run) = self.get_both(&keys::job(key.job), &keys::run(key.job, key.run)).await?;
             let (Some(job), Some(run)) = (job, run) else { return Ok(None) };
-            let (job, run) = (JobRow::decode(&job)?.job, RunRow::decode(&run)?);
-            if job.status == JobStatus::Deleted || run.logged == 0 {
+            let (Some(JobRow { job, .. }), run) = (JobRow::decode(&job)?, RunRow::decode(&run)?) else {
+                return Ok(None);
+            };
+            let deleted = job.status == JobStatus::Deleted || run.run.status == RunStatus::Deleted;
+            if deleted || run.logged == 0 {
                 return Ok(None);
             }
             // Nobody appended in between: the log and the run belong together.
@@ -208,7 +214,7 @@ impl IngestStore for Table {
                     tracing::error!(run = %key.run, detail, "a run cannot be read and is left out");
                     None
                 }
-                other => other?.filter(|row| row.run.is_ingesting()),
+                other => other?.filter(|row| row.run.is_ingesting() && row.run.status != RunStatus::Deleted),
             };
             Ok::<_, Error>(run.map(|row| (key, row.logged_at)))
         });

@@ -2,12 +2,14 @@
 
 use super::keys::{PK, RowKey, SK};
 use aws_sdk_dynamodb::types::AttributeValue;
+use conveyor_domain::Timestamp;
 use conveyor_store::{Error, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::str::FromStr;
+use std::time::Duration;
 
 pub type Item = HashMap<String, AttributeValue>;
 
@@ -21,6 +23,11 @@ pub fn number(value: impl Display) -> AttributeValue {
 
 pub fn json<T: Serialize>(value: &T) -> Result<AttributeValue> {
     serde_json::to_string(value).map(AttributeValue::S).map_err(|e| Error::Corrupt(e.to_string()))
+}
+
+/// The time to live of a row that is kept for so long from now on: whole seconds, never less.
+pub fn time_to_live(now: Timestamp, kept: Duration) -> AttributeValue {
+    number(now.after(kept).as_ms().saturating_add(999) / 1000)
 }
 
 pub fn corrupt(what: &str) -> Error {

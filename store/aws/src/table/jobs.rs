@@ -2,17 +2,18 @@
 
 use super::change::{NewEvent, Next};
 use super::insert::RowPlace;
-use super::item::{Draft, Row, number, text};
-use super::keys::{self, GSI1, GSI1_SK, GSI2_PK, GSI2_SK};
+use super::item::Row;
+use super::keys::{self, GSI1, GSI1_SK};
 use super::read::Range;
-use super::rows::{JobRow, RunRow, SUBMITTING, State};
-use super::transact::Condition;
+use super::rows::{JobRow, RunRow, State};
+use super::transact::{Condition, Unmet};
 use super::uploads::UploadClaim;
-use super::{Table, ingest};
+use super::{Table, ingest, submits, tombstones};
 use async_trait::async_trait;
 use conveyor_domain::ingest::IngestEvent;
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::TaskRef;
+use conveyor_domain::run::Storage;
 use conveyor_domain::{CallerId, JobId, Run, RunId, TaskId, TaskInput, Timestamp, shards, timeline};
 use conveyor_store::port::{
     ActiveRun, Added, ChangedRuns, JobStore, JobView, JobsQuery, RunKey, RunView, Submission,
@@ -55,14 +56,15 @@ impl Table {
                 writes.push(self.put(event.clone(), Some(Condition::absent()))?);
             }
             if !tasks.is_empty() {
-                writes.push(self.delete(&keys::submitting(job.id), Some(Condition::present()))?);
+                writes.push(self.delete(&keys::submitting(job.id), Some(submits::not_doomed()))?);
             }
             if let Some(UploadClaim { writes: claims }) = claim {
                 writes.extend(claims);
             }
             let Err(unmet) = self.transact(writes).await? else { return Ok(()) };
             if unmet.at(0).is_some() {
-                // Only a repeat has the same random id: the first one stands, and our marker with it says nothing true.
+                first_stands(&unmet)?;
+                // With the job there, our marker says nothing true.
                 return self.delete_all(&[keys::submitting(job.id).attributes()]).await;
             }
             if unmet.at(2 + events.len()).is_some() && !tasks.is_empty() {
@@ -71,17 +73,6 @@ impl Table {
             // The upload was claimed by somebody else at the same time, or replaced: look at it again.
             backoff.wait("a submit").await?;
         }
-    }
-
-    async fn mark_submitting(&self, submission: &Submission) -> Result<()> {
-        let (job, at) = (submission.job.id, submission.job.created);
-        let marker = Draft::at(&keys::submitting(job))
-            .set("run", text(submission.run.id.to_string()))
-            .set("sh", number(submission.job.spec.task_shard_count))
-            .set(GSI2_PK, text(SUBMITTING))
-            .set(GSI2_SK, text(format!("{:015}#{job}", at.0)))
-            .item();
-        self.put_always(marker).await
     }
 
     /// Takes indexes for an addition, so that nobody else writes there.
@@ -133,6 +124,15 @@ impl Table {
             backoff.wait("an addition").await?;
         }
     }
+}
+
+/// What it means that there is something in the place of a job that was about to be made. Only a repeat has the same random
+/// id: the first one stands; unless it was deleted and removed since. Then whatever was written for it is for a sweep.
+pub fn first_stands(unmet: &Unmet) -> Result<()> {
+    if unmet.at(0).flatten().is_some_and(tombstones::is_tombstone) {
+        return Err(Error::Conflict("a job of this id was deleted".to_owned()));
+    }
+    Ok(())
 }
 
 pub fn refs(seed: RunId, shards: u32, indexes: impl Iterator<Item = u32>) -> impl Iterator<Item = TaskRef> {
@@ -190,6 +190,15 @@ impl JobStore for Table {
         Ok(self.change(job, &command, now).await?.view())
     }
 
+    async fn delete_run(&self, key: RunKey, now: Timestamp) -> Result<RunView> {
+        self.latest.learn(now);
+        self.delete_one_run(key, now).await
+    }
+
+    async fn any_job(&self, job: JobId) -> Result<Option<JobView>> {
+        Ok(self.load(job).await?.map(State::view))
+    }
+
     async fn job(&self, caller: CallerId, job: JobId) -> Result<Option<JobView>> {
         let state = self.load(job).await?.filter(|state| state.job.job.caller == caller);
         Ok(state.map(State::view))
@@ -224,14 +233,14 @@ impl JobStore for Table {
     async fn run(&self, job: JobId, run: RunId) -> Result<Option<RunView>> {
         let key = RunKey { job, run };
         let counts = self.counts(key).await?;
-        Ok(self.find_run(key).await?.map(|row| row.view(counts)))
+        let there = self.find_run(key).await?.filter(|row| row.run.storage != Storage::Removed);
+        Ok(there.map(|row| row.view(counts)))
     }
 
     async fn runs(&self, job: JobId, before: Option<u32>, limit: u32) -> Result<Vec<RunView>> {
-        let range = Range::of(keys::job_partition(job), keys::RUNS).descending();
-        let rows = self.all(&range).await?;
-        let mut rows: Vec<RunRow> = rows.iter().map(RunRow::decode).collect::<Result<_>>()?;
+        let mut rows = self.run_rows(job).await?;
         rows.retain(|row| before.is_none_or(|before| row.run.sequence < before));
+        rows.retain(|row| row.run.storage != Storage::Removed);
         rows.sort_by_key(|row| std::cmp::Reverse(row.run.sequence));
         rows.truncate(limit as usize);
         // Counted first, read again afterwards: never more done than there is.

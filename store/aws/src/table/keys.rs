@@ -2,7 +2,7 @@
 
 use conveyor_domain::grant::Scope;
 use conveyor_domain::seal::KeyHash;
-use conveyor_domain::{CallerId, JobId, RunId, TaskId, UploadId, WorkerId};
+use conveyor_domain::{CallerId, JobId, LetterId, RunId, TaskId, UploadId, WorkerId};
 
 /// The attributes of the table's own key and of its two indexes.
 pub const PK: &str = "pk";
@@ -46,13 +46,27 @@ pub fn run(job: JobId, run: RunId) -> RowKey {
     key(job_partition(job), format!("{RUNS}{run}"))
 }
 
+pub const COUNTERS: &str = "C#";
+
 pub fn counters(run: RunId) -> String {
-    format!("C#{run}#")
+    format!("{COUNTERS}{run}#")
 }
 
 /// One worker has a row for each settle that it writes at once: two transactions never touch the same.
 pub fn counter(job: JobId, run: RunId, worker: WorkerId, lane: usize) -> RowKey {
-    key(job_partition(job), format!("{}{worker}#{lane}", counters(run)))
+    key(job_partition(job), format!("{}{}", counters(run), counter_name(worker, lane)))
+}
+
+/// What a counter row is called among those of its run, and by the rows that it counted.
+pub fn counter_name(worker: WorkerId, lane: usize) -> String {
+    format!("{worker}#{lane}")
+}
+
+/// The counter row that is nobody's. No worker is called that.
+pub const CORRECTION: &str = "correction";
+
+pub fn correction(job: JobId, run: RunId) -> RowKey {
+    key(job_partition(job), format!("{}{CORRECTION}", counters(run)))
 }
 
 pub const EVENTS: &str = "E#";
@@ -98,6 +112,15 @@ pub fn task_range(run: RunId, first: u32, last: u32) -> (String, String) {
 pub const TASKS: &str = "T#";
 pub const ATTEMPTS: &str = "H#";
 
+/// All tasks of a run, and all attempts of them.
+pub fn tasks_of(run: RunId) -> String {
+    format!("{TASKS}{run}#")
+}
+
+pub fn attempts_of(run: RunId) -> String {
+    format!("{ATTEMPTS}{run}#")
+}
+
 pub fn attempts(run: RunId, task: TaskId) -> String {
     format!("{ATTEMPTS}{run}#{task}#")
 }
@@ -111,6 +134,7 @@ pub fn budget(scope: &Scope) -> RowKey {
     match scope {
         Scope::Job(job) => key(format!("Budget#{job}"), "A"),
         Scope::Domain(caller, domain) => key(budgets_of(*caller), domain.as_str()),
+        Scope::Sweepers => key("Budget#sweepers".to_owned(), "A"),
     }
 }
 
@@ -123,6 +147,13 @@ pub const KEYS_PARTITION: &str = "Keys";
 
 pub fn api_key(hash: KeyHash) -> RowKey {
     key(KEYS_PARTITION.to_owned(), hex(&hash.0))
+}
+
+/// The same of dead letters.
+pub const LETTERS_PARTITION: &str = "Letters";
+
+pub fn letter(letter: LetterId) -> RowKey {
+    key(LETTERS_PARTITION.to_owned(), letter.to_string())
 }
 
 pub fn upload_partition(upload: UploadId) -> String {
@@ -187,6 +218,37 @@ mod tests {
             let sk = task(job, 1, run, TaskId::of(run, index)).sk;
             assert_eq!((low.as_str()..=high.as_str()).contains(&sk.as_str()), inside, "{index}");
         }
+    }
+
+    #[test]
+    fn a_correction_is_among_the_counters_of_its_run_and_no_workers() {
+        let (job, run, worker) =
+            (JobId::from_bytes([1; 16]), RunId::from_bytes([2; 16]), WorkerId::from_bytes([3; 16]));
+        let (correction, counter) = (correction(job, run), counter(job, run, worker, 12));
+        assert_eq!(correction.pk, counter.pk);
+        assert_eq!(correction.sk.strip_prefix(&counters(run)), Some(CORRECTION));
+        assert_eq!(counter.sk.strip_prefix(&counters(run)), Some(counter_name(worker, 12).as_str()));
+        assert!(CORRECTION.parse::<WorkerId>().is_err());
+    }
+
+    #[test]
+    fn what_is_removed_with_a_run_is_its_own() {
+        let (job, run, other) =
+            (JobId::from_bytes([1; 16]), RunId::from_bytes([2; 16]), RunId::from_bytes([3; 16]));
+        for (of, own) in [(run, true), (other, false)] {
+            let id = TaskId::of(of, 7);
+            assert_eq!(task(job, 4, of, id).sk.starts_with(&tasks_of(run)), own);
+            assert_eq!(attempt(job, 4, of, id, 1).sk.starts_with(&attempts_of(run)), own);
+        }
+    }
+
+    #[test]
+    fn nothing_else_is_where_sweepers_and_dead_letters_are() {
+        let (sweepers, of_job) =
+            (budget(&Scope::Sweepers), budget(&Scope::Job(JobId::from_bytes([0xff; 16]))));
+        assert_ne!(sweepers.pk, of_job.pk);
+        let (low, high) = (letter(LetterId::from_bytes([1; 16])), letter(LetterId::from_bytes([2; 16])));
+        assert!(low.pk == high.pk && low.sk < high.sk, "they are listed by their ids");
     }
 
     #[test]

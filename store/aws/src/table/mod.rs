@@ -17,15 +17,20 @@ mod item;
 mod jobs;
 mod keys;
 mod latest;
+mod letters;
+mod outcome;
 mod pages;
 mod places;
+mod proof;
 mod provision;
 mod read;
 mod remembered;
 mod retention;
 mod rows;
 mod settle;
+mod submits;
 mod tasks;
+mod tombstones;
 mod transact;
 mod uploads;
 
@@ -53,6 +58,8 @@ pub struct Table {
     places: Places,
     /// The sort key under which a run that is not running was last found.
     rested: Remembered<RunId, String>,
+    /// The same of one that was old and had not ended.
+    unended: Remembered<RunId, String>,
     lanes: Lanes,
     task_shards_min: u32,
 }
@@ -72,6 +79,7 @@ impl Table {
             latest: Latest::default(),
             places: Places::default(),
             rested: Remembered::default(),
+            unended: Remembered::default(),
             lanes: Lanes::default(),
             task_shards_min: settings.task_shards_min,
         }

@@ -27,7 +27,7 @@ impl Table {
 
     pub async fn find_job(&self, job: JobId) -> Result<Option<JobRow>> {
         let item = self.get(&keys::job(job)).await?;
-        item.as_ref().map(JobRow::decode).transpose()
+        Ok(item.as_ref().map(JobRow::decode).transpose()?.flatten())
     }
 
     /// Where the rows of a run are; `None` if there is no such run.

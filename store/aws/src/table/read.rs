@@ -19,7 +19,7 @@ pub struct Range {
     descending: bool,
     limit: Option<i32>,
     filter: Option<Filter>,
-    keys_only: bool,
+    attributes: Option<&'static str>,
 }
 
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ impl Range {
             descending: false,
             limit: None,
             filter: None,
-            keys_only: false,
+            attributes: None,
         }
     }
 
@@ -81,8 +81,13 @@ impl Range {
     }
 
     /// Of each row no more than where it is.
-    pub fn keys_only(mut self) -> Range {
-        self.keys_only = true;
+    pub fn keys_only(self) -> Range {
+        self.with("pk, sk")
+    }
+
+    /// Of each row only these attributes.
+    pub fn with(mut self, attributes: &'static str) -> Range {
+        self.attributes = Some(attributes);
         self
     }
 
@@ -198,8 +203,8 @@ impl Table {
             .set_limit(range.limit)
             .set_exclusive_start_key(from)
             .return_consumed_capacity(ReturnConsumedCapacity::Total);
-        if range.keys_only {
-            query = query.projection_expression("pk, sk");
+        if let Some(attributes) = range.attributes {
+            query = query.projection_expression(attributes);
         }
         if let Some(filter) = &range.filter {
             query = query.filter_expression(filter.expression);

@@ -3,8 +3,9 @@
 use super::discovery;
 use super::item::{Draft, Item, Row, corrupt, json, number, text};
 use super::keys::{self, GSI1_PK, GSI1_SK, GSI2_PK, GSI2_SK};
-use conveyor_domain::run::{Counts, IngestStatus, RunFailure};
-use conveyor_domain::{FailureClass, Job, JobStatus, Run, RunStats, RunStatus, Timestamp, UploadId};
+use super::tombstones;
+use conveyor_domain::run::{Counts, IngestStatus, RunFailure, Storage};
+use conveyor_domain::{Job, JobStatus, Run, RunId, RunStats, RunStatus, Timestamp, UploadId};
 use conveyor_store::Result;
 use conveyor_store::port::{JobView, RunView};
 use std::sync::Arc;
@@ -61,7 +62,11 @@ impl JobRow {
         })
     }
 
-    pub fn decode(item: &Item) -> Result<JobRow> {
+    /// `None` where a job was, and is only remembered.
+    pub fn decode(item: &Item) -> Result<Option<JobRow>> {
+        if tombstones::is_tombstone(item) {
+            return Ok(None);
+        }
         let row = Row(item);
         let status = row.text("st")?;
         let job = Job {
@@ -77,7 +82,7 @@ impl JobRow {
             spec: Arc::new(row.json("doc")?),
         };
         let upload = row.find_text("up")?.map(str::parse).transpose().map_err(|_| corrupt("upload id"))?;
-        Ok(JobRow { job, version: row.number("v")?, events: row.number("ev")?, upload })
+        Ok(Some(JobRow { job, version: row.number("v")?, events: row.number("ev")?, upload }))
     }
 }
 
@@ -104,6 +109,18 @@ impl RunRow {
         index < self.run.next_index && !self.holes.iter().any(|(first, end)| (*first..*end).contains(&index))
     }
 
+    /// Whether some of its tasks have their results in that run.
+    pub fn points_to(&self, run: RunId) -> bool {
+        let kept = self.run.storage == Storage::Kept && self.run.status != RunStatus::Deleted;
+        kept && self.run.id != run && self.run.sources.contains(&run)
+    }
+
+    /// Whether it ended before that moment and its rows are kept. One that was deleted goes its own way.
+    pub fn has_expired(&self, ended_before: Timestamp) -> bool {
+        let ended = self.run.status.is_terminal() && self.run.status != RunStatus::Deleted;
+        ended && self.run.storage == Storage::Kept && self.run.updated < ended_before
+    }
+
     pub fn encode(&self) -> Result<Item> {
         let run = &self.run;
         let draft = Draft::at(&keys::run(run.job, run.id))
@@ -120,6 +137,7 @@ impl RunRow {
             .set_some("ing", run.ingest.map(|ingest| text(ingest.as_str())))
             .set_some("pz", run.paused.then(|| number(1)))
             .set_some("fail", run.failure.as_ref().map(json).transpose()?)
+            .set_some("sto", (run.storage != Storage::Kept).then(|| text(run.storage.as_str())))
             .set_some("qr", self.queue_removed.then(|| number(1)));
         let draft = match self.logged {
             0 => draft,
@@ -129,9 +147,15 @@ impl RunRow {
                 .set("lb", number(self.logged_by)),
         };
         let draft = if self.holes.is_empty() { draft } else { draft.set("holes", json(&self.holes)?) };
-        // Later, if it is written later than it was decided.
-        let changed = discovery::sort_key(run.id, run.updated);
-        Ok(draft.set(GSI2_PK, text(discovery::place(self))).set(GSI2_SK, text(changed)).item())
+        let draft = if run.sources.is_empty() { draft } else { draft.set("src", json(&run.sources)?) };
+        Ok(match discovery::place(self) {
+            None => draft.item(),
+            Some(place) => {
+                // Later, if it is written later than it was decided.
+                let changed = discovery::sort_key(run.id, run.updated);
+                draft.set(GSI2_PK, text(place)).set(GSI2_SK, text(changed)).item()
+            }
+        })
     }
 
     pub fn decode(item: &Item) -> Result<RunRow> {
@@ -157,6 +181,8 @@ impl RunRow {
             id_seed: row.parsed("seed")?,
             failure: row.find_json::<RunFailure>("fail")?,
             paused: row.find_number::<u8>("pz")?.is_some(),
+            sources: row.find_json::<Vec<RunId>>("src")?.unwrap_or_default(),
+            storage: storage(row)?,
             created: Timestamp(row.number("ca")?),
             updated: Timestamp(row.number("ua")?),
         };
@@ -177,6 +203,11 @@ impl RunRow {
     }
 }
 
+fn storage(row: Row<'_>) -> Result<Storage> {
+    let Some(text) = row.find_text("sto")? else { return Ok(Storage::Kept) };
+    Storage::ALL.into_iter().find(|s| s.as_str() == text).ok_or_else(|| corrupt("storage of a run"))
+}
+
 /// A job with a run of it, and what was counted of that before it was read: so never more than its total.
 #[derive(Clone, Debug)]
 pub struct State {
@@ -189,18 +220,4 @@ impl State {
     pub fn view(self) -> JobView {
         JobView { job: self.job.job, latest: self.run.view(self.counts) }
     }
-}
-
-/// The attribute of a counter row that counts failures of a class.
-pub fn failed_attribute(class: FailureClass) -> String {
-    format!("f{}", class as usize)
-}
-
-pub fn decode_counts(item: &Item) -> Result<Counts> {
-    let row = Row(item);
-    let mut counts = Counts { successful: row.find_number("s")?.unwrap_or(0), ..Counts::default() };
-    for class in FailureClass::ALL {
-        counts.failed[class as usize] = row.find_number(&failed_attribute(class))?.unwrap_or(0);
-    }
-    Ok(counts)
 }

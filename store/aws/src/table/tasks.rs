@@ -8,8 +8,10 @@ use super::transact::Condition;
 use super::{Table, keys};
 use async_trait::async_trait;
 use conveyor_domain::message::TaskRef;
-use conveyor_domain::task::Attempt;
-use conveyor_domain::{ClaimToken, Task, TaskId, TaskInput, TaskStatus, Timestamp};
+use conveyor_domain::task::{Attempt, Outcome};
+use conveyor_domain::{
+    ClaimToken, FailureClass, RunStatus, Task, TaskId, TaskInput, TaskStatus, Timestamp, WorkerId,
+};
 use conveyor_store::port::{Claim, RunKey, SettleGroup, Settled, SettlesAtOnce, TaskStore, TasksQuery};
 use conveyor_store::{Error, Result};
 
@@ -48,9 +50,15 @@ impl TaskRow {
     }
 }
 
-fn status(row: Row<'_>) -> Result<TaskStatus> {
+pub fn status(row: Row<'_>) -> Result<TaskStatus> {
     let code: u8 = row.number("st")?;
     TaskStatus::ALL.into_iter().find(|s| status_number(*s) == code).ok_or_else(|| corrupt("task status"))
+}
+
+/// Why it failed, if it did, and an earlier version did not write the row.
+pub fn failure_class(row: Row<'_>) -> Result<Option<FailureClass>> {
+    let Some(number) = row.find_number::<usize>("fc")? else { return Ok(None) };
+    FailureClass::ALL.get(number).copied().map(Some).ok_or_else(|| corrupt("failure class"))
 }
 
 pub fn task_id(item: &Item) -> Result<TaskId> {
@@ -69,6 +77,7 @@ pub fn decode_task(item: &Item) -> Result<Task> {
         input: row.json("inp")?,
         result: row.find_json("res")?,
         error: row.find_json("err")?,
+        class: failure_class(row)?,
     })
 }
 
@@ -113,8 +122,11 @@ impl TaskStore for Table {
         now: Timestamp,
     ) -> Result<Vec<TaskRef>> {
         self.latest.learn(now);
-        let place = self.place(key).await?.ok_or(Error::NotFound)?;
-        self.insert_tasks(RowPlace { key, seed: place.seed, shards: place.shards }, &rows, now).await?;
+        // What is on its way out must not grow again behind whoever removes it.
+        let run = self.find_run(key).await?.filter(|row| row.run.status != RunStatus::Deleted);
+        let run = run.ok_or(Error::NotFound)?;
+        let place = RowPlace { key, seed: run.run.id_seed, shards: run.shards };
+        self.insert_tasks(place, &rows, now).await?;
         let indexes = || rows.iter().map(|(index, _)| *index);
         if let Some(last) = indexes().max() {
             self.raise_next_index(key, last + 1).await?;
@@ -135,6 +147,16 @@ impl TaskStore for Table {
 
     async fn settle(&self, group: SettleGroup, now: Timestamp) -> Result<Vec<Settled>> {
         self.settle_group(group, now).await
+    }
+
+    async fn restore(
+        &self,
+        key: RunKey,
+        worker: WorkerId,
+        ends: Vec<(TaskId, Outcome)>,
+        now: Timestamp,
+    ) -> Result<Vec<bool>> {
+        self.restore_tasks(key, worker, &ends, now).await
     }
 
     async fn task(&self, key: RunKey, task: TaskId) -> Result<Option<Task>> {

@@ -4,7 +4,7 @@ use super::Table;
 use super::backoff::Backoff;
 use super::discovery;
 use super::item::{Item, number};
-use super::keys::RowKey;
+use super::keys::{RowKey, TTL};
 use crate::client::count_capacity;
 use crate::error::unavailable;
 use aws_sdk_dynamodb::error::{BuildError, ProvideErrorMetadata};
@@ -13,6 +13,7 @@ use aws_sdk_dynamodb::types::{
     ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
 use conveyor_store::{Error, Result};
+use std::collections::HashMap;
 
 /// A transaction was not carried out because of these conditions: by the place of the write, the row as it is, if any.
 #[derive(Debug)]
@@ -51,6 +52,16 @@ impl Condition {
 pub struct Expression {
     pub text: String,
     pub values: Vec<(&'static str, AttributeValue)>,
+}
+
+/// How an expression spells the time to live, whose own name is a word of DynamoDB's language.
+pub const TTL_NAME: &str = "#ttl";
+
+impl Expression {
+    fn names(&self) -> Option<HashMap<String, String>> {
+        let ttl = || HashMap::from([(TTL_NAME.to_owned(), TTL.to_owned())]);
+        self.text.contains(TTL_NAME).then(ttl)
+    }
 }
 
 fn built<T>(built: std::result::Result<T, BuildError>) -> Result<T> {
@@ -107,6 +118,7 @@ impl Table {
         let mut update = Update::builder()
             .table_name(&self.name)
             .set_key(Some(key.attributes()))
+            .set_expression_attribute_names(expression.names())
             .update_expression(expression.text)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         for (name, value) in expression.values {
@@ -204,6 +216,24 @@ impl Table {
             .return_consumed_capacity(ReturnConsumedCapacity::Total);
         let answer = put.send().await.map_err(|e| unavailable("PutItem", &e))?;
         count_capacity("PutItem", "write", answer.consumed_capacity());
+        Ok(())
+    }
+
+    /// Changes a row, whatever is there; makes it if there is none.
+    pub async fn update_always(&self, key: &RowKey, expression: Expression) -> Result<()> {
+        let update = self
+            .dynamodb
+            .update_item()
+            .table_name(&self.name)
+            .set_key(Some(key.attributes()))
+            .set_expression_attribute_names(expression.names())
+            .update_expression(expression.text)
+            .set_expression_attribute_values(Some(
+                expression.values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            ))
+            .return_consumed_capacity(ReturnConsumedCapacity::Total);
+        let answer = update.send().await.map_err(|e| unavailable("UpdateItem", &e))?;
+        count_capacity("UpdateItem", "write", answer.consumed_capacity());
         Ok(())
     }
 

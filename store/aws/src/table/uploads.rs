@@ -102,6 +102,11 @@ impl UploadRow {
         })
     }
 
+    /// It is doomed, or past its time and nobody's.
+    fn may_go(&self, now: Timestamp) -> bool {
+        self.doomed || (self.claims == 0 && self.upload.expires <= now)
+    }
+
     /// Still there for callers.
     fn is_there(&self, now: Timestamp) -> bool {
         !self.doomed && self.upload.expires > now
@@ -313,26 +318,41 @@ impl UploadStore for Table {
         .await
     }
 
-    async fn doom_expired_uploads(&self, now: Timestamp, limit: u32) -> Result<u32> {
+    async fn expired_uploads(&self, now: Timestamp, limit: u32) -> Result<Vec<UploadId>> {
         self.latest.learn(now);
-        let range = Range::up_to(UNUSED.to_owned(), format!("{}~", due(now))).in_index(GSI2).by(limit);
-        let mut doomed = 0;
-        for item in self.first(&range, limit as usize).await?.iter().take(limit as usize) {
-            let Some(mut row) = self.find_upload(id_of(Row(item))?).await? else { continue };
-            if row.doomed || row.claims > 0 || row.upload.expires > now {
-                continue;
+        let wanted = limit as usize;
+        let doomed = Range::everything(DOOMED.to_owned());
+        let unused = Range::up_to(UNUSED.to_owned(), format!("{}~", due(now)));
+        let mut expired = Vec::new();
+        for range in [doomed, unused] {
+            for item in self.first(&range.in_index(GSI2).by(limit), wanted).await? {
+                if expired.len() >= wanted {
+                    return Ok(expired);
+                }
+                // The index may be old, and what is found there may be gone, or in use.
+                let upload = id_of(Row(&item))?;
+                if self.find_upload(upload).await?.is_some_and(|row| row.may_go(now)) {
+                    expired.push(upload);
+                }
             }
-            row.doomed = true;
-            // Whoever was quicker has a reason; the next sweep looks again.
-            doomed += u32::from(self.save_upload(row, Vec::new()).await?);
         }
-        Ok(doomed)
+        Ok(expired)
     }
 
-    async fn doomed_uploads(&self, limit: u32) -> Result<Vec<UploadId>> {
-        let range = Range::everything(DOOMED.to_owned()).in_index(GSI2).by(limit);
-        let rows = self.first(&range, limit as usize).await?;
-        rows.iter().take(limit as usize).map(|item| id_of(Row(item))).collect()
+    async fn doom_upload(&self, upload: UploadId, now: Timestamp) -> Result<bool> {
+        self.latest.learn(now);
+        let mut backoff = self.backoff();
+        loop {
+            let Some(mut row) = self.find_upload(upload).await? else { return Ok(false) };
+            if row.doomed || !row.may_go(now) {
+                return Ok(row.doomed);
+            }
+            row.doomed = true;
+            if self.save_upload(row, Vec::new()).await? {
+                return Ok(true);
+            }
+            backoff.wait("the end of an upload").await?;
+        }
     }
 
     async fn forget_upload(&self, upload: UploadId) -> Result<()> {

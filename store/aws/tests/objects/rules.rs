@@ -30,4 +30,5 @@ rules!(
     a_stream_that_fails_leaves_no_object,
     other_bytes_than_the_pinned_are_never_read,
     joined_parts_are_one_object,
+    objects_are_listed_by_their_keys_page_by_page,
 );

@@ -7,6 +7,9 @@ mod support;
 
 mod budgets;
 mod discovery;
+mod proof;
+mod removal;
+mod rows;
 
 use conveyor_aws_servers::Combination;
 use conveyor_domain::TaskId;
@@ -15,6 +18,13 @@ use conveyor_store::port::{RunKey, StatusFilter, TasksQuery};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use std::collections::BTreeMap;
 use support::OnAws;
+
+/// A world on servers of its own tables, whose jobs have so many partitions.
+async fn open_on(shards: u32) -> (OnAws, World) {
+    let harness = OnAws::new(Combination::Default, shards).await;
+    let world = World::new(harness.backend());
+    (harness, world)
+}
 
 /// What was counted since the last look, by name and operation.
 fn counted(meter: &Snapshotter) -> BTreeMap<String, u64> {

@@ -1,0 +1,89 @@
+//! What operators do, and what an audit counts (SPEC 6.14, 6.15, 6.17): how the API asks for it. Who carries it out is wired
+//! by the binary; this crate does not know the repairs.
+
+use crate::wire;
+use async_trait::async_trait;
+use conveyor_domain::dead_letter::{DeadLetter, Verdict};
+use conveyor_domain::repair::{Audit, Reconciled};
+use conveyor_domain::{JobId, LetterId, RunId};
+use conveyor_store::Result;
+use conveyor_store::port::RunKey;
+
+#[async_trait]
+pub trait Operations: Send + Sync {
+    /// `None` if there is no such run.
+    async fn audit(&self, key: RunKey) -> Result<Option<Audit>>;
+
+    /// Looks, and repairs unless it is a dry run, for a bounded time. `NotFound` for a job that is not there: it must not look
+    /// like one that is in order.
+    async fn reconcile(&self, asked: Reconcile) -> Result<Reconciled>;
+
+    /// Letters behind the one that is named. A page may be short, or empty, though `next` says that more follow.
+    async fn letters(
+        &self,
+        filter: &LetterFilter,
+        after: Option<LetterId>,
+        limit: u32,
+    ) -> Result<LettersPage>;
+
+    async fn letter(&self, letter: LetterId) -> Result<Option<LetterView>>;
+
+    /// `None` if there is no such letter; `Conflict` if somebody else was quicker.
+    async fn redrive(&self, letter: LetterId) -> Result<Option<Redriven>>;
+
+    /// False if there is no such letter.
+    async fn purge(&self, letter: LetterId) -> Result<bool>;
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reconcile {
+    /// At this job alone.
+    pub job: Option<JobId>,
+    pub dry_run: bool,
+    /// What an earlier answer gave as `next`.
+    pub from: Option<String>,
+}
+
+/// Letters that are for this job, for this run, and whose last error has this text in it; each only if it is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LetterFilter {
+    pub job: Option<JobId>,
+    pub run: Option<RunId>,
+    pub error: Option<String>,
+}
+
+/// A letter, with what the log of its ingest says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LetterView {
+    pub letter: DeadLetter,
+    /// Of a message that can be read.
+    pub run: Option<RunKey>,
+    /// Tries that failed since the last progress, and what the last of them said.
+    pub tries: u32,
+    pub last_error: Option<String>,
+    /// How often it was sent again since the last progress.
+    pub redrives: u32,
+    /// What the next sweep does with it.
+    pub verdict: Verdict,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LettersPage {
+    pub letters: Vec<LetterView>,
+    /// The last letter that was looked at, if there may be more.
+    pub next: Option<LetterId>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redriven {
+    Sent,
+    /// Nobody needs it any more.
+    Acknowledged,
+    /// It was sent again as often as it may.
+    Refused,
+}
+
+/// A reconciliation as the API answers it, for whoever does one without a server.
+pub fn reconciled_document(reconciled: &Reconciled) -> serde_json::Value {
+    serde_json::json!(wire::repair::ReconciledJson::from(reconciled))
+}

@@ -1,0 +1,172 @@
+//! Messages that were given up: looked at, sent again, or let go (SPEC 6.15).
+
+use super::reconcile::id;
+use crate::auth::Operator;
+use crate::body::{self, JsonBody};
+use crate::cursor::Cursors;
+use crate::fields::Fields;
+use crate::operations::{LetterFilter, Redriven};
+use crate::path::{Id, Path};
+use crate::problem::{ApiError, Code, Result};
+use crate::query::{Params, Query};
+use crate::state::{ApiState, Shared};
+use crate::wire::letter::{Became, BecameJson, LetterJson, LettersJson, RedrivenJson};
+use crate::wire::limits::{parse_limit, parse_per_second};
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use conveyor_domain::{LetterId, limits};
+use std::str::FromStr;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+const BULK_FIELDS: &[&str] = &["job_id", "run_id", "error", "all", "per_second", "limit", "cursor"];
+
+pub(super) async fn list(_: Operator, State(state): State<Shared>, query: Query) -> Result<Response> {
+    let query = query.only(&["job_id", "run_id", "error", "limit", "cursor"])?;
+    let limit = query.limit(limits::PAGE_DEFAULT, limits::PAGE_MAX)?;
+    let filter = LetterFilter {
+        job: id_in(&query, "job_id")?,
+        run: id_in(&query, "run_id")?,
+        error: query.get("error").map(str::to_owned),
+    };
+    let cursors = Cursors::of_operator(&state, &format!("dead_letters|{filter:?}"));
+    let after = cursors.open(query.get("cursor"))?;
+    let page = state.operations.letters(&filter, after, limit).await?;
+    let dead_letters = page.letters.iter().map(LetterJson::from).collect();
+    let next_cursor = page.next.map(|letter| cursors.seal(&letter));
+    Ok(Json(LettersJson { dead_letters, next_cursor }).into_response())
+}
+
+pub(super) async fn show(
+    _: Operator,
+    State(state): State<Shared>,
+    Path(Id(letter)): Path<Id<LetterId>>,
+    query: Query,
+) -> Result<Response> {
+    query.none()?;
+    let view = state.operations.letter(letter).await?.ok_or_else(ApiError::not_found)?;
+    Ok(Json(LetterJson::from(&view)).into_response())
+}
+
+pub(super) async fn redrive(
+    _: Operator,
+    State(state): State<Shared>,
+    Path(Id(letter)): Path<Id<LetterId>>,
+    query: Query,
+) -> Result<Response> {
+    query.none()?;
+    let redriven = state.operations.redrive(letter).await?.ok_or_else(ApiError::not_found)?;
+    match redriven {
+        Redriven::Refused => {
+            let detail = format!(
+                "It was sent again {} times without progress; the next sweep fails its run, and so does a purge.",
+                limits::REDRIVES_MAX
+            );
+            Err(ApiError::new(Code::RedriveLimit, detail))
+        }
+        Redriven::Sent | Redriven::Acknowledged => {
+            Ok(Json(BecameJson::new(letter, Some(redriven).into())).into_response())
+        }
+    }
+}
+
+pub(super) async fn purge(
+    _: Operator,
+    State(state): State<Shared>,
+    Path(Id(letter)): Path<Id<LetterId>>,
+    query: Query,
+) -> Result<Response> {
+    query.none()?;
+    match state.operations.purge(letter).await? {
+        true => Ok(Json(BecameJson::new(letter, Became::Purged)).into_response()),
+        false => Err(ApiError::not_found()),
+    }
+}
+
+/// Sends many again, at a pace. It ends after so many, or after some time: whoever asks goes on from there.
+pub(super) async fn redrive_many(
+    _: Operator,
+    State(state): State<Shared>,
+    query: Query,
+    request: Request,
+) -> Result<Response> {
+    query.none()?;
+    let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
+    let JsonBody { bytes, room: _room } = body::read_json(request, max, &state.bodies).await?;
+    let fields = Fields::parse(&bytes, BULK_FIELDS)?;
+    let filter = bulk_filter(&fields)?;
+    let pace = Pace::new(parse_per_second(&fields)?);
+    let limit = parse_limit(&fields, limits::PAGE_MAX)?.unwrap_or(limits::PAGE_MAX);
+    let cursors = Cursors::of_operator(&state, &format!("redrive|{filter:?}"));
+    let after = cursors.open(fields.get::<String>("cursor", "a string")?.as_deref())?;
+    let page = state.operations.letters(&filter, after, limit).await?;
+    let mut next = page.next;
+    let mut dead_letters = Vec::new();
+    for (n, view) in page.letters.iter().enumerate() {
+        // The first always has its turn: somebody who asks again and again gets to the end.
+        if n > 0 && (state.is_shutting_down() || !pace.wait_for(n).await) {
+            next = dead_letters.last().map(|last: &BecameJson| last.letter_id);
+            break;
+        }
+        dead_letters.push(redrive_one(&state, view.letter.id).await);
+    }
+    let next_cursor = next.map(|letter| cursors.seal(&letter));
+    Ok(Json(RedrivenJson { dead_letters, more: next_cursor.is_some(), next_cursor }).into_response())
+}
+
+/// One that cannot be sent does not keep the others.
+async fn redrive_one(state: &ApiState, letter: LetterId) -> BecameJson {
+    match state.operations.redrive(letter).await {
+        Ok(redriven) => BecameJson::new(letter, redriven.into()),
+        Err(error) => {
+            BecameJson { error: Some(error.to_string()), ..BecameJson::new(letter, Became::Failed) }
+        }
+    }
+}
+
+/// Everything is never meant by nothing.
+fn bulk_filter(fields: &Fields<'_>) -> Result<LetterFilter> {
+    let filter = LetterFilter {
+        job: id(fields, "job_id")?,
+        run: id(fields, "run_id")?,
+        error: fields.get("error", "a string")?,
+    };
+    let all = fields.get("all", "true")?.unwrap_or(false);
+    match (all, filter == LetterFilter::default()) {
+        (true, true) | (false, false) => Ok(filter),
+        (false, true) => {
+            Err(ApiError::invalid("The body must have one of `job_id`, `run_id`, `error`, or `all` true."))
+        }
+        (true, false) => Err(ApiError::invalid("`all` and a filter exclude each other.")),
+    }
+}
+
+fn id_in<T: FromStr>(query: &Params, name: &str) -> Result<Option<T>> {
+    let Some(text) = query.get(name) else { return Ok(None) };
+    text.parse().map(Some).map_err(|_| ApiError::invalid(format!("`{name}` must be an id.")))
+}
+
+/// One after the other, not faster than asked for, and not for longer than an answer may take.
+struct Pace {
+    started: Instant,
+    every: Duration,
+}
+
+impl Pace {
+    fn new(per_second: Option<f64>) -> Pace {
+        let every = per_second.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(1.0 / rate));
+        Pace { started: Instant::now(), every }
+    }
+
+    /// Waits until it is the turn of number `n`; false if that would be too late for this answer.
+    async fn wait_for(&self, n: usize) -> bool {
+        let turns = u32::try_from(n).unwrap_or(u32::MAX);
+        let turn = self.started + self.every.saturating_mul(turns);
+        let in_time = turn.max(Instant::now()) < self.started + limits::RECONCILE_WITHIN;
+        if in_time {
+            sleep_until(turn).await;
+        }
+        in_time
+    }
+}

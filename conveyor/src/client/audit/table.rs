@@ -1,0 +1,137 @@
+//! An audit as a person reads it: the numbers side by side, whether they agree, and what the next sweep would do.
+
+use super::document::{Audit, Finding};
+use crate::client::print::{self, clean};
+use comfy_table::{CellAlignment, Table};
+use std::collections::BTreeSet;
+
+const HEADER: [&str; 6] = ["", "list", "total", "rows", "counters", "results"];
+
+pub fn text(audit: &Audit) -> String {
+    let mut text = format!("run {}, {}\n\n", clean(&audit.run.run_id), clean(&audit.run.status));
+    text.push_str(&print::table_text(numbers(audit)));
+    for line in verdict(audit) {
+        text.push('\n');
+        text.push_str(&clean(&line));
+    }
+    text
+}
+
+fn numbers(audit: &Audit) -> Table {
+    let mut table = print::plain_table();
+    table.set_header(HEADER);
+    let mut line = |name: &str, cells: [Option<String>; 5]| {
+        let cells = cells.map(Option::unwrap_or_default);
+        table.add_row([vec![clean(name)], cells.to_vec()].concat());
+    };
+    let (rows, counters) = (audit.rows.as_ref(), &audit.counters);
+    let list = audit.list.as_ref();
+    let all = rows.map(|r| (r.pending + r.processing + r.successful + r.failed).to_string());
+    let read = list.map(|l| if l.whole { l.accepted.to_string() } else { format!("{} so far", l.accepted) });
+    line("tasks", [read, Some(audit.total.to_string()), all, None, None]);
+    line("pending", [None, None, rows.map(|r| r.pending.to_string()), None, None]);
+    line("processing", [None, None, rows.map(|r| r.processing.to_string()), None, None]);
+    let bodies = audit.results.as_ref().map(|r| match r.missing {
+        0 => r.present.to_string(),
+        missing => format!("{}, {missing} missing", r.present),
+    });
+    let successful = rows.map(|r| r.successful.to_string());
+    line("successful", [None, None, successful, Some(counters.successful.to_string()), bodies]);
+    line("failed", [None, None, rows.map(|r| r.failed.to_string()), Some(counters.failed.to_string()), None]);
+    let of_rows = rows.map(|r| &r.failure_reasons);
+    let classes: BTreeSet<&String> =
+        of_rows.into_iter().flat_map(|r| r.keys()).chain(counters.failure_reasons.keys()).collect();
+    for class in classes {
+        let in_rows = of_rows.map(|r| r.get(class).copied().unwrap_or(0).to_string());
+        let counted = counters.failure_reasons.get(class).copied().unwrap_or(0).to_string();
+        line(&format!("  {class}"), [None, None, in_rows, Some(counted), None]);
+    }
+    if let Some(list) = list {
+        line("rejected", [Some(list.rejected.to_string()), None, None, None, None]);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn verdict(audit: &Audit) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    if audit.agrees {
+        let proved = if audit.rows.is_some() { "everything agrees" } else { "its rows are past their time" };
+        lines.push(proved.to_owned());
+    } else {
+        lines.push("NOT everything agrees:".to_owned());
+        lines.extend(audit.disagreements.iter().map(|why| format!("  {why}")));
+    }
+    match audit.findings.is_empty() {
+        true => lines.push("the next sweep would change nothing".to_owned()),
+        false => lines.push("the next sweep would do this:".to_owned()),
+    }
+    let finding = |Finding { repair, subject, why, remedy, .. }: &Finding| {
+        format!("  {repair}, {}: {why}; {remedy}", subject.line())
+    };
+    lines.extend(audit.findings.iter().map(finding));
+    let unsure = audit.unsure.iter();
+    lines.extend(unsure.map(|one| format!("cannot be told before {}: {}", one.until, one.subject.line())));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn lines(audit: serde_json::Value) -> Vec<String> {
+        let audit: Audit = serde_json::from_value(audit).unwrap();
+        text(&audit).lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    #[test]
+    fn numbers_stand_side_by_side() {
+        let shown = lines(json!({
+            "agrees": false, "run": {"run_id": "R", "status": "running"}, "total": 10,
+            "list": {"accepted": 10, "rejected": 2, "whole": true},
+            "rows": {"pending": 1, "processing": 2, "successful": 4, "failed": 3, "failure_reasons": {"blocked": 3}},
+            "counters": {"successful": -4, "failed": 2, "failure_reasons": {"blocked": 1, "other": 1}},
+            "results": {"present": 3, "missing": 1},
+            "disagreements": ["counters say -4 successful, rows 4"],
+            "findings": [{"repair": "wrong_counters", "kind": "damage", "subject": {"type": "run", "id": "R"},
+                          "why": "they differ", "remedy": "add 8"}],
+            "unsure": [{"subject": {"type": "run", "id": "R"}, "until": "T"}],
+        }));
+        assert_eq!(
+            shown,
+            [
+                "run R, running",
+                "",
+                "list total rows counters results",
+                "tasks 10 10 10",
+                "pending 1",
+                "processing 2",
+                "successful 4 -4 3, 1 missing",
+                "failed 3 2",
+                "blocked 3 1",
+                "other 0 1",
+                "rejected 2",
+                "",
+                "NOT everything agrees:",
+                "counters say -4 successful, rows 4",
+                "the next sweep would do this:",
+                "wrong_counters, run R: they differ; add 8",
+                "cannot be told before T: run R",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_agrees_is_said_in_one_line() {
+        let shown = lines(json!({
+            "agrees": true, "run": {"run_id": "R", "status": "completed"}, "total": 1,
+            "rows": {"pending": 0, "processing": 0, "successful": 1, "failed": 0},
+            "counters": {"successful": 1, "failed": 0}, "results": {"present": 1, "missing": 0},
+        }));
+        assert_eq!(shown[shown.len() - 2..], ["everything agrees", "the next sweep would change nothing"]);
+        assert!(shown.contains(&"successful 1 1 1".to_owned()), "{shown:?}");
+    }
+}

@@ -1,0 +1,103 @@
+//! `conveyor reconcile`: everything that is wrong, named and put right.
+
+mod document;
+mod table;
+
+use super::args::ReconcileArgs;
+use super::failure::Failure;
+use super::http::{Answer, Api};
+use super::print::{self, Output};
+use crate::direct::Direct;
+use conveyor_api::{Operations, Reconcile, reconciled_document};
+use document::{Part, Verdict, Whole};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// How often it is looked again for what could not be told.
+const LOOKS_MAX: u32 = 5;
+/// Answers that one look may take: each has done something, but a server that never ends must not keep us.
+const PARTS_MAX: u32 = 100_000;
+const WAIT_MAX: Duration = Duration::from_secs(300);
+/// Something was wrong, and all of it is mended.
+const MENDED: u8 = 3;
+
+/// Who looks.
+enum Looker {
+    Server(Api),
+    Direct(Direct),
+}
+
+pub async fn over_http(api: Api, args: &ReconcileArgs, output: Output) -> Result<ExitCode, Failure> {
+    run(&Looker::Server(api), args, output).await
+}
+
+pub async fn direct(args: &ReconcileArgs, output: Output) -> Result<ExitCode, Failure> {
+    let opened = Direct::open(&args.backend).await.map_err(|error| Failure::backend(&error))?;
+    run(&Looker::Direct(opened), args, output).await
+}
+
+async fn run(looker: &Looker, args: &ReconcileArgs, output: Output) -> Result<ExitCode, Failure> {
+    let mut whole = Whole::default();
+    for look in 1..=LOOKS_MAX {
+        looker.look(args, &mut whole).await?;
+        let Some(wait) = whole.wait().filter(|_| !args.no_wait && look < LOOKS_MAX) else { break };
+        let wait = wait.min(WAIT_MAX);
+        let unsure = whole.unsure.len();
+        output.remark(&format!(
+            "{unsure} cannot be told yet; looking again in {:.0} s (--no-wait to not)",
+            wait.as_secs_f64()
+        ));
+        tokio::time::sleep(wait).await;
+        whole.look_again();
+    }
+    print::line(&if output.json { whole.document(args.dry_run).to_string() } else { table::text(&whole) })?;
+    Ok(match whole.verdict() {
+        Verdict::NothingWrong => ExitCode::SUCCESS,
+        Verdict::StillWrong => ExitCode::FAILURE,
+        Verdict::AllMended => ExitCode::from(MENDED),
+    })
+}
+
+impl Looker {
+    /// One look at everything, in as many parts as it takes.
+    async fn look(&self, args: &ReconcileArgs, whole: &mut Whole) -> Result<(), Failure> {
+        let mut from: Option<String> = None;
+        for _ in 0..PARTS_MAX {
+            let mut part = self.part(args, from.as_deref()).await?;
+            from = part.next.take();
+            whole.add(part)?;
+            if from.is_none() {
+                return Ok(());
+            }
+        }
+        Err(Failure::not_understood("the reconciliation does not end"))
+    }
+
+    async fn part(&self, args: &ReconcileArgs, from: Option<&str>) -> Result<Part, Failure> {
+        match self {
+            Looker::Server(api) => {
+                let mut body = json!({ "dry_run": args.dry_run });
+                for (name, value) in [("job_id", args.job.as_deref()), ("from", from)] {
+                    if let Some(value) = value {
+                        body[name] = json!(value);
+                    }
+                }
+                // Repeating it does no harm: what is mended is not found again.
+                let answer: Answer<Part> =
+                    api.post_again(api.url(&["admin", "reconcile"]), Some(&body)).await?;
+                Ok(answer.document)
+            }
+            Looker::Direct(direct) => {
+                let job = args.job.as_ref().map(|job| job.parse()).transpose();
+                let job = job.map_err(|_| Failure::usage("--job is not the id of a job"))?;
+                let asked = Reconcile { job, dry_run: args.dry_run, from: from.map(str::to_owned) };
+                let reconciled = direct.operations.reconcile(asked).await;
+                let reconciled = reconciled.map_err(|error| Failure::backend(&error.into()))?;
+                let document: Value = reconciled_document(&reconciled);
+                Part::deserialize(&document).map_err(|e| Failure::not_understood(e.to_string()))
+            }
+        }
+    }
+}

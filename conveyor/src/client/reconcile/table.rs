@@ -1,0 +1,97 @@
+//! A reconciliation as a person reads it.
+
+use super::document::{Treated, Verdict, Whole};
+use crate::client::print::{self, clean};
+
+const HEADER: [&str; 4] = ["repair", "subject", "why", "done"];
+
+pub fn text(whole: &Whole) -> String {
+    let mut lines = Vec::new();
+    if !whole.findings.is_empty() {
+        let mut table = print::plain_table();
+        table.set_header(HEADER);
+        for treated in &whole.findings {
+            let finding = &treated.finding;
+            let subject = finding.subject.line();
+            table.add_row([&finding.repair, &subject, &finding.why, &done(treated)].map(|cell| clean(cell)));
+        }
+        lines.push(print::table_text(table));
+    }
+    lines.extend(whole.errors.iter().map(|e| clean(&format!("{} could not look: {}", e.repair, e.error))));
+    let unsure = whole.unsure.iter();
+    lines.extend(
+        unsure.map(|one| clean(&format!("cannot be told before {}: {}", one.until, one.subject.line()))),
+    );
+    lines.push(verdict(whole));
+    lines.join("\n")
+}
+
+fn done(Treated { finding, outcome, changed, error }: &Treated) -> String {
+    let remedy = &finding.remedy;
+    match outcome.as_str() {
+        "seen" => format!("nothing yet; would: {remedy}"),
+        "fixed" => format!("{remedy} ({} changed)", changed.unwrap_or_default()),
+        "gone" => "nothing: it was gone by then".to_owned(),
+        "needs_operator" => format!("needs an operator: {remedy}"),
+        "failed" => format!("failed: {}", error.as_deref().unwrap_or("it is not said why")),
+        other => other.to_owned(),
+    }
+}
+
+fn verdict(whole: &Whole) -> String {
+    let damage = whole.findings.iter().filter(|treated| treated.finding.is_damage());
+    let (mended, left): (Vec<_>, Vec<_>) = damage.partition(|treated| treated.is_mended());
+    match whole.verdict() {
+        Verdict::NothingWrong => "nothing was wrong".to_owned(),
+        Verdict::AllMended => format!("{} wrong, all of it mended", mended.len()),
+        Verdict::StillWrong if left.is_empty() => "not everything could be looked at".to_owned(),
+        Verdict::StillWrong => format!("{} mended, {} still wrong", mended.len(), left.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::document::Part;
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn shown(findings: Vec<Value>) -> Vec<String> {
+        let mut whole = Whole::default();
+        let (unsure, errors) = (Vec::new(), Vec::new());
+        whole.add(Part { at: "T".to_owned(), findings, unsure, errors, next: None }).unwrap();
+        text(&whole).lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    fn finding(outcome: Value) -> Value {
+        let mut finding = json!({"repair": "missing_refs", "kind": "damage", "subject": {"type": "run", "id": "R"},
+                                 "why": "gone", "remedy": "send"});
+        for (name, value) in outcome.as_object().unwrap() {
+            finding[name] = value.clone();
+        }
+        finding
+    }
+
+    #[test]
+    fn every_outcome_has_its_words() {
+        let lines = shown(vec![
+            finding(json!({"outcome": "fixed", "changed": 7})),
+            finding(json!({"outcome": "seen"})),
+            finding(json!({"outcome": "failed", "error": "no room"})),
+            finding(json!({"outcome": "needs_operator"})),
+        ]);
+        assert_eq!(
+            lines,
+            [
+                "repair subject why done",
+                "missing_refs run R gone send (7 changed)",
+                "missing_refs run R gone nothing yet; would: send",
+                "missing_refs run R gone failed: no room",
+                "missing_refs run R gone needs an operator: send",
+                "1 mended, 3 still wrong",
+            ]
+        );
+        assert_eq!(shown(Vec::new()), ["nothing was wrong"]);
+        let mended = shown(vec![finding(json!({"outcome": "gone"}))]);
+        assert_eq!(mended.last().unwrap(), "1 wrong, all of it mended");
+    }
+}

@@ -1,0 +1,121 @@
+//! How a rebuild ends when it does not come to its end. Whatever was done by then stays, and a repeat goes on from there.
+
+use conveyor_domain::Problem;
+use conveyor_domain::list::ListFault;
+use conveyor_ingest::Trouble;
+use conveyor_store::Error;
+use std::future::Future;
+use std::process::ExitCode;
+use std::time::Duration;
+
+const FAILED: u8 = 1;
+const USAGE: u8 = 2;
+const NOT_FOUND: &str = "not_found";
+
+const TRIES_MAX: u32 = 6;
+const PAUSE_FIRST: Duration = Duration::from_millis(500);
+
+#[derive(Debug)]
+pub struct Failure {
+    exit: u8,
+    code: &'static str,
+    title: &'static str,
+    detail: String,
+}
+
+impl Failure {
+    fn new(code: &'static str, title: &'static str, detail: impl Into<String>) -> Failure {
+        Failure { exit: FAILED, code, title, detail: detail.into() }
+    }
+
+    pub fn usage(detail: impl Into<String>) -> Failure {
+        Failure { exit: USAGE, ..Failure::new("usage", "Bad input", detail) }
+    }
+
+    /// What is needed to make it anew was never kept, or may not be used.
+    pub fn not_rebuildable(detail: impl Into<String>) -> Failure {
+        Failure::new("not_rebuildable", "The job cannot be rebuilt", detail)
+    }
+
+    pub fn source_missing() -> Failure {
+        let detail = "the list that it was made of is not there";
+        Failure::new("source_missing", "The list is missing", detail)
+    }
+
+    pub fn source_changed() -> Failure {
+        let detail = "the list is not the one that was accepted: other bytes would give other tasks";
+        Failure::new("source_changed", "The list has changed", detail)
+    }
+
+    /// The backend cannot be used at all.
+    pub fn unopened(error: anyhow::Error) -> Failure {
+        Failure::new("unavailable", "Cannot open the backend", format!("{error:#}"))
+    }
+
+    pub fn unavailable(detail: impl Into<String>) -> Failure {
+        Failure::new("unavailable", "The storage does not answer", detail)
+    }
+
+    pub fn is_not_found(&self) -> bool {
+        self.code == NOT_FOUND
+    }
+
+    pub fn say(&self, json: bool) -> ExitCode {
+        if json {
+            let mut document =
+                serde_json::json!(Problem::new(0, self.code, self.title).with_detail(&self.detail));
+            // No server reported it.
+            if let Some(fields) = document.as_object_mut() {
+                fields.remove("status");
+            }
+            eprintln!("{document}");
+        } else {
+            eprintln!("error: {}: {} ({})", self.title, self.detail, self.code);
+        }
+        ExitCode::from(self.exit)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let detail = error.to_string();
+        match error {
+            Error::Unavailable(_) => Failure::unavailable(detail),
+            Error::Full(_) => Failure::new("storage_full", "There is no room", detail),
+            Error::Changed => Failure::source_changed(),
+            Error::Conflict(_) | Error::Refused(_) => {
+                Failure::new("conflict", "Somebody else changed it", detail)
+            }
+            Error::NotFound => Failure::new(NOT_FOUND, "Something of the job went away meanwhile", detail),
+            Error::Corrupt(_) => Failure::new("internal", "Stored data cannot be read", detail),
+        }
+    }
+}
+
+impl From<Trouble> for Failure {
+    fn from(trouble: Trouble) -> Failure {
+        match trouble {
+            Trouble::List { fault: ListFault::SourceChanged, .. } => Failure::source_changed(),
+            Trouble::List { fault, detail, .. } => {
+                Failure::new(fault.as_str(), "The list cannot be read", detail)
+            }
+            Trouble::Passing(detail) => Failure::unavailable(detail),
+        }
+    }
+}
+
+/// A step that may be repeated, for as long as there is hope that the storage answers.
+pub async fn patiently<T, F>(step: impl Fn() -> F) -> Result<T, Failure>
+where
+    F: Future<Output = conveyor_store::Result<T>>,
+{
+    let mut pause = PAUSE_FIRST;
+    for _ in 1..TRIES_MAX {
+        match step().await {
+            Err(Error::Unavailable(_)) => tokio::time::sleep(pause).await,
+            done => return Ok(done?),
+        }
+        pause *= 2;
+    }
+    Ok(step().await?)
+}

@@ -1,0 +1,119 @@
+//! `conveyor rebuild JOB`: the rows of a job made anew from its objects, after the table, the database file or the queues
+//! were lost (SPEC 6.18). It works on the backend itself, beside whoever else does, through the ports alone: each step can
+//! be broken off anywhere and repeated.
+
+mod bodies;
+mod failure;
+mod foresee;
+mod found;
+mod notes;
+mod owner;
+mod pages;
+mod progress;
+mod proof;
+mod refs;
+mod report;
+mod restore;
+mod rows;
+mod steps;
+
+use crate::secret_text::SecretText;
+use crate::server::{BackendArgs, BackendKind, Opened, SystemClock, entropy};
+use clap::Args;
+use conveyor_domain::{Clock, JobId, RunId, WorkerId, limits};
+use conveyor_ingest::{IngestConfig, Ingester};
+use conveyor_store::Backend;
+use failure::Failure;
+use progress::Progress;
+use report::Report;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+#[derive(Clone, Debug, Args)]
+pub struct RebuildArgs {
+    /// The job
+    #[arg(value_name = "JOB")]
+    pub job: JobId,
+
+    /// One of its runs; by default the latest
+    #[arg(long, env = "CONVEYOR_RUN", value_name = "RUN")]
+    pub run: Option<RunId>,
+
+    /// An API key whose job it is from now on, if the keys were lost as well
+    #[arg(long, env = "CONVEYOR_OWNER_KEY", value_name = "KEY", hide_env_values = true)]
+    pub owner_key: Option<SecretText>,
+
+    /// Say what would be done, and do nothing
+    #[arg(long, env = "CONVEYOR_DRY_RUN")]
+    pub dry_run: bool,
+
+    /// Print one JSON document
+    #[arg(long, env = "CONVEYOR_JSON")]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub place: BackendArgs,
+
+    /// Most tasks of one run, as the servers were told
+    #[arg(long, env = "CONVEYOR_RUN_TASKS_MAX", value_name = "N", default_value_t = limits::RUN_TASKS_MAX, help_heading = "Limits")]
+    pub run_tasks_max: u32,
+
+    /// Largest list, as it is uploaded
+    #[arg(long, env = "CONVEYOR_LIST_MAX_BYTES", value_name = "BYTES", default_value_t = limits::LIST_MAX_BYTES, help_heading = "Limits")]
+    pub list_max_bytes: u64,
+
+    /// Largest list, once expanded
+    #[arg(long, env = "CONVEYOR_LIST_EXPANDED_MAX_BYTES", value_name = "BYTES", default_value_t = limits::LIST_EXPANDED_MAX_BYTES, help_heading = "Limits")]
+    pub list_expanded_max_bytes: u64,
+}
+
+/// What the steps share.
+struct Rebuilder {
+    backend: Backend,
+    clock: Arc<dyn Clock>,
+    /// Under whose name results are counted.
+    worker: WorkerId,
+    ingester: Ingester,
+    progress: Progress,
+}
+
+pub async fn run(args: RebuildArgs) -> anyhow::Result<ExitCode> {
+    match rebuild(&args).await {
+        Ok(report) => {
+            println!("{}", if args.json { report.json().to_string() } else { report.text() });
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(failure) => Ok(failure.say(args.json)),
+    }
+}
+
+async fn rebuild(args: &RebuildArgs) -> Result<Report, Failure> {
+    let embedded = args.place.backend == BackendKind::Embedded;
+    if embedded && !args.place.data_dir.is_dir() {
+        // Opening it would make it, and then find nothing in it.
+        return Err(Failure::usage(format!("there is no data directory {}", args.place.data_dir.display())));
+    }
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let entropy = Arc::new(entropy().map_err(Failure::unopened)?);
+    let opened = Opened::open(&args.place, &entropy, clock.now()).await.map_err(Failure::unopened)?;
+    let backend = opened.backend();
+    // What is written is found by whoever looks since now, however old the job is.
+    backend.store.tell(clock.now());
+    let config = IngestConfig {
+        run_tasks_max: args.run_tasks_max,
+        list_max_bytes: args.list_max_bytes,
+        list_expanded_max_bytes: args.list_expanded_max_bytes,
+        ..IngestConfig::default()
+    };
+    let rebuilder = Rebuilder {
+        worker: WorkerId::new(clock.now(), &entropy),
+        ingester: Ingester::new(backend.clone(), clock.clone(), &entropy, config),
+        progress: Progress::new(!args.json),
+        backend,
+        clock,
+    };
+    tokio::select! {
+        report = rebuilder.rebuild(args) => report,
+        reason = opened.broken() => Err(Failure::unopened(anyhow::Error::msg(reason))),
+    }
+}

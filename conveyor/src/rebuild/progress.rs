@@ -1,0 +1,63 @@
+//! A bar on standard error, for a person who waits.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::{self, IsTerminal};
+
+const TEMPLATE: &str = "{msg:18} {bar:24} {human_pos}/{human_len}, eta {eta}";
+/// For what has no known end.
+const ENDLESS: &str = "{msg:18} {human_pos}, for {elapsed}";
+
+#[derive(Debug)]
+pub struct Progress {
+    seen: bool,
+}
+
+impl Progress {
+    /// Nobody would see one on a pipe.
+    pub fn new(wanted: bool) -> Progress {
+        Progress { seen: wanted && io::stderr().is_terminal() }
+    }
+
+    /// The bar of one step, gone when it is dropped. A length of 0 is one that is not known.
+    pub fn bar(&self, name: &'static str, length: u64) -> Bar {
+        let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::hidden());
+        let template = if length == 0 { ENDLESS } else { TEMPLATE };
+        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        bar.set_style(style.progress_chars("#>."));
+        bar.set_message(name);
+        if self.seen {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        Bar(bar)
+    }
+}
+
+pub struct Bar(ProgressBar);
+
+impl Bar {
+    pub fn add(&self, done: usize) {
+        self.0.inc(done as u64);
+    }
+
+    pub fn set(&self, position: u64) {
+        self.0.set_position(position);
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_template_is_one() {
+        for template in [TEMPLATE, ENDLESS] {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Counters against rows (SPEC 6.14).
+
+use super::Rebuilder;
+use super::failure::{Failure, patiently};
+use conveyor_domain::proof::{self, Sums};
+use conveyor_domain::{Job, retention};
+use conveyor_store::port::{RunKey, Tally};
+
+/// Somebody else may correct at the same time; nobody does so for ever.
+const TRIES_MAX: u32 = 10;
+
+impl Rebuilder {
+    /// The rows of a run, counted.
+    pub async fn tally(&self, key: RunKey) -> Result<Tally, Failure> {
+        let tally = patiently(|| self.backend.store.tally(key, false)).await?;
+        tally.ok_or_else(|| Failure::not_rebuildable("the run went away meanwhile"))
+    }
+
+    /// Makes the counters say what the rows say. By how much they were wrong.
+    pub async fn prove(&self, key: RunKey, job: &Job) -> Result<u64, Failure> {
+        let mut corrected = 0;
+        for _ in 0..TRIES_MAX {
+            let tally = self.tally(key).await?;
+            let missing = proof::drift(&tally.rows, &tally.counters);
+            // Rows that are past their time are in the counters and nowhere else; if all are there, none is.
+            let all_there = tally.rows.all() == tally.run.total;
+            let provable = all_there || retention::can_be_proved(job, &tally.run, self.clock.now());
+            if missing.is_zero() || !provable {
+                return Ok(corrected);
+            }
+            let now = self.clock.now();
+            if patiently(|| self.backend.store.correct(key, missing, tally.revision, now)).await? {
+                corrected += size(&missing);
+            }
+        }
+        Err(Failure::unavailable("somebody else goes on correcting the counters of the run"))
+    }
+}
+
+fn size(sums: &Sums) -> u64 {
+    sums.failed.iter().fold(sums.successful.unsigned_abs(), |all, class| all + class.unsigned_abs())
+}

@@ -1,0 +1,183 @@
+//! The steps of a rebuild, in order (SPEC 6.18). Whatever one finds done, it leaves as it is.
+
+use super::failure::{Failure, patiently};
+use super::found::{self, Found, Rows};
+use super::notes::{self, Note};
+use super::refs::Unsent;
+use super::report::Report;
+use super::{RebuildArgs, Rebuilder, owner};
+use conveyor_api::Accepted;
+use conveyor_domain::lifecycle::{Command, Decision, Refusal};
+use conveyor_domain::upload::{Declared, Upload};
+use conveyor_domain::{Job, JobStatus, Run, RunStatus, limits};
+use conveyor_store::Error;
+use conveyor_store::port::{Acceptance, JobView};
+
+impl Rebuilder {
+    pub(super) async fn rebuild(&self, args: &RebuildArgs) -> Result<Report, Failure> {
+        if let Some(key) = &args.owner_key {
+            owner::check(key)?;
+        }
+        let found = found::look(&self.backend, args.job, args.run, self.clock.now()).await?;
+        let before = match found.run() {
+            Some(_) => Some(self.tally(found.key).await?),
+            None => None,
+        };
+        let complete = before
+            .as_ref()
+            .is_some_and(|tally| !tally.run.is_ingesting() && tally.rows.all() >= tally.run.total);
+        if !complete {
+            found::check_source(&self.backend, &found.source).await?;
+        }
+        if args.dry_run {
+            return self.foresee(&found, complete).await;
+        }
+        let had_completed = before.as_ref().is_some_and(|tally| tally.run.status == RunStatus::Completed);
+        let had_ended = before.as_ref().is_some_and(|tally| tally.run.status.is_terminal());
+        let rows_before = before.map_or(0, |tally| u64::from(tally.rows.all()));
+
+        let job = self.job_at_rest(&found, args).await?;
+        let mut report = Report::new(found.key, job.caller, false);
+        report.made_anew = found.job().is_none();
+
+        let mut unsent = self.unsent(&found).await?;
+        if !complete {
+            self.write_rows(&found, &job, &mut unsent).await?;
+        }
+        let tally = self.tally(found.key).await?;
+        report.total = u64::from(tally.run.total);
+        report.rows_written = u64::from(tally.rows.all()).saturating_sub(rows_before);
+        report.rows_missing = u64::from(tally.run.total.saturating_sub(tally.rows.all()));
+
+        // First what was wrong before: counters that are too high already would reach the total too early.
+        report.counters_corrected = self.prove(found.key, &job).await?;
+        let bodies = self.bodies(found.key, tally.run.id_seed).await?;
+        (report.objects, report.objects_unlabelled) = (bodies.objects, bodies.unlabelled);
+        report.bodies = bodies.len() as u64;
+        report.results_restored = self.give_bodies(found.key, &bodies).await?;
+        if had_completed {
+            report.outcomes_lost = self.give_up_lost(found.key).await?;
+        }
+        report.counters_corrected += self.prove(found.key, &job).await?;
+        if had_ended {
+            self.remove_queue(found.key).await?;
+        } else {
+            report.refs_sent = self.send_refs(found.key, &job, &unsent).await?;
+        }
+        self.let_go(&found, &mut report).await?;
+        Ok(report)
+    }
+
+    /// The job, there, with its run paused: nothing is fetched while bodies of it are looked for.
+    async fn job_at_rest(&self, found: &Found, args: &RebuildArgs) -> Result<Job, Failure> {
+        let (job, run) = match &found.rows {
+            Rows::Lost(accepted) => return self.make_anew(accepted, args).await,
+            Rows::Kept(kept) => (&kept.0, &kept.1),
+        };
+        if let Some(key) = &args.owner_key {
+            let caller = owner::caller_of(&self.backend, key, job.caller, self.clock.now()).await?;
+            if caller != job.caller {
+                return Err(Failure::usage(
+                    "the job is there and somebody else's than the one of --owner-key; leave that out",
+                ));
+            }
+        }
+        if self.is_latest_and_live(job, run) && !run.paused {
+            notes::take(&self.backend, job.id, Note::Paused).await?;
+            self.command(job, Command::Pause).await?;
+        }
+        Ok(job.clone())
+    }
+
+    /// Upload slot and job under their old ids. The log of the ingest begins again.
+    async fn make_anew(&self, accepted: &Accepted, args: &RebuildArgs) -> Result<Job, Failure> {
+        let now = self.clock.now();
+        let caller = match &args.owner_key {
+            Some(key) => owner::caller_of(&self.backend, key, accepted.caller_id, now).await?,
+            None => accepted.caller_id,
+        };
+        let Decision { job, run } = accepted.rows(caller);
+        let source = &accepted.source;
+        let upload = Upload {
+            id: source.upload,
+            caller,
+            spec: source.spec.clone(),
+            multipart: false,
+            declared: Declared::default(),
+            parts_handle: None,
+            staged: Some(source.staged.clone()),
+            claimed: false,
+            created: job.created,
+            // Its old time is over: until the job has claimed it, a sweep would remove it, and the list with it.
+            expires: now.after(limits::UPLOAD_TTL),
+        };
+        patiently(|| self.backend.store.create_upload(upload.clone(), u32::MAX)).await?;
+        notes::take(&self.backend, job.id, Note::Paused).await?;
+        let run = Run { paused: true, ..run };
+        let acceptance = Acceptance { job: job.clone(), run, source: source.clone() };
+        let accept = || async {
+            match self.backend.store.accept(acceptance.clone()).await {
+                // It is remembered as deleted.
+                Err(Error::Conflict(_) | Error::Refused(Refusal::JobDeleted)) => Ok(false),
+                other => other.map(|()| true),
+            }
+        };
+        let deleted = || Failure::not_rebuildable("it was deleted");
+        if !patiently(accept).await? {
+            return Err(deleted());
+        }
+        let view = patiently(|| self.backend.store.any_job(job.id)).await?.ok_or_else(deleted)?;
+        if view.job.status == JobStatus::Deleted { Err(deleted()) } else { Ok(view.job) }
+    }
+
+    /// All rows of the list, as far as the run goes.
+    async fn write_rows(&self, found: &Found, job: &Job, unsent: &mut Unsent) -> Result<(), Failure> {
+        if self.tally(found.key).await?.run.is_ingesting() {
+            // Refs are part of it, and the log says how far they are sent.
+            self.ingest(found.key).await?;
+        }
+        let tally = self.tally(found.key).await?;
+        if tally.rows.all() < tally.run.total {
+            self.put_missing(found, job, &tally.run, unsent).await?;
+        }
+        Ok(())
+    }
+
+    /// Resumes what a rebuild paused, this one or one that was killed, and completes what is done.
+    async fn let_go(&self, found: &Found, report: &mut Report) -> Result<(), Failure> {
+        let job = found.key.job;
+        let ours = notes::is_taken(&self.backend, job, Note::Paused).await?;
+        let view = patiently(|| self.backend.store.any_job(job)).await?;
+        let mut view = view.ok_or_else(|| Failure::not_rebuildable("it was deleted meanwhile"))?;
+        if self.is_latest_and_live(&view.job, &view.latest.run) && view.job.latest_run == found.key.run {
+            if ours && view.latest.run.paused {
+                view = self.command(&view.job, Command::Resume).await?.unwrap_or(view);
+                report.resumed = true;
+            }
+            view = self.command(&view.job, Command::Drained).await?.unwrap_or(view);
+        }
+        notes::drop_all(&self.backend, job).await?;
+        if let Some(run) = patiently(|| self.backend.store.run(job, found.key.run)).await? {
+            (report.status, report.paused) =
+                (run.run.status, run.run.paused && !run.run.status.is_terminal());
+        }
+        report.caller = view.job.caller;
+        Ok(())
+    }
+
+    fn is_latest_and_live(&self, job: &Job, run: &Run) -> bool {
+        job.latest_run == run.id && !run.status.is_terminal()
+    }
+
+    /// A command on the job's latest run. `None` if its state does not allow it: then there is nothing to be done.
+    async fn command(&self, job: &Job, command: Command) -> Result<Option<JobView>, Failure> {
+        let now = self.clock.now();
+        let applied = patiently(|| async {
+            match self.backend.store.apply(job.id, command.clone(), now).await {
+                Err(Error::Refused(_)) => Ok(None),
+                other => other.map(Some),
+            }
+        });
+        applied.await
+    }
+}

@@ -1,0 +1,86 @@
+//! What the API asks of the repairs: neither knows the other.
+
+use async_trait::async_trait;
+use conveyor_api::{LetterFilter, LetterView, LettersPage, Operations, Reconcile, Redriven};
+use conveyor_domain::repair::{Audit, Reconciled};
+use conveyor_domain::{Clock, LetterId, limits};
+use conveyor_store::port::RunKey;
+use conveyor_store::{Backend, Error, Result};
+use conveyor_sweeper::{Look, Scope, Sweep, letters};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+#[derive(Clone, Debug)]
+pub struct Repairs {
+    backend: Backend,
+    clock: Arc<dyn Clock>,
+    stop: CancellationToken,
+}
+
+impl Repairs {
+    pub fn new(backend: Backend, clock: Arc<dyn Clock>, stop: CancellationToken) -> Repairs {
+        Repairs { backend, clock, stop }
+    }
+
+    fn sweep(&self) -> Sweep<'_> {
+        Sweep::new(&self.backend, self.clock.as_ref(), &self.stop)
+    }
+}
+
+#[async_trait]
+impl Operations for Repairs {
+    async fn audit(&self, key: RunKey) -> Result<Option<Audit>> {
+        let look = Look::new(&self.backend, self.clock.as_ref(), Scope::Job(key.job), true);
+        conveyor_sweeper::audit(&look, key).await
+    }
+
+    async fn reconcile(&self, Reconcile { job, dry_run, from }: Reconcile) -> Result<Reconciled> {
+        let scope = match job {
+            None => Scope::All,
+            Some(job) => {
+                self.backend.store.any_job(job).await?.ok_or(Error::NotFound)?;
+                Scope::Job(job)
+            }
+        };
+        let within = limits::RECONCILE_WITHIN;
+        let part = conveyor_sweeper::reconcile(&self.sweep(), scope, dry_run, from.as_deref(), within).await;
+        // The API seals what it hands out, so this is one of another version.
+        part.map_err(|error| Error::Conflict(error.to_string()))
+    }
+
+    async fn letters(
+        &self,
+        filter: &LetterFilter,
+        after: Option<LetterId>,
+        limit: u32,
+    ) -> Result<LettersPage> {
+        let LetterFilter { job, run, error } = filter.clone();
+        let filter = letters::Filter { job, run, error };
+        let page = letters::list(&self.backend, &filter, after, limit as usize, self.clock.now()).await?;
+        let next = page.next;
+        Ok(LettersPage { letters: page.letters.into_iter().map(view).collect(), next })
+    }
+
+    async fn letter(&self, letter: LetterId) -> Result<Option<LetterView>> {
+        Ok(letters::show(&self.backend, letter, self.clock.now()).await?.map(view))
+    }
+
+    async fn redrive(&self, letter: LetterId) -> Result<Option<Redriven>> {
+        let redriven = letters::redrive(&self.sweep(), letter).await?;
+        Ok(redriven.map(|redriven| match redriven {
+            letters::Redriven::Sent => Redriven::Sent,
+            letters::Redriven::Acknowledged => Redriven::Acknowledged,
+            letters::Redriven::Refused => Redriven::Refused,
+        }))
+    }
+
+    async fn purge(&self, letter: LetterId) -> Result<bool> {
+        letters::purge(&self.sweep(), letter).await
+    }
+}
+
+fn view(view: letters::LetterView) -> LetterView {
+    let letters::LetterView { letter, job, run, tries, last_error, redrives, verdict } = view;
+    let run = job.zip(run).map(|(job, run)| RunKey { job, run });
+    LetterView { letter, run, tries, last_error, redrives, verdict }
+}

@@ -1,0 +1,77 @@
+//! Everything that can be lost is lost at once, on fifty runs, beside live workers, ingesters and two sweepers, some of
+//! which die on the way: every run must end exact (SPEC 3, 6.14, 6.17).
+
+#![expect(clippy::unwrap_used, reason = "in a test, an unwrap that fails is the report")]
+
+mod damage;
+mod poison;
+mod roles;
+mod runs;
+
+use conveyor_domain::Entropy;
+use conveyor_domain::repair::Kind;
+use damage::Damage;
+use roles::{Role, Roles, World};
+use std::time::Duration;
+use tokio::time::Instant;
+
+const RUNS: usize = 50;
+const DONE_WITHIN: Duration = Duration::from_secs(240);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_run_ends_exact_whatever_is_lost_on_the_way() {
+    let world = World::open().await;
+    let mut roles = Roles::start(&world, &Role::ALL);
+    let runs = runs::submit(&world, RUNS).await;
+    let chance = Entropy::from_number(41);
+
+    // Every kind of damage to every run, in any order, while it is worked on; and a role dies now and then.
+    let mut blows: Vec<(usize, Damage)> =
+        (0..runs.len()).flat_map(|run| Damage::ALL.map(|damage| (run, damage))).collect();
+    shuffle(&mut blows, &chance);
+    let mut struck = [0_u32; Damage::ALL.len()];
+    for (n, (run, damage)) in blows.into_iter().enumerate() {
+        if world.damager.strike(damage, &runs[run]).await {
+            struck[damage as usize] += 1;
+        }
+        if n % 20 == 19 {
+            roles.replace(Role::ALL[chance.below(Role::ALL.len() as u64) as usize]);
+        }
+    }
+    for damage in Damage::ALL {
+        assert!(struck[damage as usize] > 0, "{damage:?} never hit anything: the runs were too quick for it");
+    }
+
+    let deadline = Instant::now() + DONE_WITHIN;
+    loop {
+        // A run whose messages were received too often waits for an operator, who is here.
+        world.redrive_letters().await;
+        let left = world.unfinished(&runs).await;
+        if left.is_empty() {
+            break;
+        }
+        if Instant::now() > deadline {
+            for key in &left {
+                eprintln!("not done: {:?}", world.audit(*key).await);
+            }
+            panic!("{} of {RUNS} runs are not done", left.len());
+        }
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+
+    roles.stop().await;
+    // One last sweep: counters that were struck after the end of their run.
+    world.sweep_until_quiet().await;
+    for run in &runs {
+        world.is_exact(run).await;
+        let audit = world.audit(run.key).await;
+        assert!(audit.agrees(), "{audit:?}");
+        assert!(audit.findings.iter().all(|finding| finding.kind == Kind::Upkeep), "{audit:?}");
+    }
+}
+
+fn shuffle<T>(items: &mut [T], chance: &Entropy) {
+    for at in (1..items.len()).rev() {
+        items.swap(at, chance.below(at as u64 + 1) as usize);
+    }
+}

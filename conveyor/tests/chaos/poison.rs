@@ -1,0 +1,89 @@
+//! A list whose ingest fails every time: it ends as a dead letter, is redriven twice, and then its run fails and says why
+//! (SPEC 6.15).
+
+use crate::roles::{Role, Roles, World};
+use crate::runs;
+use conveyor_domain::dead_letter::DeadLetter;
+use conveyor_domain::ingest::{IngestEvent, IngestState};
+use conveyor_domain::lifecycle::Command;
+use conveyor_domain::{JobStatus, RunStatus};
+use conveyor_store::port::RunKey;
+use conveyor_sweeper::letters::Redriven;
+use std::time::Duration;
+use tokio::time::Instant;
+
+const WITHIN: Duration = Duration::from_secs(120);
+
+async fn until<T>(what: &str, look: impl AsyncFn() -> Option<T>) -> T {
+    let deadline = Instant::now() + WITHIN;
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "never happened: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn letter_of(world: &World, key: RunKey) -> Option<DeadLetter> {
+    let letters = world.backend.store.letters(None, 10).await.unwrap();
+    letters.into_iter().find(|letter| letter.ingest().unwrap().run == key.run)
+}
+
+async fn has_ended(world: &World, key: RunKey) -> Option<()> {
+    let view = world.backend.store.run(key.job, key.run).await.unwrap().unwrap();
+    view.run.status.is_terminal().then_some(())
+}
+
+async fn state(world: &World, key: RunKey) -> IngestState {
+    let ingest = world.backend.store.ingest(key).await.unwrap().unwrap();
+    IngestState::fold(&ingest.log).unwrap()
+}
+
+async fn tries(world: &World, key: RunKey) -> usize {
+    let ingest = world.backend.store.ingest(key).await.unwrap().unwrap();
+    ingest.log.iter().filter(|entry| matches!(entry.event, IngestEvent::AttemptFailed { .. })).count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_poison_list_ends_says_why_and_does_not_loop() {
+    let world = World::open().await;
+    let (key, object) = runs::accept(&world, "https://example.com/\n".repeat(20)).await;
+    world.backend.blobs.delete(&object).await.unwrap();
+    let roles = Roles::start(&world, &[Role::Ingester, Role::Sweeper]);
+
+    for redriven in 0..2 {
+        let letter = until("it waits for an operator", async || letter_of(&world, key).await).await;
+        let seen = state(&world, key).await;
+        assert!(seen.dead_lettered && seen.redrives == redriven, "{seen:?}");
+        assert!(tries(&world, key).await >= 5 * (redriven as usize + 1), "bounded tries, and all of them");
+        assert!(seen.last_error.is_some(), "the log says why");
+        // Two operators at once: one message.
+        let (one, other) = tokio::join!(world.redrive(letter.id), world.redrive(letter.id));
+        let sent = [one, other].into_iter().filter(|done| *done == Some(Redriven::Sent)).count();
+        assert_eq!(sent, 1, "redriven once");
+    }
+    until("the run fails instead of waiting for ever", async || has_ended(&world, key).await).await;
+    let view = world.backend.store.any_job(key.job).await.unwrap().unwrap();
+    let failure = view.latest.run.failure.clone().expect("a reason");
+    assert_eq!(
+        (view.latest.run.status, failure.reason.as_str()),
+        (RunStatus::Failed, "ingest_failed"),
+        "{failure:?}"
+    );
+    assert!(failure.detail.contains(&state(&world, key).await.last_error.unwrap()), "{failure:?}");
+
+    // Nothing is left that could go on, and the job can be deleted.
+    world.sweep_until_quiet().await;
+    assert!(world.backend.store.letters(None, 10).await.unwrap().is_empty());
+    let tried = tries(&world, key).await;
+    let deleted = world.backend.store.apply(key.job, Command::Delete, world.clock.now()).await.unwrap();
+    assert_eq!(deleted.job.status, JobStatus::Deleted);
+    assert_eq!(tried, tries_at_most(), "no try beyond those that it was given");
+    roles.stop().await;
+}
+
+/// Three rounds of five receives.
+fn tries_at_most() -> usize {
+    15
+}

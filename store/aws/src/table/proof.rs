@@ -1,0 +1,309 @@
+//! Rows against counters, as of one moment, while workers go on (SPEC 6.14).
+//!
+//! The counters are read first; what each of them had reached then is the moment. A settled row says which counter row
+//! counted it and when, so that whenever it is read it can be told whether it is part of the sum.
+
+use super::counters::{self, Counters, Reached};
+use super::item::{Item, Row, number};
+use super::read::Range;
+use super::rows::RunRow;
+use super::tasks::{failure_class, status, task_id};
+use super::transact::Condition;
+use super::{Table, keys};
+use async_trait::async_trait;
+use conveyor_domain::proof::{RowCounts, Sums};
+use conveyor_domain::run::{Counts, Storage};
+use conveyor_domain::task::ResultRef;
+use conveyor_domain::{TaskStatus, Timestamp};
+use conveyor_store::port::{ProofStore, RunKey, Tally};
+use conveyor_store::{Error, Result};
+use futures::{StreamExt, TryStreamExt, stream};
+use std::collections::HashMap;
+
+/// Partitions that are read at once, a megabyte of each at a time.
+const PARTITIONS_AT_ONCE: usize = 8;
+const ATTRIBUTES: &str = "sk, st, cb, fc";
+const ATTRIBUTES_AND_RESULT: &str = "sk, st, cb, fc, res";
+
+/// Settled rows.
+#[derive(Clone, Debug, Default)]
+struct Settled {
+    counts: Counts,
+    unclassified: u32,
+    objects: HashMap<String, u32>,
+    without_object: u32,
+}
+
+impl Settled {
+    fn add(&mut self, row: Row<'_>, status: TaskStatus, with_objects: bool) -> Result<()> {
+        match (status, failure_class(row)?) {
+            (TaskStatus::Failed, Some(class)) => self.counts.add_failed(class),
+            (TaskStatus::Failed, None) => self.unclassified += 1,
+            (TaskStatus::Pending | TaskStatus::Processing | TaskStatus::Successful, _) => {
+                self.counts.successful += 1;
+                if with_objects {
+                    match row.find_json::<ResultRef>("res")?.and_then(|result| result.object) {
+                        Some(object) => *self.objects.entry(object).or_default() += 1,
+                        None => self.without_object += 1,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, other: Settled) {
+        self.counts = self.counts.plus(other.counts);
+        self.unclassified += other.unclassified;
+        self.without_object += other.without_object;
+        for (object, count) in other.objects {
+            *self.objects.entry(object).or_default() += count;
+        }
+    }
+
+    fn all(&self) -> u32 {
+        self.counts.completed() + self.unclassified
+    }
+}
+
+/// Rows of one counter row that had not reached them, from the earliest to the latest.
+#[derive(Debug)]
+struct Later {
+    earliest: u64,
+    latest: u64,
+    settled: Settled,
+}
+
+/// What was seen of the rows.
+#[derive(Debug, Default)]
+struct Seen {
+    pending: u32,
+    processing: u32,
+    settled: Settled,
+    /// Rows that do not say when they were counted, or whose counter row does not say what it has counted.
+    undated: Settled,
+    /// By the name of the counter row.
+    later: HashMap<String, Later>,
+}
+
+impl Seen {
+    fn add(&mut self, item: &Item, moment: &Counters, with_objects: bool) -> Result<()> {
+        let row = Row(item);
+        let status = status(row)?;
+        match status {
+            TaskStatus::Pending => self.pending += 1,
+            TaskStatus::Processing => self.processing += 1,
+            TaskStatus::Successful | TaskStatus::Failed => {
+                self.place(row, moment)?.add(row, status, with_objects)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a settled row belongs.
+    fn place(&mut self, row: Row<'_>, moment: &Counters) -> Result<&mut Settled> {
+        let counted = row.find_text("cb")?.and_then(|text| text.rsplit_once('#'));
+        let Some((name, at)) = counted.and_then(|(name, at)| Some((name, at.parse::<u64>().ok()?))) else {
+            return Ok(&mut self.undated);
+        };
+        Ok(match moment.reached(name) {
+            Reached::Moment(reached) if at <= reached => &mut self.settled,
+            Reached::Unknown => &mut self.undated,
+            Reached::Moment(_) | Reached::Nothing => {
+                let fresh = || Later { earliest: at, latest: at, settled: Settled::default() };
+                let later = self.later.entry(name.to_owned()).or_insert_with(fresh);
+                (later.earliest, later.latest) = (later.earliest.min(at), later.latest.max(at));
+                &mut later.settled
+            }
+        })
+    }
+
+    fn merge(&mut self, other: Seen) {
+        self.pending += other.pending;
+        self.processing += other.processing;
+        self.settled.merge(other.settled);
+        self.undated.merge(other.undated);
+        for (name, theirs) in other.later {
+            match self.later.entry(name) {
+                std::collections::hash_map::Entry::Vacant(vacant) => drop(vacant.insert(theirs)),
+                std::collections::hash_map::Entry::Occupied(mut mine) => {
+                    let mine = mine.get_mut();
+                    mine.earliest = mine.earliest.min(theirs.earliest);
+                    mine.latest = mine.latest.max(theirs.latest);
+                    mine.settled.merge(theirs.settled);
+                }
+            }
+        }
+    }
+
+    fn is_clear(&self) -> bool {
+        self.undated.all() == 0 && self.later.is_empty()
+    }
+
+    /// Decides about rows that the counters had not reached, by what these have reached since.
+    fn resolve(&mut self, moment: &Counters, since: &Counters) -> Result<()> {
+        if self.undated.all() > 0 && moment != since {
+            let detail = "rows of an earlier version can be counted only while nothing is settled";
+            return Err(Error::Unavailable(detail.to_owned()));
+        }
+        self.settled.merge(std::mem::take(&mut self.undated));
+        for (name, later) in std::mem::take(&mut self.later) {
+            match since.reached(&name) {
+                // They were settled after the moment: then they were still worked on.
+                Reached::Moment(reached) if later.latest <= reached => self.processing += later.settled.all(),
+                // A clock that passed some of them and not others is not one that a worker moved.
+                Reached::Moment(reached) if later.earliest <= reached => {
+                    return Err(Error::Unavailable(format!("the counter {name} is not in order")));
+                }
+                // A row and its counter move together, so that was there once, and is lost: nothing counts these any more.
+                Reached::Moment(_) | Reached::Unknown | Reached::Nothing => self.settled.merge(later.settled),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Table {
+    async fn count_rows(&self, run: &RunRow, moment: &Counters, with_objects: bool) -> Result<Seen> {
+        let (run, prefix) = (run, &keys::tasks_of(run.run.id));
+        let attributes = if with_objects { ATTRIBUTES_AND_RESULT } else { ATTRIBUTES };
+        let partitions = keys::task_partitions(run.run.job, run.shards).into_iter();
+        let counts = partitions.map(|partition| async move {
+            let range = Range::of(partition, prefix).with(attributes);
+            let (mut seen, mut from) = (Seen::default(), None);
+            loop {
+                let step = self.step(&range, from).await?;
+                for item in &step.items {
+                    // Rows that nobody can see yet could not be settled before the moment either.
+                    if run.shows(task_id(item)?.index()) {
+                        seen.add(item, moment, with_objects)?;
+                    }
+                }
+                from = step.next;
+                if from.is_none() {
+                    return Ok::<_, Error>(seen);
+                }
+            }
+        });
+        let together = |mut all: Seen, seen: Seen| async move {
+            all.merge(seen);
+            Ok(all)
+        };
+        let counts = stream::iter(counts).buffer_unordered(PARTITIONS_AT_ONCE);
+        counts.try_fold(Seen::default(), together).await
+    }
+}
+
+#[async_trait]
+impl ProofStore for Table {
+    async fn tally(&self, key: RunKey, with_objects: bool) -> Result<Option<Tally>> {
+        let moment = self.counters(key).await?;
+        // Behind the counters: whatever they counted, it shows.
+        let run = self.find_run(key).await?.filter(|row| row.run.storage != Storage::Removed);
+        let Some(run) = run else { return Ok(None) };
+        let mut seen = self.count_rows(&run, &moment, with_objects).await?;
+        if !seen.is_clear() {
+            seen.resolve(&moment, &self.counters(key).await?)?;
+        }
+        let Settled { counts, unclassified, objects, without_object } = seen.settled;
+        let rows =
+            RowCounts { pending: seen.pending, processing: seen.processing, settled: counts, unclassified };
+        let (counters, revision) = (moment.sums(), moment.revision);
+        Ok(Some(Tally { run: run.run, rows, counters, revision, objects, without_object }))
+    }
+
+    async fn correct(&self, key: RunKey, missing: Sums, seen: u64, now: Timestamp) -> Result<bool> {
+        let mut addition = counters::addition("v = :next, ua = :now", missing);
+        addition.values.extend([(":next", number(seen + 1)), (":now", number(now.0))]);
+        let unmoved = match seen {
+            0 => Condition { expression: "attribute_not_exists(v)".to_owned(), values: Vec::new() },
+            seen => Condition::version(seen),
+        };
+        // Of a run that is gone meanwhile, nothing may come back.
+        let kept = Condition {
+            expression: "attribute_exists(pk) AND attribute_not_exists(sto)".to_owned(),
+            values: Vec::new(),
+        };
+        let writes = vec![
+            self.update(&keys::correction(key.job, key.run), addition, Some(unmoved))?,
+            self.check(&keys::run(key.job, key.run), kept)?,
+        ];
+        Ok(self.transact(writes).await?.is_ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::item::{Draft, text};
+    use super::*;
+    use conveyor_domain::{JobId, RunId, WorkerId};
+
+    const JOB: [u8; 16] = [1; 16];
+
+    fn run() -> RunId {
+        RunId::from_bytes([2; 16])
+    }
+
+    /// Counter rows of one worker, by their lanes: what each counted, and until when.
+    fn counters(lanes: &[(usize, i64, Option<u64>)]) -> Counters {
+        let worker = WorkerId::from_bytes([3; 16]);
+        let row = |(lane, successful, moment): &(usize, i64, Option<u64>)| {
+            Draft::at(&keys::counter(JobId::from_bytes(JOB), run(), worker, *lane))
+                .set("s", number(successful))
+                .set_some("n", moment.map(number))
+                .item()
+        };
+        Counters::decode(run(), &lanes.iter().map(row).collect::<Vec<_>>()).unwrap()
+    }
+
+    /// Rows that were settled by lanes at moments; by nobody knows whom, where there is none.
+    fn seen(moment: &Counters, rows: &[Option<(usize, u64)>]) -> Seen {
+        let mut seen = Seen::default();
+        for counted in rows {
+            let by = counted.map(|(lane, at)| {
+                text(format!("{}#{at}", keys::counter_name(WorkerId::from_bytes([3; 16]), lane)))
+            });
+            let row = Draft::at(&keys::job(JobId::from_bytes(JOB))).set("st", number(2)).set_some("cb", by);
+            seen.add(&row.item(), moment, false).unwrap();
+        }
+        seen
+    }
+
+    /// What is settled and what is worked on, once the counters were read again.
+    fn resolved(moment: &Counters, since: &Counters, rows: &[Option<(usize, u64)>]) -> Result<(u32, u32)> {
+        let mut seen = seen(moment, rows);
+        seen.resolve(moment, since)?;
+        Ok((seen.settled.all(), seen.processing))
+    }
+
+    #[test]
+    fn a_row_belongs_to_the_moment_if_its_counter_had_reached_it() {
+        let moment = counters(&[(0, 2, Some(7)), (1, 1, Some(9))]);
+        let rows = [Some((0, 6)), Some((0, 7)), Some((1, 9))];
+        assert!(seen(&moment, &rows).is_clear());
+        let since = counters(&[(0, 3, Some(8)), (1, 1, Some(9)), (2, 1, Some(10))]);
+        let later = [Some((0, 7)), Some((0, 8)), Some((2, 10))];
+        assert_eq!(resolved(&moment, &since, &later), Ok((1, 2)), "two were settled since");
+    }
+
+    #[test]
+    fn a_row_whose_counter_is_gone_counts() {
+        let (moment, since) = (counters(&[]), counters(&[(1, 1, Some(9))]));
+        assert_eq!(resolved(&moment, &since, &[Some((0, 4)), Some((1, 9))]), Ok((1, 1)));
+        // As does one whose counter was set back, by whoever did it.
+        let back = counters(&[(0, 5, Some(3))]);
+        assert_eq!(resolved(&back, &back, &[Some((0, 3)), Some((0, 4))]), Ok((2, 0)));
+    }
+
+    #[test]
+    fn nothing_is_told_while_it_cannot_be_known() {
+        let (moment, since) = (counters(&[(0, 1, None)]), counters(&[(0, 2, None)]));
+        for row in [None, Some((0, 4))] {
+            assert_eq!(resolved(&moment, &moment, &[row]), Ok((1, 0)), "nothing moved");
+            assert!(matches!(resolved(&moment, &since, &[row]), Err(Error::Unavailable(_))));
+        }
+        let (back, since) = (counters(&[(0, 1, Some(2))]), counters(&[(0, 2, Some(5))]));
+        let rows = [Some((0, 4)), Some((0, 6))];
+        assert!(matches!(resolved(&back, &since, &rows), Err(Error::Unavailable(_))));
+    }
+}

@@ -1,0 +1,6 @@
+-- Rows as releases with layout 3 wrote them: a run with a task that worked and one that did not. Never to be edited.
+INSERT INTO "jobs" VALUES(X'01A1E3442C7CBBA56CB195D2B9008D4A',X'01A1E34428DF9AD175763B29A5A40049','closed',1,1794814258300,1794814258300,'{"format":"html","name":"old","metadata":{"a":"b"},"max_inflight":100,"submitted_open":false,"task_shard_count":1}');
+INSERT INTO "runs" VALUES(1,X'01A1E3442C7C2840AFFD1DE7CB9B83C8',X'01A1E3442C7CBBA56CB195D2B9008D4A',1,'completed',2,2,1,X'01A1E3442C7C2840AFFD1DE7CB9B83C8',NULL,1,1794814258300,1794814258324,'done',0,1794814258324);
+INSERT INTO "counters" VALUES(1,X'01A1E34428DFC70440D764232234BADC',1,0,1,0,0,0,0,0);
+INSERT INTO "tasks" VALUES(4294967296,2,1,0,8127292091696986687,0,1794814258303,1794814258300,1794814258323,'{"u":"https://a.example/1"}','{"object":"jobs/01M7HM8B3WQEJPSCCNTAWG13AA/runs/01M7HM8B3W510AZZ8XWZ5SQ0Y8/results/01M7HM8A6ZRW241NV44CH39EPW-0","offset":0,"length":194,"format":"html","http_status":200}',NULL);
+INSERT INTO "tasks" VALUES(4294967297,3,1,0,-6866165440778251038,0,1794814258303,1794814258300,1794814258323,'{"u":"https://a.example/2","x":"x"}',NULL,'{"type":"urn:conveyor:error:http_403","title":"Forbidden","status":403,"code":"http_403"}');

@@ -1,0 +1,174 @@
+//! Everything that is stored of a run, counted and compared (SPEC 6.14). It changes nothing and holds nobody up.
+
+use crate::facts;
+use crate::letters::{self, state_of};
+use crate::repair::{Look, Scope};
+use crate::repairs;
+use conveyor_domain::ingest::Phase;
+use conveyor_domain::proof::{RowCounts, Sums, drift};
+use conveyor_domain::repair::{Audit, Finding, ListCounts, ResultCounts, Subject};
+use conveyor_domain::{Job, Run, RunStats, RunStatus, Timestamp, retention};
+use conveyor_store::port::{BlobKey, RunKey, Tally};
+use conveyor_store::{Backend, Error, Result};
+use std::collections::{BTreeSet, HashMap};
+
+const OBJECTS_A_PAGE: usize = 1_000;
+
+/// Audits one run. `None` if it is not there.
+pub async fn audit(look: &Look<'_>, key: RunKey) -> Result<Option<Audit>> {
+    let (backend, now) = (look.backend, look.clock.now());
+    let Some(view) = backend.store.any_job(key.job).await? else { return Ok(None) };
+    let Some(of) = backend.store.run(key.job, key.run).await? else { return Ok(None) };
+    // The log before the rows: what it says was written by then.
+    let (list, unreadable) = match list_counts(backend, key).await {
+        Err(Error::Corrupt(why)) => (None, Some(format!("the log of its ingest cannot be read: {why}"))),
+        other => (other?, None),
+    };
+    let provable = retention::can_be_proved(&view.job, &of.run, now);
+    let Some(mut tally) = backend.store.tally(key, provable).await? else { return Ok(None) };
+    let mut disagreements: Vec<String> = unreadable.into_iter().collect();
+    let mut results = None;
+    if provable {
+        let counted = count_results(backend, &mut tally).await?;
+        disagreements.extend(compare(&view.job, &tally, list.as_ref(), counted));
+        results = Some(counted);
+    }
+    let (findings, unsure) = find_all(look, key).await?;
+    Ok(Some(Audit {
+        at: now,
+        job: key.job,
+        stats: RunStats { total: tally.run.total, counts: tally.counters.counts() },
+        run: tally.run,
+        list,
+        rows: provable.then_some(tally.rows),
+        counters: tally.counters,
+        results,
+        disagreements,
+        findings,
+        unsure,
+    }))
+}
+
+async fn list_counts(backend: &Backend, key: RunKey) -> Result<Option<ListCounts>> {
+    let Some(ingest) = backend.store.ingest(key).await? else { return Ok(None) };
+    let state = state_of(&ingest)?;
+    let whole = matches!(state.phase, Phase::TotalSet | Phase::Latched);
+    Ok(Some(ListCounts { accepted: state.accepted, rejected: state.rejected, whole }))
+}
+
+/// Takes the objects that are there off those that rows name; what is left is missing. They are listed where the rows say
+/// that they are, which need not be this run's own place.
+async fn count_results(backend: &Backend, tally: &mut Tally) -> Result<ResultCounts> {
+    let mut present = tally.without_object;
+    let places: BTreeSet<String> = tally.objects.keys().filter_map(|name| place(name)).collect();
+    for place in places {
+        let Ok(prefix) = place.parse::<BlobKey>() else { continue };
+        present += count_listed(backend, &prefix, &mut tally.objects).await?;
+    }
+    Ok(ResultCounts { present, missing: tally.objects.values().sum() })
+}
+
+fn place(object: &str) -> Option<String> {
+    object.rsplit_once('/').map(|(place, _)| place.to_owned())
+}
+
+async fn count_listed(backend: &Backend, prefix: &BlobKey, wanted: &mut HashMap<String, u32>) -> Result<u32> {
+    let (mut found, mut after) = (0, None);
+    loop {
+        let listed = backend.blobs.list(prefix, after.as_ref(), OBJECTS_A_PAGE).await?;
+        found += listed.iter().filter_map(|object| wanted.remove(object.key.as_str())).sum::<u32>();
+        if listed.len() < OBJECTS_A_PAGE {
+            return Ok(found);
+        }
+        after = listed.into_iter().last().map(|object| object.key);
+    }
+}
+
+/// Sentences, one for each two numbers that should be the same and are not.
+fn compare(job: &Job, tally: &Tally, list: Option<&ListCounts>, results: ResultCounts) -> Vec<String> {
+    let Tally { run, rows, counters, .. } = tally;
+    let mut said = Vec::new();
+    said.extend(of_rows(run, rows));
+    said.extend(of_counters(rows, counters));
+    said.extend(list.and_then(|list| of_list(job, run, list)));
+    if counters.completed() > i64::from(run.total) {
+        said.push(format!("the counters say {} completed, of {} tasks", counters.completed(), run.total));
+    }
+    if run.status == RunStatus::Completed && rows.unfinished() > 0 {
+        let n = rows.unfinished();
+        said.push(format!("the run is completed, and {n} of its tasks are not: nobody will work on them"));
+    }
+    if results.missing > 0 {
+        said.push(format!("{} results name objects that are not there", results.missing));
+    }
+    said
+}
+
+/// Rows are written before they are counted, so more of them than the total are no damage while more may come.
+fn of_rows(run: &Run, rows: &RowCounts) -> Option<String> {
+    let (all, total) = (rows.all(), run.total);
+    let more_may_come = !run.latched || run.is_ingesting();
+    let agree = all == total || (more_may_come && all > total);
+    (!agree).then(|| {
+        let RowCounts { pending, processing, settled, .. } = rows;
+        let (successful, failed) = (settled.successful, rows.failed());
+        format!(
+            "there are {all} rows ({pending} pending, {processing} processing, {successful} successful, {failed} failed), and the total is {total}"
+        )
+    })
+}
+
+fn of_counters(rows: &RowCounts, counters: &Sums) -> Option<String> {
+    let missing = drift(rows, counters);
+    (!missing.is_zero()).then(|| {
+        let (successful, failed) = (rows.settled.successful, rows.failed());
+        format!(
+            "the rows say {successful} successful and {failed} failed, the counters {} and {}; missing: {}",
+            counters.successful,
+            counters.failed_total(),
+            facts::sums(&missing)
+        )
+    })
+}
+
+/// Tasks that were added behind a list are in the total as well.
+fn of_list(job: &Job, run: &Run, list: &ListCounts) -> Option<String> {
+    let exact = list.whole && !job.spec.submitted_open;
+    let agree = if exact { list.accepted == run.total } else { list.accepted <= run.total };
+    (!agree)
+        .then(|| format!("{} rows of the list were accepted, and the total is {}", list.accepted, run.total))
+}
+
+type Found = (Vec<Finding>, Vec<(Subject, Timestamp)>);
+
+/// What the repairs would find of this run.
+async fn find_all(look: &Look<'_>, key: RunKey) -> Result<Found> {
+    let look = Look::new(look.backend, look.clock, Scope::Job(key.job), true);
+    let letter = letters::id_of(key);
+    let is_about = |subject: &Subject| match subject {
+        Subject::Run(_, run) => *run == key.run,
+        Subject::Job(job) => *job == key.job,
+        Subject::Letter(found) => *found == letter,
+        Subject::Queue(_) => true,
+        Subject::Upload(_) => false,
+    };
+    let (mut findings, mut unsure) = (Vec::new(), Vec::new());
+    for repair in repairs::all() {
+        let mut from = None;
+        loop {
+            let found = match repair.find(&look, from).await {
+                Err(error @ Error::Corrupt(_)) => {
+                    tracing::warn!(repair = repair.name(), %error, "an audit could not look at everything");
+                    break;
+                }
+                other => other?,
+            };
+            let here = found.findings.len();
+            findings.extend(found.findings.into_iter().filter(|finding| is_about(&finding.subject)));
+            unsure.extend(found.unsure.into_iter().filter(|(subject, _)| is_about(subject)));
+            let Some(next) = found.next else { break };
+            from = Some(next.cursor(here));
+        }
+    }
+    Ok((findings, unsure))
+}

@@ -1,0 +1,113 @@
+//! Rows against counters (SPEC 6.14), and which runs this process has proved. Best effort: whoever forgets proves again.
+
+use conveyor_domain::proof::{Sums, drift};
+use conveyor_domain::{RunId, Timestamp, limits, retention};
+use conveyor_store::port::{RunKey, RunView, Tally};
+use conveyor_store::{Backend, Result};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// What a proof came to.
+#[derive(Debug)]
+pub(crate) enum Proof {
+    Agrees,
+    Differs {
+        tally: Box<Tally>,
+        missing: Sums,
+    },
+    /// Rows may be gone, so that they prove nothing.
+    Impossible,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Proved {
+    at: Timestamp,
+    /// Nothing of it can change any more, except by damage.
+    for_good: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Proofs {
+    proved: Mutex<HashMap<RunId, Proved>>,
+    suspects: Mutex<HashSet<RunId>>,
+    suspected: Notify,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Proofs {
+    /// Counts the rows of a run against its counters.
+    pub async fn prove(&self, backend: &Backend, key: RunKey, now: Timestamp) -> Result<Proof> {
+        let (job, of) = (backend.store.any_job(key.job).await?, backend.store.run(key.job, key.run).await?);
+        let (Some(view), Some(RunView { run, .. })) = (job, of) else {
+            return Ok(Proof::Impossible);
+        };
+        let provable = retention::can_be_proved(&view.job, &run, now);
+        let tally = if provable { backend.store.tally(key, false).await? } else { None };
+        let Some(tally) = tally else {
+            self.note(key.run, now, true);
+            return Ok(Proof::Impossible);
+        };
+        let missing = drift(&tally.rows, &tally.counters);
+        if !missing.is_zero() {
+            return Ok(Proof::Differs { tally: Box::new(tally), missing });
+        }
+        self.note(key.run, now, tally.run.status.is_terminal());
+        Ok(Proof::Agrees)
+    }
+
+    /// Proves a run and corrects its counters. Whether they were corrected here.
+    pub async fn correct(&self, backend: &Backend, key: RunKey, now: Timestamp) -> Result<bool> {
+        let Proof::Differs { tally, missing } = self.prove(backend, key, now).await? else {
+            return Ok(false);
+        };
+        let corrected = backend.store.correct(key, missing, tally.revision, now).await?;
+        // If not, somebody else did, on the same condition.
+        self.note(key.run, now, tally.run.status.is_terminal());
+        Ok(corrected)
+    }
+
+    fn note(&self, run: RunId, at: Timestamp, for_good: bool) {
+        lock(&self.suspects).remove(&run);
+        lock(&self.proved).insert(run, Proved { at, for_good });
+    }
+
+    pub fn last(&self, run: RunId) -> Option<Timestamp> {
+        lock(&self.proved).get(&run).map(|proved| proved.at)
+    }
+
+    /// Whether it was proved since it ended.
+    pub fn is_done(&self, run: RunId) -> bool {
+        lock(&self.proved).get(&run).is_some_and(|proved| proved.for_good)
+    }
+
+    /// The run is over, and nobody asks again.
+    pub fn forget(&self, run: RunId) {
+        lock(&self.suspects).remove(&run);
+        lock(&self.proved).remove(&run);
+    }
+
+    /// What is older is due anyway.
+    pub fn forget_old(&self, now: Timestamp) {
+        lock(&self.proved).retain(|_, proved| proved.at.after(limits::PROVE_EVERY * 2) > now);
+    }
+
+    /// Nothing is left to do for it, and yet its counters say that something is, or the other way round.
+    pub fn suspect(&self, run: RunId) {
+        if lock(&self.suspects).insert(run) {
+            self.suspected.notify_one();
+        }
+    }
+
+    pub fn is_suspect(&self, run: RunId) -> bool {
+        lock(&self.suspects).contains(&run)
+    }
+
+    /// Resolves once there is somebody to suspect.
+    pub async fn suspected(&self) {
+        self.suspected.notified().await;
+    }
+}

@@ -1,0 +1,55 @@
+//! Submits that were given up before anything of them became visible: rows that nobody can see (SPEC 5.4).
+
+use super::in_steps;
+use crate::facts;
+use crate::repair::{Fixed, Found, Look, Pace, Repair, job_of, page, window};
+use crate::sweep::Sweep;
+use async_trait::async_trait;
+use conveyor_domain::repair::{Finding, Kind, Subject};
+use conveyor_domain::{Timestamp, limits};
+use conveyor_store::Result;
+use std::time::Duration;
+
+pub(super) struct AbandonedSubmits;
+
+#[async_trait]
+impl Repair for AbandonedSubmits {
+    fn name(&self) -> &'static str {
+        "abandoned_submits"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Damage
+    }
+
+    fn pace(&self) -> Pace {
+        Pace::Slowly
+    }
+
+    async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
+        let window = window(look, from)?;
+        let before = earlier(look.now(), limits::SUBMIT_GIVEN_UP);
+        let jobs = look.backend.store.abandoned_submits(before, window.1).await?;
+        let given_up = facts::span(limits::SUBMIT_GIVEN_UP);
+        let mut found = page(jobs, window, |job| Finding {
+            repair: self.name(),
+            kind: self.kind(),
+            subject: Subject::Job(job),
+            why: format!("a submit was begun more than {given_up} ago and never became visible"),
+            remedy: "removes its rows, so that it never does".to_owned(),
+            fixable: true,
+        });
+        found.findings.retain(|finding| finding.subject.job().is_some_and(|job| look.admits(job)));
+        Ok(found)
+    }
+
+    async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
+        let (job, store) = (job_of(finding)?, &sweep.backend.store);
+        let done = in_steps(sweep, || store.remove_submit(job, limits::SWEEP_STEP_ROWS)).await?;
+        Ok(if done { Fixed::ONE } else { Fixed::Unfinished })
+    }
+}
+
+pub(super) fn earlier(now: Timestamp, by: Duration) -> Timestamp {
+    Timestamp(now.0.saturating_sub(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
+}

@@ -1,0 +1,80 @@
+//! Deleted jobs: rows first, then objects, the job itself last, so that a crash anywhere resumes (SPEC 6.6).
+
+use super::{in_steps, remove_queue};
+use crate::repair::{Fixed, Found, Look, Pace, Repair, Scope, job_of, key_of, page, runs_of, window};
+use crate::sweep::Sweep;
+use async_trait::async_trait;
+use conveyor_domain::repair::{Finding, Kind, Subject};
+use conveyor_domain::{JobId, JobStatus, limits};
+use conveyor_store::Result;
+use conveyor_store::port::BlobKey;
+
+pub(super) struct DeletedJobs;
+
+#[async_trait]
+impl Repair for DeletedJobs {
+    fn name(&self) -> &'static str {
+        "deleted_jobs"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Upkeep
+    }
+
+    fn pace(&self) -> Pace {
+        Pace::Slowly
+    }
+
+    async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
+        let finding = |job: JobId| Finding {
+            repair: self.name(),
+            kind: self.kind(),
+            subject: Subject::Job(job),
+            why: "the job was deleted, and something of it is still stored".to_owned(),
+            remedy: "removes its queues, rows and objects, then the job".to_owned(),
+            fixable: true,
+        };
+        match look.scope {
+            Scope::All => {
+                let window = window(look, from)?;
+                Ok(page(look.backend.store.deleted_jobs(window.1).await?, window, finding))
+            }
+            Scope::Job(job) => {
+                let view = look.backend.store.any_job(job).await?;
+                let deleted = view.filter(|view| view.job.status == JobStatus::Deleted);
+                Ok(Found {
+                    findings: deleted.map(|_| finding(job)).into_iter().collect(),
+                    ..Found::default()
+                })
+            }
+        }
+    }
+
+    async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
+        let (job, backend) = (job_of(finding)?, sweep.backend);
+        if !in_steps(sweep, || backend.store.remove_rows(job, limits::SWEEP_STEP_ROWS)).await? {
+            return Ok(Fixed::Unfinished);
+        }
+        backend.blobs.delete_under(&BlobKey::job_prefix(job)).await?;
+        // Its queues are mostly gone by now, as those of other runs that ended. If not, they are what keeps it.
+        let gone = backend.store.forget_job(job, sweep.clock.now()).await?
+            || (remove_queues(sweep, job).await? && backend.store.forget_job(job, sweep.clock.now()).await?);
+        if !gone {
+            return Ok(Fixed::Unfinished);
+        }
+        // Once more, now that no settle can find a row: a worker may have written an object since, and died before it took
+        // it back.
+        backend.blobs.delete_under(&BlobKey::job_prefix(job)).await?;
+        Ok(Fixed::ONE)
+    }
+}
+
+async fn remove_queues(sweep: &Sweep<'_>, job: JobId) -> Result<bool> {
+    for key in runs_of(sweep.backend, job).await?.iter().map(key_of) {
+        if !remove_queue(sweep, key.run).await? {
+            return Ok(false);
+        }
+        sweep.backend.store.queue_removed(key).await?;
+    }
+    Ok(true)
+}

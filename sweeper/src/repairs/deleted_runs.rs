@@ -1,0 +1,75 @@
+//! Runs that were deleted while their job was not: queue, rows, objects, and last the mark that nothing of it is left
+//! (SPEC 6.6).
+
+use super::{in_steps, remove_queue};
+use crate::repair::{Fixed, Found, Look, Pace, Repair, Scope, key_of, page, run_of, subject_of, window};
+use crate::sweep::Sweep;
+use async_trait::async_trait;
+use conveyor_domain::repair::{Finding, Kind};
+use conveyor_domain::run::Storage;
+use conveyor_domain::{JobStatus, RunStatus, limits};
+use conveyor_store::Result;
+use conveyor_store::port::{ActiveRun, BlobKey, RunKey};
+
+pub(super) struct DeletedRuns;
+
+#[async_trait]
+impl Repair for DeletedRuns {
+    fn name(&self) -> &'static str {
+        "deleted_runs"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Upkeep
+    }
+
+    fn pace(&self) -> Pace {
+        Pace::Slowly
+    }
+
+    async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
+        let finding = |key: RunKey| Finding {
+            repair: self.name(),
+            kind: self.kind(),
+            subject: subject_of(key),
+            why: "the run was deleted, and something of it is still stored".to_owned(),
+            remedy: "removes its queue, rows and objects".to_owned(),
+            fixable: true,
+        };
+        if look.scope == Scope::All {
+            let window = window(look, from)?;
+            return Ok(page(look.backend.store.deleted_runs(window.1).await?, window, finding));
+        }
+        let (runs, next) = look.runs_from(from).await?;
+        let deleted = runs.iter().filter(|active| is_left(active)).map(key_of);
+        Ok(Found { findings: deleted.map(finding).collect(), next, ..Found::default() })
+    }
+
+    async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
+        let (key, backend) = (run_of(finding)?, sweep.backend);
+        let of = backend.store.run(key.job, key.run).await?;
+        if of.is_none_or(|of| of.run.status != RunStatus::Deleted) {
+            return Ok(Fixed::NOTHING);
+        }
+        if !remove_queue(sweep, key.run).await? {
+            return Ok(Fixed::Unfinished);
+        }
+        backend.store.queue_removed(key).await?;
+        if !in_steps(sweep, || backend.store.remove_run_rows(key, limits::SWEEP_STEP_ROWS)).await? {
+            return Ok(Fixed::Unfinished);
+        }
+        let objects = BlobKey::run_prefix(key.job, key.run);
+        backend.blobs.delete_under(&objects).await?;
+        backend.store.run_removed(key, Storage::Removed).await?;
+        // Once more: a worker may have written an object since, and died before it took it back.
+        backend.blobs.delete_under(&objects).await?;
+        Ok(Fixed::ONE)
+    }
+}
+
+/// Those of a deleted job go with it.
+fn is_left(active: &ActiveRun) -> bool {
+    active.run.status == RunStatus::Deleted
+        && active.run.storage != Storage::Removed
+        && active.job.status != JobStatus::Deleted
+}

@@ -1,0 +1,68 @@
+//! Queues of runs that have ended: what is still in them is not wanted. The last that is done for such a run, so its counters
+//! are proved first, once.
+
+use super::remove_queue;
+use crate::proofs::Proofs;
+use crate::repair::{Fixed, Found, Look, Pace, Repair, Scope, key_of, page, run_of, subject_of, window};
+use crate::sweep::Sweep;
+use async_trait::async_trait;
+use conveyor_domain::message::QueueName;
+use conveyor_domain::repair::{Finding, Kind};
+use conveyor_store::Result;
+use conveyor_store::port::{Depth, RunKey};
+use std::sync::Arc;
+
+pub(super) struct EndedQueues(pub Arc<Proofs>);
+
+#[async_trait]
+impl Repair for EndedQueues {
+    fn name(&self) -> &'static str {
+        "ended_queues"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Upkeep
+    }
+
+    fn pace(&self) -> Pace {
+        Pace::Slowly
+    }
+
+    async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
+        let finding = |key: RunKey| Finding {
+            repair: self.name(),
+            kind: self.kind(),
+            subject: subject_of(key),
+            why: "the run has ended, and its queue may still be there".to_owned(),
+            remedy: "removes the queue with all its messages".to_owned(),
+            fixable: true,
+        };
+        if look.scope == Scope::All {
+            let window = window(look, from)?;
+            let ended = look.backend.store.ended_runs_with_queue(window.1).await?;
+            return Ok(page(ended, window, finding));
+        }
+        let (runs, next) = look.runs_from(from).await?;
+        let mut found = Found { next, ..Found::default() };
+        for active in runs.iter().filter(|active| active.run.status.is_terminal()) {
+            let queue = QueueName::Run(active.run.id);
+            if look.backend.queue.depth(queue, look.now()).await? != Depth::default() {
+                found.findings.push(finding(key_of(active)));
+            }
+        }
+        Ok(found)
+    }
+
+    async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
+        let key = run_of(finding)?;
+        if !self.0.is_done(key.run) {
+            self.0.correct(sweep.backend, key, sweep.clock.now()).await?;
+        }
+        if !remove_queue(sweep, key.run).await? {
+            return Ok(Fixed::Unfinished);
+        }
+        sweep.backend.store.queue_removed(key).await?;
+        self.0.forget(key.run);
+        Ok(Fixed::ONE)
+    }
+}

@@ -1,0 +1,76 @@
+//! Runs that ended so long ago that their tasks and results are past their time (SPEC 6.16). What was counted stays.
+
+use super::abandoned_submits::earlier;
+use super::in_steps;
+use crate::facts;
+use crate::repair::{Fixed, Found, Look, Pace, Repair, Scope, key_of, page, run_of, subject_of, window};
+use crate::sweep::Sweep;
+use async_trait::async_trait;
+use conveyor_domain::repair::{Finding, Kind};
+use conveyor_domain::run::{Run, Storage};
+use conveyor_domain::{RunStatus, Timestamp, limits};
+use conveyor_store::port::{BlobKey, RunKey};
+use conveyor_store::{Backend, Result};
+
+pub(super) struct ExpiredRuns;
+
+#[async_trait]
+impl Repair for ExpiredRuns {
+    fn name(&self) -> &'static str {
+        "expired_runs"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Upkeep
+    }
+
+    fn pace(&self) -> Pace {
+        Pace::Slowly
+    }
+
+    async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
+        let kept = facts::span(limits::ROWS_KEPT);
+        let finding = |key: RunKey| Finding {
+            repair: self.name(),
+            kind: self.kind(),
+            subject: subject_of(key),
+            why: format!("the run ended more than {kept} ago"),
+            remedy: "removes its tasks and results; what was counted stays".to_owned(),
+            fixable: true,
+        };
+        let before = cutoff(look.backend, look.now());
+        if look.scope == Scope::All {
+            let window = window(look, from)?;
+            return Ok(page(look.backend.store.expired_runs(before, window.1).await?, window, finding));
+        }
+        let (runs, next) = look.runs_from(from).await?;
+        let expired = runs.iter().filter(|active| is_expired(&active.run, before)).map(key_of);
+        Ok(Found { findings: expired.map(finding).collect(), next, ..Found::default() })
+    }
+
+    async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
+        let (key, backend) = (run_of(finding)?, sweep.backend);
+        let before = cutoff(backend, sweep.clock.now());
+        let of = backend.store.run(key.job, key.run).await?;
+        if of.is_none_or(|of| !is_expired(&of.run, before)) {
+            return Ok(Fixed::NOTHING);
+        }
+        if !in_steps(sweep, || backend.store.remove_run_rows(key, limits::SWEEP_STEP_ROWS)).await? {
+            return Ok(Fixed::Unfinished);
+        }
+        backend.blobs.delete_under(&BlobKey::run_prefix(key.job, key.run)).await?;
+        backend.store.run_removed(key, Storage::Expired).await?;
+        Ok(Fixed::ONE)
+    }
+}
+
+/// Not before the store has had the time to do it by itself, which costs less.
+fn cutoff(backend: &Backend, now: Timestamp) -> Timestamp {
+    earlier(now, limits::ROWS_KEPT.saturating_add(backend.store.removes_by_itself_within()))
+}
+
+/// A run that was deleted goes its own way.
+fn is_expired(run: &Run, before: Timestamp) -> bool {
+    let ended = run.status.is_terminal() && run.status != RunStatus::Deleted;
+    ended && run.storage == Storage::Kept && run.updated < before
+}

@@ -1,0 +1,54 @@
+//! Uploads whose time is over, and that no job needs: marked first, so that none can be submitted any more, then their
+//! objects, the row last, so that a crash anywhere resumes (SPEC 6.9).
+
+use crate::repair::{Fixed, Found, Look, Pace, Repair, Scope, misplaced, page, window};
+use crate::sweep::Sweep;
+use async_trait::async_trait;
+use conveyor_domain::repair::{Finding, Kind, Subject};
+use conveyor_store::Result;
+use conveyor_store::port::BlobKey;
+
+pub(super) struct ExpiredUploads;
+
+#[async_trait]
+impl Repair for ExpiredUploads {
+    fn name(&self) -> &'static str {
+        "expired_uploads"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Upkeep
+    }
+
+    fn pace(&self) -> Pace {
+        Pace::Slowly
+    }
+
+    async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
+        // One that a job holds is not expired.
+        if look.scope != Scope::All {
+            return Ok(Found::default());
+        }
+        let window = window(look, from)?;
+        let uploads = look.backend.store.expired_uploads(look.now(), window.1).await?;
+        Ok(page(uploads, window, |upload| Finding {
+            repair: self.name(),
+            kind: self.kind(),
+            subject: Subject::Upload(upload),
+            why: "its time is over, or it was aborted, and no job needs it".to_owned(),
+            remedy: "removes its objects, then the upload".to_owned(),
+            fixable: true,
+        }))
+    }
+
+    async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
+        let Subject::Upload(upload) = finding.subject else { return Err(misplaced(finding)) };
+        let backend = sweep.backend;
+        if !backend.store.doom_upload(upload, sweep.clock.now()).await? {
+            return Ok(Fixed::NOTHING);
+        }
+        backend.blobs.delete_under(&BlobKey::upload_prefix(upload)).await?;
+        backend.store.forget_upload(upload).await?;
+        Ok(Fixed::ONE)
+    }
+}

@@ -1,0 +1,84 @@
+//! A run of which every task is terminal and that nobody ended: the worker that settled the last one died before it could
+//! (SPEC 6.5).
+
+use super::missing_refs::any_unfinished;
+use crate::facts;
+use crate::proofs::Proofs;
+use crate::repair::{Fixed, Found, Look, Pace, Repair, key_of, run_of, subject_of};
+use crate::sweep::Sweep;
+use async_trait::async_trait;
+use conveyor_domain::RunStatus;
+use conveyor_domain::lifecycle::Command;
+use conveyor_domain::repair::{Finding, Kind};
+use conveyor_store::port::ActiveRun;
+use conveyor_store::{Error, Result};
+use std::sync::Arc;
+
+pub(super) struct LostCompletion(pub Arc<Proofs>);
+
+#[async_trait]
+impl Repair for LostCompletion {
+    fn name(&self) -> &'static str {
+        "lost_completion"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Damage
+    }
+
+    fn pace(&self) -> Pace {
+        Pace::Often
+    }
+
+    async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
+        let (runs, next) = look.runs_from(from).await?;
+        let mut found = Found { next, ..Found::default() };
+        for active in runs {
+            if is_lost(active) && !self.0.is_suspect(active.run.id) {
+                found.findings.extend(self.explain(look, active).await?);
+            }
+        }
+        Ok(found)
+    }
+
+    async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
+        let (key, now) = (run_of(finding)?, sweep.clock.now());
+        let Some(before) = sweep.backend.store.any_job(key.job).await? else { return Ok(Fixed::NOTHING) };
+        if before.latest.run.id != key.run {
+            return Ok(Fixed::NOTHING);
+        }
+        match sweep.backend.store.apply(key.job, Command::Drained, now).await {
+            Ok(view) => Ok(Fixed::Changed(u64::from(view.latest.run.status != before.latest.run.status))),
+            // A worker was quicker, tasks were added, or the job deleted.
+            Err(Error::Refused(_) | Error::NotFound) => Ok(Fixed::NOTHING),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl LostCompletion {
+    async fn explain(&self, look: &Look<'_>, active: &ActiveRun) -> Result<Option<Finding>> {
+        let key = key_of(active);
+        // A run completes once, and this cannot be undone: so the rows are asked, and not only the counters.
+        if any_unfinished(look.backend, key).await? {
+            self.0.suspect(key.run);
+            return Ok(None);
+        }
+        let last = facts::last_event(look.backend, key, look.now()).await?;
+        let remedy =
+            if active.run.latched { "ends the run" } else { "puts the run to rest until more tasks come" };
+        Ok(Some(Finding {
+            repair: self.name(),
+            kind: self.kind(),
+            subject: subject_of(key),
+            why: format!("all {} tasks are terminal and the run goes on; {last}", active.stats.total),
+            remedy: remedy.to_owned(),
+            fixable: true,
+        }))
+    }
+}
+
+fn is_lost(active: &ActiveRun) -> bool {
+    let goes_on = active.run.status == RunStatus::Running && active.job.latest_run == active.run.id;
+    goes_on && active.run.is_drained(&active.stats.counts)
+}

@@ -1,0 +1,67 @@
+//! Every repair, one file each.
+
+mod abandoned_submits;
+mod dead_letters;
+mod deleted_jobs;
+mod deleted_runs;
+mod ended_queues;
+mod expired_runs;
+mod expired_uploads;
+mod leftovers;
+mod lost_completion;
+mod missing_refs;
+mod stalled_ingest;
+mod wrong_counters;
+
+use crate::Sweep;
+use crate::proofs::Proofs;
+use crate::repair::Repair;
+use conveyor_domain::message::QueueName;
+use conveyor_domain::{RunId, limits};
+use conveyor_store::Result;
+use std::sync::Arc;
+
+/// All of them, with nothing proved yet.
+pub(crate) fn all() -> Vec<Box<dyn Repair>> {
+    with(&Arc::default())
+}
+
+/// In the order in which one makes room for the next: messages that were given up before those that are missed, counters
+/// before ends that go by them, jobs before the uploads that they hold.
+pub(crate) fn with(proofs: &Arc<Proofs>) -> Vec<Box<dyn Repair>> {
+    vec![
+        Box::new(dead_letters::DeadLetters::default()),
+        Box::new(stalled_ingest::StalledIngest),
+        Box::new(missing_refs::MissingRefs(proofs.clone())),
+        Box::new(wrong_counters::WrongCounters(proofs.clone())),
+        Box::new(lost_completion::LostCompletion(proofs.clone())),
+        Box::new(abandoned_submits::AbandonedSubmits),
+        Box::new(ended_queues::EndedQueues(proofs.clone())),
+        Box::new(deleted_runs::DeletedRuns),
+        Box::new(deleted_jobs::DeletedJobs),
+        Box::new(leftovers::Leftovers::default()),
+        Box::new(expired_runs::ExpiredRuns),
+        Box::new(expired_uploads::ExpiredUploads),
+    ]
+}
+
+/// Repeats a step that removes something until there is nothing left. False if the time was up first.
+async fn in_steps<F: Future<Output = Result<u32>>>(sweep: &Sweep<'_>, step: impl Fn() -> F) -> Result<bool> {
+    while step().await? > 0 {
+        if sweep.is_over() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Removes the queue of a run. False if the time was up first.
+async fn remove_queue(sweep: &Sweep<'_>, run: RunId) -> Result<bool> {
+    let queue = &sweep.backend.queue;
+    while !queue.remove(QueueName::Run(run), limits::SWEEP_STEP_ROWS).await? {
+        if sweep.is_over() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

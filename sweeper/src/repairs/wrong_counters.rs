@@ -1,0 +1,105 @@
+//! Counters that the rows contradict (SPEC 6.14): what is missing is added, while workers go on.
+
+use crate::facts;
+use crate::proofs::{Proof, Proofs};
+use crate::repair::{
+    Fixed, Found, Look, Next, PAGE, Pace, Repair, Scope, after, key_of, or_unreadable, run_of, subject_of,
+};
+use crate::sweep::Sweep;
+use async_trait::async_trait;
+use conveyor_domain::proof::Sums;
+use conveyor_domain::repair::{Finding, Kind};
+use conveyor_domain::{RunId, Timestamp, limits};
+use conveyor_store::Result;
+use conveyor_store::port::{ActiveRun, RunKey, Tally};
+use std::sync::Arc;
+
+pub(super) struct WrongCounters(pub Arc<Proofs>);
+
+#[async_trait]
+impl Repair for WrongCounters {
+    fn name(&self) -> &'static str {
+        "wrong_counters"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Damage
+    }
+
+    fn pace(&self) -> Pace {
+        Pace::Slowly
+    }
+
+    async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
+        if from.is_none() {
+            self.0.forget_old(look.now());
+        }
+        let after: Option<RunId> = after(from)?;
+        let mut found = Found::default();
+        let due = self.due(look).await?;
+        for (n, key) in (1..).zip(due.into_iter().filter(|key| Some(key.run) > after)) {
+            let finding = or_unreadable(self, subject_of(key), self.explain(look, key).await)?;
+            found.findings.extend(finding);
+            if n >= look.page() || look.is_over() {
+                found.next = Some(Next::After(key.run.to_string()));
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
+        let corrected = self.0.correct(sweep.backend, run_of(finding)?, sweep.clock.now()).await?;
+        Ok(Fixed::Changed(u64::from(corrected)))
+    }
+}
+
+impl WrongCounters {
+    /// Runs to be proved, by their ids.
+    async fn due(&self, look: &Look<'_>) -> Result<Vec<RunKey>> {
+        let now = look.now();
+        let runs = look.runs().await?.iter();
+        let mut due: Vec<RunKey> =
+            runs.filter(|active| look.thorough || self.is_due(active, now)).map(key_of).collect();
+        if look.scope == Scope::All {
+            // Before their queues go, and with them the sign that nobody has looked at them yet.
+            let ended = look.backend.store.ended_runs_with_queue(PAGE).await?;
+            due.extend(ended.into_iter().filter(|key| look.thorough || !self.0.is_done(key.run)));
+        }
+        due.sort_by_key(|key| key.run);
+        due.dedup();
+        Ok(due)
+    }
+
+    fn is_due(&self, active: &ActiveRun, now: Timestamp) -> bool {
+        let last = self.0.last(active.run.id).unwrap_or(active.run.created);
+        let done = active.stats.counts.completed();
+        // Where nothing seems to be left, a worker or a sweep would end it.
+        let seems_done = done > 0 && done >= active.stats.total && !active.run.is_ingesting();
+        seems_done
+            || done > active.stats.total
+            || self.0.is_suspect(active.run.id)
+            || last.after(limits::PROVE_EVERY) <= now
+    }
+
+    async fn explain(&self, look: &Look<'_>, key: RunKey) -> Result<Option<Finding>> {
+        match self.0.prove(look.backend, key, look.now()).await? {
+            Proof::Agrees | Proof::Impossible => Ok(None),
+            Proof::Differs { tally, missing } => Ok(Some(self.finding(key, &tally, &missing))),
+        }
+    }
+
+    fn finding(&self, key: RunKey, tally: &Tally, missing: &Sums) -> Finding {
+        let mut settled = Sums::from(tally.rows.settled);
+        settled.failed[conveyor_domain::FailureClass::Other as usize] += i64::from(tally.rows.unclassified);
+        let (rows, counters) = (facts::sums(&settled), facts::sums(&tally.counters));
+        Finding {
+            repair: self.name(),
+            kind: self.kind(),
+            subject: subject_of(key),
+            why: format!("of {} tasks, the rows say {rows}; the counters say {counters}", tally.run.total),
+            remedy: format!("adds {} to the counters", facts::sums(missing)),
+            fixable: true,
+        }
+    }
+}

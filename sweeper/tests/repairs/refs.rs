@@ -1,0 +1,108 @@
+//! Lost messages of runs, and ends that nobody came to say.
+
+use crate::harness::{Damaged, SECOND, success};
+use conveyor_domain::message::QueueName;
+use conveyor_domain::{RunStatus, Timestamp};
+use conveyor_store::port::{Receipt, RunKey};
+use conveyor_sweeper::{Sweep, sweep};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+fn queue(key: RunKey) -> QueueName {
+    QueueName::Run(key.run)
+}
+
+#[tokio::test]
+async fn lost_messages_are_sent_again_for_the_rows_that_need_them() {
+    let damaged = Damaged::new();
+    let key = damaged.world.submit(false, 10).await;
+    damaged.world.finish(key, 3, success()).await;
+    damaged.world.claimed(key, 4).await;
+    assert!(damaged.lose_messages(queue(key)) > 0);
+    damaged.pass(14 * SECOND);
+    let finding = damaged.only_damage_of("missing_refs", key).await;
+    assert_eq!(
+        finding.why,
+        "9 of 10 tasks are unfinished and the queue is empty; the last event was job.submitted 14 s ago"
+    );
+    damaged.is_mended_by_a_sweep().await;
+    assert_eq!(damaged.depth(queue(key)).await, 9, "every row but the settled one");
+    damaged.sweep().await;
+    assert_eq!(damaged.depth(queue(key)).await, 9, "a second sweep finds nothing");
+}
+
+#[tokio::test]
+async fn a_removed_queue_is_made_anew() {
+    let damaged = Damaged::new();
+    let key = damaged.world.submit(false, 3).await;
+    damaged.lose_messages(queue(key));
+    assert_eq!(damaged.sql("DELETE FROM queues WHERE name = ?1", [queue(key).to_string()]), 1);
+    damaged.only_damage_of("missing_refs", key).await;
+    damaged.is_mended_by_a_sweep().await;
+    assert_eq!(damaged.depth(queue(key)).await, 3);
+}
+
+#[tokio::test]
+async fn some_lost_messages_are_found_once_the_others_are_done() {
+    let damaged = Damaged::new();
+    let (key, queues) = (damaged.world.submit(false, 6).await, &damaged.backend().queue);
+    let now = damaged.world.now();
+    let received = queues.receive(queue(key), 6, Duration::from_secs(60), now).await.unwrap();
+    let lost: Vec<Receipt> = received[..4].iter().map(|delivery| delivery.receipt.clone()).collect();
+    queues.ack(queue(key), lost).await.unwrap();
+    assert_eq!(damaged.damage().await, [], "two are being worked on");
+    for index in 4..6 {
+        damaged.world.finish(key, index, success()).await;
+    }
+    queues
+        .ack(queue(key), received[4..].iter().map(|delivery| delivery.receipt.clone()).collect())
+        .await
+        .unwrap();
+    damaged.only_damage_of("missing_refs", key).await;
+    damaged.is_mended_by_a_sweep().await;
+    assert_eq!(damaged.depth(queue(key)).await, 4);
+}
+
+#[tokio::test]
+async fn a_lost_completion_is_made_up_for() {
+    let damaged = Damaged::new();
+    let key = damaged.world.submit(false, 2).await;
+    for index in 0..2 {
+        damaged.world.finish(key, index, success()).await;
+    }
+    damaged.pass(7);
+    let finding = damaged.only_damage_of("lost_completion", key).await;
+    assert!(finding.why.starts_with("all 2 tasks are terminal and the run goes on"), "{}", finding.why);
+    damaged.is_mended_by_a_sweep().await;
+    let done = damaged.world.view(key).await.latest.run;
+    assert_eq!((done.status, done.updated), (RunStatus::Completed, damaged.world.now()));
+    assert_eq!(damaged.depth(queue(key)).await, 0, "the queue of an ended run is gone");
+    damaged.pass(7);
+    damaged.sweep().await;
+    assert_eq!(damaged.world.view(key).await.latest.run, done, "once");
+}
+
+#[tokio::test]
+async fn an_open_run_that_has_nothing_left_to_do_is_put_to_rest() {
+    let damaged = Damaged::new();
+    let open = damaged.world.submit(true, 1).await;
+    damaged.world.finish(open, 0, success()).await;
+    assert_eq!(
+        damaged.only_damage_of("lost_completion", open).await.remedy,
+        "puts the run to rest until more tasks come"
+    );
+    damaged.is_mended_by_a_sweep().await;
+    assert_eq!(damaged.world.view(open).await.latest.run.status, RunStatus::Pending);
+}
+
+#[tokio::test]
+async fn a_sweep_stops_when_it_is_told_to() {
+    let damaged = Damaged::new();
+    let key = damaged.world.submit(false, 1).await;
+    damaged.world.finish(key, 0, success()).await;
+    let stop = CancellationToken::new();
+    stop.cancel();
+    sweep(&Sweep::new(damaged.backend(), damaged.clock.as_ref(), &stop)).await;
+    let run = damaged.world.view(key).await.latest.run;
+    assert_eq!((run.status, run.updated), (RunStatus::Running, Timestamp(1_800_000_000_000)));
+}
