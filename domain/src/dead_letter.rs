@@ -73,6 +73,10 @@ pub fn judge(letter: &DeadLetter, ingest: Option<(&Run, &IngestState)>, now: Tim
     if run.status.is_terminal() || state.progress > message.progress {
         return Verdict::SendAgain;
     }
+    if !state.dead_lettered {
+        // It was sent again, and how that ends is not known yet.
+        return Verdict::Keep;
+    }
     let last_error = state.last_error.as_deref().unwrap_or("no ingester lived to say why");
     if state.redrives >= limits::REDRIVES_MAX {
         let tries = 1 + state.redrives;

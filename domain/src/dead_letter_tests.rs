@@ -85,6 +85,12 @@ fn a_poison_list_ends_after_its_redrives_and_says_why() {
 }
 
 #[test]
+fn a_letter_that_was_sent_again_and_is_only_not_gone_yet_fails_nothing() {
+    let state = after(&[given_up(), IngestEvent::Redriven, given_up(), IngestEvent::Redriven]);
+    assert_eq!(judge(&letter(1), Some((&run(), &state)), Timestamp(99 * DAY_MS)), Verdict::Keep);
+}
+
+#[test]
 fn progress_makes_it_count_anew() {
     let state = after(&[given_up(), IngestEvent::Redriven, opened(), given_up()]);
     assert_eq!((state.redrives, state.dead_lettered), (0, true));

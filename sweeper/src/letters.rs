@@ -194,17 +194,13 @@ pub async fn purge(sweep: &Sweep<'_>, letter: LetterId) -> Result<bool> {
     Ok(true)
 }
 
-/// What is to become of a letter. Of one whose message was sent again, and that is only not gone yet, nothing.
+/// What is to become of a letter.
 pub(crate) fn verdict_of(
     letter: &DeadLetter,
     ingest: Option<&(Run, IngestState)>,
     now: Timestamp,
 ) -> Verdict {
-    let is_tried = ingest.is_some_and(|(_, state)| !state.dead_lettered);
-    match judge(letter, ingest.map(|(run, state)| (run, state)), now) {
-        Verdict::FailRun(_) if is_tried => Verdict::Keep,
-        verdict => verdict,
-    }
+    judge(letter, ingest.map(|(run, state)| (run, state)), now)
 }
 
 /// What a sweep does about a letter.

@@ -2,9 +2,9 @@
 //! it holds (SPEC 6.18).
 
 use bytes::{Bytes, BytesMut};
+use conveyor_domain::WorkerId;
 use conveyor_domain::limits;
 use conveyor_domain::result_index::{self, IndexEntry, Label};
-use conveyor_domain::WorkerId;
 use conveyor_store::port::{BlobKey, RunKey};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -155,8 +155,7 @@ mod tests {
             return vec![IndexEntry { label, offset: 0, length: object.bytes.len() as u64 }];
         }
         let trailer = object.bytes.len() - result_index::TRAILER_BYTES;
-        let begin =
-            result_index::entries_begin(object.bytes.len() as u64, &object.bytes[trailer..]).unwrap();
+        let begin = result_index::entries_begin(object.bytes.len() as u64, &object.bytes[trailer..]).unwrap();
         result_index::decode(begin, &object.bytes[usize::try_from(begin).unwrap()..trailer]).unwrap()
     }
 

@@ -121,7 +121,7 @@ const AWS: [&str; 2] = ["store/aws", "store/aws/servers"];
 
 /// Tests of the binary that are about the AWS backend alone, and those that are about the embedded store alone.
 const ONLY_AWS: [&str; 2] = ["aws", "rebuild_aws"];
-const ONLY_EMBEDDED: [&str; 4] = ["deploy", "full_disk", "rebuild", "startup"];
+const ONLY_EMBEDDED: [&str; 5] = ["deploy", "full_disk", "rebuild", "repair", "startup"];
 /// The same among the tests of the other files.
 const ONLY_EMBEDDED_TESTS: [&str; 2] =
     ["accepted_now_and_drained_later_by_separate_roles", "runs_that_only_wait_cost_no_commits"];

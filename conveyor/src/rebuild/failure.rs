@@ -11,6 +11,7 @@ use std::time::Duration;
 const FAILED: u8 = 1;
 const USAGE: u8 = 2;
 const NOT_FOUND: &str = "not_found";
+const NOT_REBUILDABLE: &str = "not_rebuildable";
 
 const TRIES_MAX: u32 = 6;
 const PAUSE_FIRST: Duration = Duration::from_millis(500);
@@ -34,7 +35,7 @@ impl Failure {
 
     /// What is needed to make it anew was never kept, or may not be used.
     pub fn not_rebuildable(detail: impl Into<String>) -> Failure {
-        Failure::new("not_rebuildable", "The job cannot be rebuilt", detail)
+        Failure::new(NOT_REBUILDABLE, "The job cannot be rebuilt", detail)
     }
 
     pub fn source_missing() -> Failure {
@@ -58,6 +59,15 @@ impl Failure {
 
     pub fn is_not_found(&self) -> bool {
         self.code == NOT_FOUND
+    }
+
+    /// Names what a repeat has to undo, if there can be one.
+    #[must_use]
+    pub fn with_paused_run(mut self) -> Failure {
+        if self.code != NOT_REBUILDABLE {
+            self.detail += "; the run stays paused until a rebuild comes to its end: repeat it";
+        }
+        self
     }
 
     pub fn say(&self, json: bool) -> ExitCode {

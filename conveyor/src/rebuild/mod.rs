@@ -24,6 +24,7 @@ use conveyor_domain::{Clock, JobId, RunId, WorkerId, limits};
 use conveyor_ingest::{IngestConfig, Ingester};
 use conveyor_store::Backend;
 use failure::Failure;
+use notes::Note;
 use progress::Progress;
 use report::Report;
 use std::process::ExitCode;
@@ -112,8 +113,16 @@ async fn rebuild(args: &RebuildArgs) -> Result<Report, Failure> {
         backend,
         clock,
     };
-    tokio::select! {
+    let report = tokio::select! {
         report = rebuilder.rebuild(args) => report,
-        reason = opened.broken() => Err(Failure::unopened(anyhow::Error::msg(reason))),
+        reason = opened.broken() => return Err(Failure::unopened(anyhow::Error::msg(reason))),
+    };
+    match report {
+        Err(failure)
+            if notes::is_taken(&rebuilder.backend, args.job, Note::Paused).await.unwrap_or(false) =>
+        {
+            Err(failure.with_paused_run())
+        }
+        report => report,
     }
 }

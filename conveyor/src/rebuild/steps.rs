@@ -108,8 +108,9 @@ impl Rebuilder {
             staged: Some(source.staged.clone()),
             claimed: false,
             created: job.created,
-            // Its old time is over: until the job has claimed it, a sweep would remove it, and the list with it.
-            expires: now.after(limits::UPLOAD_TTL),
+            // Its old time is over: until the job has claimed it, a sweep would remove it, and the list with it. If this
+            // is broken off here, there is time to repeat it.
+            expires: now.after(limits::ROWS_KEPT),
         };
         patiently(|| self.backend.store.create_upload(upload.clone(), u32::MAX)).await?;
         notes::take(&self.backend, job.id, Note::Paused).await?;
@@ -124,6 +125,7 @@ impl Rebuilder {
         };
         let deleted = || Failure::not_rebuildable("it was deleted");
         if !patiently(accept).await? {
+            notes::drop_all(&self.backend, job.id).await?;
             return Err(deleted());
         }
         let view = patiently(|| self.backend.store.any_job(job.id)).await?.ok_or_else(deleted)?;

@@ -10,6 +10,7 @@ mod runs;
 
 use conveyor_domain::Entropy;
 use conveyor_domain::repair::Kind;
+use conveyor_sweeper::Scope;
 use damage::Damage;
 use roles::{Role, Roles, World};
 use std::time::Duration;
@@ -20,20 +21,30 @@ const DONE_WITHIN: Duration = Duration::from_secs(240);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_run_ends_exact_whatever_is_lost_on_the_way() {
-    let world = World::open().await;
-    let mut roles = Roles::start(&world, &Role::ALL);
+    let world = World::open("chaos").await;
     let runs = runs::submit(&world, RUNS).await;
     let chance = Entropy::from_number(41);
-
-    // Every kind of damage to every run, in any order, while it is worked on; and a role dies now and then.
-    let mut blows: Vec<(usize, Damage)> =
-        (0..runs.len()).flat_map(|run| Damage::ALL.map(|damage| (run, damage))).collect();
-    shuffle(&mut blows, &chance);
     let mut struck = [0_u32; Damage::ALL.len()];
-    for (n, (run, damage)) in blows.into_iter().enumerate() {
+    let mut strike = async |damage, run: usize| {
         if world.damager.strike(damage, &runs[run]).await {
             struck[damage as usize] += 1;
         }
+    };
+
+    // Before anybody could do anything.
+    strike(Damage::ControlMessages, 0).await;
+    for run in (0..runs.len()).step_by(4) {
+        strike(Damage::Queue, run).await;
+    }
+    // Every kind of damage to every run, in any order, while it is worked on; and a role dies now and then.
+    let mut roles = Roles::start(&world, &Role::ALL);
+    let mut blows: Vec<(usize, Damage)> =
+        (0..runs.len()).flat_map(|run| Damage::ALL.map(|damage| (run, damage))).collect();
+    shuffle(&mut blows, &chance);
+    for (n, (run, damage)) in blows.into_iter().enumerate() {
+        strike(damage, run).await;
+        // Some of them every now and then, not all at once: there is to be something to strike.
+        tokio::time::sleep(Duration::from_millis(20)).await;
         if n % 20 == 19 {
             roles.replace(Role::ALL[chance.below(Role::ALL.len() as u64) as usize]);
         }
@@ -60,9 +71,10 @@ async fn every_run_ends_exact_whatever_is_lost_on_the_way() {
     }
 
     roles.stop().await;
-    // One last sweep: counters that were struck after the end of their run.
-    world.sweep_until_quiet().await;
+    world.reconcile_until_quiet(Scope::All).await;
     for run in &runs {
+        // Counters that were struck after the end of their run, which no sweep looks at again by itself.
+        world.reconcile_until_quiet(Scope::Job(run.key.job)).await;
         world.is_exact(run).await;
         let audit = world.audit(run.key).await;
         assert!(audit.agrees(), "{audit:?}");

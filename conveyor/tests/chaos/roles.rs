@@ -80,12 +80,13 @@ pub struct World {
 }
 
 impl World {
-    pub async fn open() -> World {
+    /// A world of that name: nothing in it is shared with another.
+    pub async fn open(name: &str) -> World {
         let clock: Arc<dyn Clock> = Arc::new(Passing(Instant::now()));
         let entropy = Arc::new(Entropy::from_number(u64::from(std::process::id())));
         let caller = CallerId::new(clock.now(), &entropy);
         let place = if std::env::var_os("CONVEYOR_TEST_CLUSTER").is_some() {
-            in_services().await
+            in_services(name).await
         } else {
             let dir = TempDir::new().unwrap();
             Place::File(Embedded::open(dir.path(), clock.now()).unwrap(), Arc::new(dir))
@@ -160,7 +161,7 @@ impl Place {
     }
 }
 
-async fn in_services() -> Place {
+async fn in_services(name: &str) -> Place {
     let environment = tokio::task::spawn_blocking(|| Environment::shared(Combination::Default));
     let environment = environment.await.unwrap().unwrap();
     let timeouts = Timeouts {
@@ -168,7 +169,7 @@ async fn in_services() -> Place {
         operation: Duration::from_secs(40),
         ..Timeouts::default()
     };
-    let name = format!("chaos-{}", std::process::id());
+    let name = format!("{name}-{}", std::process::id());
     let settings = Settings { queue_empty_after: Duration::from_secs(3), timeouts, ..Settings::named(&name) };
     conveyor_aws::provision_with(&clients(&environment, &settings).await, &settings).await.unwrap();
     Place::Services(Arc::new(environment), settings)
@@ -285,18 +286,13 @@ impl World {
         letters::redrive(&sweep, letter).await.ok().flatten()
     }
 
-    async fn reconcile(&self) -> Reconciled {
+    async fn reconcile(&self, scope: Scope) -> Reconciled {
         let stop = CancellationToken::new();
         let sweep = Sweep::new(&self.backend, self.clock.as_ref(), &stop);
         let (mut all, mut from) = (None::<Reconciled>, None::<String>);
         loop {
-            let part = conveyor_sweeper::reconcile(
-                &sweep,
-                Scope::All,
-                false,
-                from.as_deref(),
-                limits::RECONCILE_WITHIN,
-            );
+            let part =
+                conveyor_sweeper::reconcile(&sweep, scope, false, from.as_deref(), limits::RECONCILE_WITHIN);
             let part = part.await.unwrap();
             assert!(part.errors.is_empty(), "{part:?}");
             from = part.next.clone();
@@ -313,10 +309,11 @@ impl World {
         }
     }
 
-    pub async fn sweep_until_quiet(&self) {
+    /// Until nothing is found to be wrong, in all, or with a job.
+    pub async fn reconcile_until_quiet(&self, scope: Scope) {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
-            let reconciled = self.reconcile().await;
+            let reconciled = self.reconcile(scope).await;
             let damage = |(finding, _): &(Finding, Outcome)| finding.kind == Kind::Damage;
             if !reconciled.findings.iter().any(damage) && reconciled.unsure.is_empty() {
                 return;

@@ -16,6 +16,7 @@ use world::World;
 /// Fewer are written on the request, more are accepted.
 const SHORT: usize = 3_000;
 const LONG: usize = 11_000;
+const UNKNOWN: &str = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_database_is_made_anew_and_nothing_is_fetched_twice() {
@@ -131,6 +132,7 @@ async fn what_cannot_be_rebuilt_is_left_alone() {
     std::fs::remove_file(&list).unwrap();
     assert_eq!(world.refused(&[])["code"], "source_missing");
     std::fs::write(&list, &kept).unwrap();
+    assert_eq!(world.refused(&["--run", UNKNOWN])["code"], "not_rebuildable");
     assert_eq!(world.rebuild(&["--dry-run"])["job_made_anew"], true, "nothing was made");
 
     let server = world.serve();
@@ -139,7 +141,7 @@ async fn what_cannot_be_rebuilt_is_left_alone() {
     let deleted = client.submit(&support::urls("deleted", 3)).await;
     assert_eq!(client.delete(&format!("/v1/jobs/{deleted}")).await.0, 202);
     server.stop().await;
-    for job in [&inline, &deleted, &"01ARZ3NDEKTSV4RRFFQ69G5FAV".to_owned()] {
+    for job in [&inline, &deleted, &UNKNOWN.to_owned()] {
         let output = support::run(world::rebuild_command(world.dir.path(), job, &[]));
         assert_eq!(output.status.code(), Some(1));
         let problem: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();

@@ -107,10 +107,11 @@ impl World {
         let after = seen(&client, &self.job).await;
         let ids = |tasks: &[Seen]| tasks.iter().map(|t| (t.id.clone(), t.url.clone())).collect::<Vec<_>>();
         assert_eq!(ids(&after), ids(&self.before), "the same tasks in the same order");
+        let calls = self.gateway.calls();
         for (before, after) in self.before.iter().zip(&after) {
             if before.has_body() {
                 assert_eq!(after, before, "what was done stays as it is");
-                assert_eq!(self.gateway.calls_of(&before.url), 1, "{} was fetched again", before.url);
+                assert_eq!(calls[&before.url], 1, "{} was fetched again", before.url);
             }
             check_end(after);
         }
@@ -144,7 +145,8 @@ fn check_end(task: &Seen) {
 }
 
 pub fn serve(dir: &Path, gateway: &Gateway) -> Process {
-    Process::server(dir, &["--gateway-url", &gateway.url, "--chunk-rows", "2000"])
+    let flags = ["--gateway-url", &gateway.url, "--chunk-rows", "2000", "--shutdown-grace-ms", "500"];
+    Process::server(dir, &flags)
 }
 
 /// Everything that a caller can see of a job's tasks, bodies included.

@@ -12,22 +12,20 @@ use std::collections::HashMap;
 /// Whose counter row corrections are: nobody's.
 const CORRECTION: [u8; 16] = [0; 16];
 
+/// Row by row: to have them grouped, SQLite would sort them first, a million into files of its own.
 fn count_rows(connection: &Connection, run_key: i64) -> Result<RowCounts> {
-    let mut statement = connection.prepare_cached(
-        "SELECT status, class, count(*) FROM tasks WHERE task_key >= ?1 AND task_key < ?2 GROUP BY status, class",
-    )?;
-    let groups = statement.query_map(params![task_key(run_key, 0), task_key(run_key + 1, 0)], |row| {
-        Ok((row.get::<_, i64>(0)?, row.get::<_, Option<i64>>(1)?, row.get::<_, u32>(2)?))
-    })?;
+    let mut statement = connection
+        .prepare_cached("SELECT status, class FROM tasks WHERE task_key >= ?1 AND task_key < ?2")?;
+    let mut found = statement.query(params![task_key(run_key, 0), task_key(run_key + 1, 0)])?;
     let mut rows = RowCounts::default();
-    for group in groups {
-        let (status, class, count) = group?;
-        match (task_status(status)?, class.and_then(failure_class)) {
-            (TaskStatus::Pending, _) => rows.pending += count,
-            (TaskStatus::Processing, _) => rows.processing += count,
-            (TaskStatus::Successful, _) => rows.settled.successful += count,
-            (TaskStatus::Failed, Some(class)) => rows.settled.failed[class as usize] += count,
-            (TaskStatus::Failed, None) => rows.unclassified += count,
+    while let Some(row) = found.next()? {
+        let class = row.get::<_, Option<i64>>(1)?.and_then(failure_class);
+        match (task_status(row.get(0)?)?, class) {
+            (TaskStatus::Pending, _) => rows.pending += 1,
+            (TaskStatus::Processing, _) => rows.processing += 1,
+            (TaskStatus::Successful, _) => rows.settled.successful += 1,
+            (TaskStatus::Failed, Some(class)) => rows.settled.add_failed(class),
+            (TaskStatus::Failed, None) => rows.unclassified += 1,
         }
     }
     Ok(rows)
@@ -36,17 +34,15 @@ fn count_rows(connection: &Connection, run_key: i64) -> Result<RowCounts> {
 /// How many results are in each object, and how many are in none.
 fn count_objects(connection: &Connection, run_key: i64) -> Result<(HashMap<String, u32>, u32)> {
     let mut statement = connection.prepare_cached(
-        "SELECT json_extract(result, '$.object') AS object, count(*) FROM tasks
-         WHERE task_key >= ?1 AND task_key < ?2 AND status = 2 GROUP BY object",
+        "SELECT json_extract(result, '$.object') FROM tasks
+         WHERE task_key >= ?1 AND task_key < ?2 AND status = 2",
     )?;
-    let groups = statement.query_map(params![task_key(run_key, 0), task_key(run_key + 1, 0)], |row| {
-        Ok((row.get::<_, Option<String>>(0)?, row.get::<_, u32>(1)?))
-    })?;
+    let mut found = statement.query(params![task_key(run_key, 0), task_key(run_key + 1, 0)])?;
     let (mut objects, mut without) = (HashMap::new(), 0);
-    for group in groups {
-        match group? {
-            (Some(object), count) => drop(objects.insert(object, count)),
-            (None, count) => without += count,
+    while let Some(row) = found.next()? {
+        match row.get::<_, Option<String>>(0)? {
+            Some(object) => *objects.entry(object).or_default() += 1,
+            None => without += 1,
         }
     }
     Ok((objects, without))

@@ -1,7 +1,7 @@
 //! Queues in the same database (SPEC 7): a message's place in the tree is its receipt.
 
 use super::{Embedded, spans};
-use crate::port::{Delivery, Depth, Queue, Receipt, Result};
+use crate::port::{Delivery, Depth, Emptiness, Queue, Receipt, Result};
 use async_trait::async_trait;
 use conveyor_domain::Timestamp;
 use conveyor_domain::message::QueueName;
@@ -258,13 +258,13 @@ impl Queue for Embedded {
         .await
     }
 
-    async fn is_empty(&self, queue: QueueName, _now: Timestamp) -> Result<bool> {
+    async fn emptiness(&self, queue: QueueName, _now: Timestamp) -> Result<Emptiness> {
         // Not by counting: there may be a million.
         self.read(move |connection| {
-            let Some(key) = find(connection, queue)? else { return Ok(true) };
+            let Some(key) = find(connection, queue)? else { return Ok(Emptiness::Empty) };
             let mut first =
                 connection.prepare_cached("SELECT 1 FROM messages WHERE queue_key = ?1 LIMIT 1")?;
-            Ok(!first.exists([key])?)
+            Ok(if first.exists([key])? { Emptiness::Messages } else { Emptiness::Empty })
         })
         .await
     }
