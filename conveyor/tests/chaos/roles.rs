@@ -67,7 +67,7 @@ impl Gateway for Pages {
 #[derive(Clone)]
 enum Place {
     File(Arc<Embedded>, Arc<TempDir>),
-    Services(Arc<Environment>, Settings),
+    Services(Arc<Environment>, Box<Settings>),
 }
 
 pub struct World {
@@ -95,7 +95,7 @@ impl World {
             Place::File(_, dir) => Box::new(InTheFile { database: dir.path().join("conveyor.db") }),
             Place::Services(environment, settings) => Box::new(InTheServices {
                 clients: clients(environment, settings).await,
-                settings: settings.clone(),
+                settings: settings.as_ref().clone(),
             }),
         };
         let backend = place.backend(&entropy).await;
@@ -172,7 +172,7 @@ async fn in_services(name: &str) -> Place {
     let name = format!("{name}-{}", std::process::id());
     let settings = Settings { queue_empty_after: Duration::from_secs(3), timeouts, ..Settings::named(&name) };
     conveyor_aws::provision_with(&clients(&environment, &settings).await, &settings).await.unwrap();
-    Place::Services(Arc::new(environment), settings)
+    Place::Services(Arc::new(environment), Box::new(settings))
 }
 
 /// The clients that roles have, but for whom they ask.
