@@ -16,6 +16,8 @@ pub(crate) struct ApiState {
     pub bodies: Arc<Semaphore>,
     /// Turns to take in a list: each holds a file, and perhaps much of the disk.
     pub uploads: Semaphore,
+    /// Turns to audit a run.
+    pub audits: Semaphore,
     /// This start of this process, and how many objects it has written: no key is used twice (SPEC 4).
     pub incarnation: WorkerId,
     objects: AtomicU64,
@@ -28,7 +30,8 @@ impl ApiState {
         let bodies = Arc::new(Semaphore::new(limits::BODIES_MAX_BYTES / limits::KIB));
         let incarnation = WorkerId::new(api.clock.now(), &api.entropy);
         let uploads = Semaphore::new(limits::UPLOADS_INFLIGHT_MAX);
-        ApiState { api, bodies, uploads, incarnation, objects: AtomicU64::new(0) }
+        let audits = Semaphore::new(limits::AUDITS_MAX);
+        ApiState { api, bodies, uploads, audits, incarnation, objects: AtomicU64::new(0) }
     }
 
     /// The key of a new object of an upload.

@@ -186,6 +186,9 @@ pub const SWEEP_STEP_ROWS: u32 = 2_000;
 pub const SWEEP_SLOWLY_EVERY: Duration = Duration::from_secs(15);
 /// How often the counters of a run that goes on are compared with its rows.
 pub const PROVE_EVERY: Duration = Duration::from_secs(600);
+/// Audits that one process makes at once, and how long others wait for their turn: each reads every row of a run.
+pub const AUDITS_MAX: usize = 2;
+pub const AUDIT_WAIT: Duration = Duration::from_secs(10);
 /// What one answer to a reconciliation takes, about.
 pub const RECONCILE_WITHIN: Duration = Duration::from_secs(20);
 /// Findings that one answer names.

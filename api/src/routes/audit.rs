@@ -3,15 +3,16 @@
 use super::run_of;
 use crate::auth::Caller;
 use crate::path::{Id, Path};
-use crate::problem::{ApiError, Result};
+use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
 use crate::state::Shared;
 use crate::wire::repair::AuditJson;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::{JobId, RunId};
+use conveyor_domain::{JobId, RunId, limits};
 use conveyor_store::port::{RunKey, RunView};
+use tokio::time::timeout;
 
 pub(super) async fn show(
     caller: Caller,
@@ -21,6 +22,11 @@ pub(super) async fn show(
 ) -> Result<Response> {
     query.none()?;
     run_of(&state, &caller, job, Some(run)).await?;
+    let turn = timeout(limits::AUDIT_WAIT, state.audits.acquire()).await;
+    let Ok(Ok(_turn)) = turn else {
+        let detail = "Other audits are being made; each reads every row of its run.";
+        return Err(ApiError::new(Code::Unavailable, detail));
+    };
     let audit = state.operations.audit(RunKey { job, run }).await?.ok_or_else(ApiError::not_found)?;
     let view = RunView { run: audit.run.clone(), stats: audit.stats };
     Ok(Json(AuditJson::new(&audit, &view)).into_response())
