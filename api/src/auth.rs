@@ -39,6 +39,9 @@ impl FromRequestParts<Shared> for Caller {
     }
 }
 
+/// How a refusal of a server begins that has no operator: the way out is another than with a wrong key.
+pub const NO_OPERATOR_KEY: &str = "This server has no operator key";
+
 /// Somebody with an operator key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operator;
@@ -49,7 +52,7 @@ impl FromRequestParts<Shared> for Operator {
     async fn from_request_parts(parts: &mut Parts, state: &Shared) -> Result<Operator> {
         if state.operators.is_empty() {
             let detail =
-                "This server has no operator key: start it with `--operator-key`, or CONVEYOR_OPERATOR_KEY.";
+                format!("{NO_OPERATOR_KEY}: start it with `--operator-key`, or CONVEYOR_OPERATOR_KEY.");
             return Err(ApiError::new(Code::Forbidden, detail));
         }
         let refuse =

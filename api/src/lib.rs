@@ -7,6 +7,7 @@
 //! `auth`, then one handler in `routes`, which reads with `path`, `query` and `body` and writes with `wire`.
 
 mod answer;
+mod audit_turns;
 mod auth;
 mod body;
 mod cursor;
@@ -34,7 +35,7 @@ mod wire;
 
 pub use submit::{Accepted, NotAccepted};
 
-pub use auth::OperatorKeys;
+pub use auth::{NO_OPERATOR_KEY, OperatorKeys};
 pub use operations::{
     LetterFilter, LetterView, LettersPage, Operations, Reconcile, Redriven, reconciled_document,
 };

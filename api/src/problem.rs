@@ -263,6 +263,14 @@ impl ApiError {
         }
     }
 
+    /// An error about a dead letter. Whoever lost a race is told so.
+    pub fn of_letter(error: conveyor_store::Error) -> ApiError {
+        match error {
+            conveyor_store::Error::Conflict(why) => ApiError::new(Code::Conflict, sentence(why)),
+            other => other.into(),
+        }
+    }
+
     /// The problem of a failed task, as the answer to a request for its result.
     pub fn of_failed_task(problem: Problem) -> ApiError {
         let body = Box::new(Unrendered { problem, cause: None });
@@ -343,10 +351,15 @@ impl From<Refusal> for ApiError {
                 return ApiError::internal(refusal.to_string());
             }
         };
-        let mut detail = refusal.to_string();
-        detail[..1].make_ascii_uppercase();
-        ApiError::new(code, detail + ".")
+        ApiError::new(code, sentence(refusal.to_string()))
     }
+}
+
+fn sentence(mut text: String) -> String {
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    text + "."
 }
 
 #[cfg(test)]
@@ -399,6 +412,13 @@ mod tests {
         assert_eq!(shape(Error::Full(text())), (507, "storage_full".into(), false));
         assert_eq!(shape(Error::Unavailable(text())), (503, "unavailable".into(), true));
         assert_eq!(shape(Error::Corrupt(text())), (500, "internal".into(), false));
+    }
+
+    #[test]
+    fn whoever_loses_a_race_for_a_letter_is_told_so() {
+        let error = ApiError::of_letter(Error::Conflict("it moved on; look again".into()));
+        assert_eq!(error.body.problem.code, "conflict");
+        assert_eq!(error.body.problem.detail.unwrap(), "It moved on; look again.");
     }
 
     #[test]

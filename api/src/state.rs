@@ -1,6 +1,7 @@
 //! What every handler is given.
 
 use crate::Api;
+use crate::audit_turns::AuditTurns;
 use conveyor_domain::{Timestamp, UploadId, WorkerId, limits};
 use conveyor_store::Store;
 use conveyor_store::port::{BlobKey, DirectAccess};
@@ -16,8 +17,7 @@ pub(crate) struct ApiState {
     pub bodies: Arc<Semaphore>,
     /// Turns to take in a list: each holds a file, and perhaps much of the disk.
     pub uploads: Semaphore,
-    /// Turns to audit a run.
-    pub audits: Semaphore,
+    pub audits: AuditTurns,
     /// This start of this process, and how many objects it has written: no key is used twice (SPEC 4).
     pub incarnation: WorkerId,
     objects: AtomicU64,
@@ -30,7 +30,7 @@ impl ApiState {
         let bodies = Arc::new(Semaphore::new(limits::BODIES_MAX_BYTES / limits::KIB));
         let incarnation = WorkerId::new(api.clock.now(), &api.entropy);
         let uploads = Semaphore::new(limits::UPLOADS_INFLIGHT_MAX);
-        let audits = Semaphore::new(limits::AUDITS_MAX);
+        let audits = AuditTurns::default();
         ApiState { api, bodies, uploads, audits, incarnation, objects: AtomicU64::new(0) }
     }
 

@@ -265,3 +265,60 @@ async fn a_run_is_audited_and_deleted() {
     assert_eq!(client(&server, &["audit", &job]).status.code(), Some(2), "there is no run to audit");
     assert!(client(&server, &["delete", &job]).status.success());
 }
+
+const ID: &str = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
+const FIRST: &str = "01ARZ3NDEKTSV4RRFFQ69G5FAA";
+
+/// A server that answers once, when `FIRST` is deleted, and is silent about everything else.
+async fn silent_server() -> (String, tokio::sync::mpsc::Receiver<()>) {
+    let (arrived, arrivals) = tokio::sync::mpsc::channel(8);
+    let answer = async move |uri: axum::http::Uri| {
+        if uri.path().ends_with(FIRST) {
+            return axum::Json(serde_json::json!({"letter_id": FIRST, "outcome": "purged"}));
+        }
+        let _ = arrived.send(()).await;
+        std::future::pending().await
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let router = axum::Router::new().fallback(answer);
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (url, arrivals)
+}
+
+/// Runs a command until the server has its request, then presses Ctrl-C.
+async fn interrupted(words: &[&str]) -> Output {
+    let (url, mut arrivals) = silent_server().await;
+    let mut command = conveyor();
+    command.args(words).env("CONVEYOR_SERVER", &url).env("CONVEYOR_DATA_DIR", "no-such-directory");
+    command.envs([("AWS_ENDPOINT_URL", url.as_str()), ("AWS_REGION", "us-east-1")]);
+    command.envs([("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test")]);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    tokio::time::timeout(support::DEADLINE, arrivals.recv()).await.unwrap().unwrap();
+    let sent = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(sent.unwrap().success());
+    tokio::task::spawn_blocking(|| child.wait_with_output().unwrap()).await.unwrap()
+}
+
+#[tokio::test]
+async fn ctrl_c_ends_a_command_with_a_sentence() {
+    for (words, sentence) in [
+        (&["audit", ID][..], "nothing was changed"),
+        (&["delete", ID], "whether it was deleted is not known"),
+        (&["reconcile"], "0 mended so far"),
+        (&["reconcile", "--direct", "--backend", "aws", "--aws-bucket", "b"], "looked at"),
+        (&["dlq", "list"], "nothing was changed"),
+        (&["dlq", "show", ID], "nothing was changed"),
+        (&["dlq", "redrive", "--all"], "0 redriven so far"),
+        (&["dlq", "purge", FIRST, ID], "1 purged so far"),
+    ] {
+        let output = interrupted(words).await;
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
+        assert!(said.contains(sentence) && said.contains("(interrupted)"), "{words:?}: {said}");
+    }
+    let output = interrupted(&["audit", ID, "--json"]).await;
+    let problem: Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert_eq!((output.status.code(), problem["code"].as_str()), (Some(1), Some("interrupted")));
+    assert!(output.stdout.is_empty(), "{output:?}");
+}

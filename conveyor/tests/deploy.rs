@@ -263,7 +263,11 @@ fn every_call_of_the_backend_is_permitted_and_every_permission_is_for_a_call() {
 fn every_object_that_is_written_may_be_written() {
     let source = read("store/src/port/blobs.rs");
     let of_key = |c: char| c != '"';
-    let keys = after(&source, "format!(\"", of_key).into_iter().filter(|key| key.matches('/').count() > 1);
+    // A prefix is a place, and nothing is written there by that name.
+    let named = |function: &&str| function.split('(').next().is_some_and(|name| !name.ends_with("_prefix"));
+    let functions = source.split("pub fn ").filter(named);
+    let keys = functions.flat_map(|function| after(function, "format!(\"", of_key));
+    let keys = keys.filter(|key| key.matches('/').count() > 1);
     let keys: Vec<String> = keys.map(|key| filled(key, "x")).collect();
     assert!(keys.len() > 3, "the scan has gone blind: {keys:?}");
     let statements: Vec<Statement> = ROLES.into_iter().flat_map(policy).collect();

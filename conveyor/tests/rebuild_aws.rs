@@ -7,6 +7,7 @@ mod gateway;
 mod support;
 
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_dynamodb::types::AttributeValue;
 use conveyor_aws_servers::{Combination, Environment};
 use gateway::Gateway;
 use serde_json::{Value, json};
@@ -62,17 +63,41 @@ impl Deployment {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    async fn lose_table(&self, environment: &Environment) {
-        let (id, secret) = (Environment::ACCESS_KEY_ID, Environment::SECRET_ACCESS_KEY);
-        let config = aws_sdk_dynamodb::Config::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .region(Region::new(Environment::REGION))
-            .credentials_provider(Credentials::new(id, secret, None, None, "tests"))
-            .endpoint_url(&environment.dynamodb_url)
-            .build();
-        let dynamodb = aws_sdk_dynamodb::Client::from_conf(config);
-        dynamodb.delete_table().table_name(&self.name).send().await.unwrap();
+    /// What a rebuild says that cannot be done.
+    fn refused(&self, job: &str) -> Value {
+        let mut command = self.command("rebuild");
+        command.args([job, "--backend", "aws", "--json"]);
+        let output = support::run(command);
+        assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
+        serde_json::from_slice(&output.stderr).unwrap()
     }
+
+    async fn lose_table(&self, environment: &Environment) {
+        dynamodb(environment).delete_table().table_name(&self.name).send().await.unwrap();
+    }
+
+    /// Makes a run so many days older.
+    async fn make_older(&self, environment: &Environment, job: &str, run: &str, days: i64) {
+        let age_ms = AttributeValue::N((days * 86_400_000).to_string());
+        let update = dynamodb(environment).update_item().table_name(&self.name);
+        let update = update.key("pk", AttributeValue::S(format!("Job#{job}")));
+        let update = update.key("sk", AttributeValue::S(format!("R#{run}")));
+        let update = update.condition_expression("attribute_exists(ca)");
+        let update =
+            update.update_expression("SET ca = ca - :age").expression_attribute_values(":age", age_ms);
+        update.send().await.unwrap();
+    }
+}
+
+fn dynamodb(environment: &Environment) -> aws_sdk_dynamodb::Client {
+    let (id, secret) = (Environment::ACCESS_KEY_ID, Environment::SECRET_ACCESS_KEY);
+    let config = aws_sdk_dynamodb::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::new(Environment::REGION))
+        .credentials_provider(Credentials::new(id, secret, None, None, "tests"))
+        .endpoint_url(&environment.dynamodb_url)
+        .build();
+    aws_sdk_dynamodb::Client::from_conf(config)
 }
 
 /// Every result, with its body.
@@ -151,4 +176,12 @@ async fn a_lost_table_is_made_anew_beside_live_roles() {
     let run = client.job(&job).await["latest_run"]["run_id"].as_str().unwrap().to_owned();
     let (status, audit) = client.get(&format!("/v1/jobs/{job}/runs/{run}/audit")).await;
     assert_eq!((status, &audit["agrees"]), (200, &json!(true)), "{audit}");
+
+    // Rows go one by one here, each thirty days after its own end, however late their run ended.
+    deployment.make_older(&environment, &job, &run, 28).await;
+    deployment.rebuild(&job);
+    deployment.make_older(&environment, &job, &run, 1).await;
+    let problem = deployment.refused(&job);
+    assert_eq!(problem["code"], "not_rebuildable", "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains("past their time"), "{problem}");
 }

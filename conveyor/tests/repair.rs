@@ -152,8 +152,13 @@ async fn without_a_server_the_backend_itself_is_put_right() {
     says(&place.direct(&["--job", &job]), 3, &["wrong_counters", "1 wrong, all of it mended"]);
     says(&place.direct(&[]), 0, &["nothing was wrong"]);
     let unknown = JobId::from_bytes([1; 16]).to_string();
-    says(&place.direct(&["--job", &unknown]), 1, &["not found"]);
+    let not_there = place.direct(&["--job", &unknown]);
+    says(&not_there, 1, &["there is no such job (not_found)"]);
+    assert!(!String::from_utf8_lossy(&not_there.stderr).contains("hint"), "{not_there:?}");
     says(&place.direct(&["--job", "x"]), 2, &["--job"]);
+    let server = place.api();
+    says(&with(&server, &["reconcile", "--job", &unknown]), 1, &["(not_found)"]);
+    says(&with(&server, &["reconcile", "--job", "x"]), 2, &["--job"]);
 }
 
 #[test]
@@ -217,6 +222,7 @@ async fn dead_letters_are_listed_sent_again_and_let_go() {
     for verb in ["redrive", "purge"] {
         assert_eq!(with(&server, &["dlq", verb]).status.code(), Some(2), "{verb}");
         assert_eq!(with(&server, &["dlq", verb, &first, "--all"]).status.code(), Some(2), "{verb}");
+        says(&with(&server, &["dlq", verb, "--error", ""]), 2, &["--error"]);
     }
     says(&with(&server, &["dlq", "redrive", &first]), 0, &[&format!("{first} sent")]);
     says(&with(&server, &["dlq", "redrive", &first]), 1, &[&format!("{first} not_found")]);
@@ -249,6 +255,25 @@ async fn a_key_of_a_caller_is_not_an_operators() {
         command.args(["--data-dir", "no-such-directory"]);
         says(&run(command), 1, &[code, "pass --operator-key"]);
     }
+    server.stop().await;
+    let mut command = conveyor();
+    command.args([
+        "api",
+        "--listen",
+        "127.0.0.1:0",
+        "--gateway-url",
+        "demo:",
+        "--api-key",
+        KEY,
+        "--data-dir",
+    ]);
+    let server = Process::start({
+        command.arg(place.data()).env("CONVEYOR_LOG", "warn");
+        command
+    });
+    let nobody = with(&server, &["dlq", "list"]);
+    says(&nobody, 1, &["forbidden", "start the server with --operator-key"]);
+    assert!(!String::from_utf8_lossy(&nobody.stderr).contains("pass --operator-key"), "{nobody:?}");
     server.stop().await;
     for (key, why) in [("short", "at least 16 characters"), (KEY, "cannot be an API key too")] {
         let mut command = place.role("api");

@@ -50,7 +50,7 @@ fn ingest_subject(job: JobId, run: RunId) -> String {
 /// What is to become of a letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nobody needs it any more: its run is over, or was deleted; or nobody could read it, and it waited long enough.
+    /// Nobody needs it any more: its run is over, or was deleted, or it was redriven; or nobody could read it, and it waited long enough.
     Acknowledge,
     /// It is not at fault: there was progress since it was sent, or its run ended and the ingest has only to be cut.
     SendAgain,
@@ -67,7 +67,8 @@ pub fn judge(letter: &DeadLetter, ingest: Option<(&Run, &IngestState)>, now: Tim
         return if waited_enough { Verdict::Acknowledge } else { Verdict::Keep };
     };
     let Some((run, state)) = ingest else { return Verdict::Acknowledge };
-    if state.phase.is_over() {
+    // One from before the last redrive: that has sent another in its place.
+    if state.phase.is_over() || message.progress < state.redriven {
         return Verdict::Acknowledge;
     }
     if run.status.is_terminal() || state.progress > message.progress {

@@ -181,6 +181,8 @@ pub struct IngestState {
     pub resends: u32,
     /// Dead letters sent again since the last progress.
     pub redrives: u32,
+    /// How many events there were at the last of those, itself included.
+    pub redriven: u32,
     /// How many events there were at the last one that was progress, itself included.
     pub progress: u32,
 }
@@ -235,6 +237,7 @@ impl IngestState {
             dead_lettered: false,
             resends: 0,
             redrives: 0,
+            redriven: 0,
             progress: 1,
         }
     }
@@ -277,10 +280,12 @@ impl IngestState {
                 self.dead_lettered = false;
                 return Ok(());
             }
-            // Everything anew but for this count: it is what ends it.
+            // Everything anew but for this count, which is what ends it. Messages that were sent before are of the past, as
+            // after progress: one that dies late must not be taken for the one that is sent now.
             IngestEvent::Redriven => {
                 self.redrives += 1;
                 (self.failures, self.resends, self.dead_lettered) = (0, 0, false);
+                (self.progress, self.redriven) = (self.events, self.events);
                 return Ok(());
             }
         }

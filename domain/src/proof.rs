@@ -39,7 +39,7 @@ pub struct Sums {
 
 impl Sums {
     pub fn failed_total(&self) -> i64 {
-        self.failed.iter().sum()
+        self.failed.iter().fold(0, |sum: i64, n| sum.saturating_add(*n))
     }
 
     pub fn completed(&self) -> i64 {
@@ -75,14 +75,15 @@ impl From<Counts> for Sums {
 /// What has to be added to the counters so that they say what the rows say.
 pub fn drift(rows: &RowCounts, counters: &Sums) -> Sums {
     let settled = Sums::from(rows.settled);
-    let mut drift = Sums { successful: settled.successful - counters.successful, ..Sums::default() };
+    let mut drift =
+        Sums { successful: settled.successful.saturating_sub(counters.successful), ..Sums::default() };
     if rows.unclassified == 0 {
         for (class, missing) in drift.failed.iter_mut().enumerate() {
-            *missing = settled.failed[class] - counters.failed[class];
+            *missing = settled.failed[class].saturating_sub(counters.failed[class]);
         }
     } else {
         // Which class a row belongs to only the counters know: what is wrong in all is put down as `other`.
-        let missing = i64::from(rows.failed()) - counters.failed_total();
+        let missing = i64::from(rows.failed()).saturating_sub(counters.failed_total());
         drift.failed[FailureClass::Other as usize] = missing;
     }
     drift
@@ -116,6 +117,14 @@ mod tests {
         assert!(drift(&rows(4, [0; 7], 3), &counters).is_zero());
         let missing = drift(&rows(4, [0, 1, 0, 0, 0, 0, 0], 4), &counters);
         assert_eq!((missing.successful, missing.failed), (0, [0, 0, 0, 0, 0, 0, 2]));
+    }
+
+    #[test]
+    fn counters_of_any_size_are_shown_as_very_many_and_never_as_few() {
+        let damaged = Sums { successful: i64::MAX, failed: [i64::MAX, 1, 0, 0, 0, 0, 0] };
+        assert_eq!(damaged.completed(), i64::MAX);
+        assert_eq!(damaged.counts().completed(), u32::MAX);
+        assert!(drift(&rows(1, [0; 7], 0), &damaged).successful < 0);
     }
 
     #[test]

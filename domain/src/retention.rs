@@ -20,6 +20,11 @@ pub fn is_expired(task: &Task, spec: &JobSpec, now: Timestamp) -> bool {
     task.status == TaskStatus::Successful && task.updated.after(result_ttl(spec)) <= now
 }
 
+/// Whether it ended so long ago that nothing of it is kept, whatever its run does.
+pub fn is_over(task: &Task, now: Timestamp) -> bool {
+    task.status.is_terminal() && task.updated.after(limits::ROWS_KEPT) <= now
+}
+
 /// What is left of a run that ended so long ago that nothing of it is kept but what was counted.
 pub fn rows_are_over(run: &Run, now: Timestamp) -> bool {
     let over = run.status.is_terminal() && run.updated.after(limits::ROWS_KEPT) <= now;
@@ -27,10 +32,16 @@ pub fn rows_are_over(run: &Run, now: Timestamp) -> bool {
 }
 
 /// Whether all rows that a run ever had are surely still there, so that they can be counted against its counters.
-pub fn can_be_proved(job: &Job, run: &Run, now: Timestamp) -> bool {
+/// `one_by_one`: the store removes each by itself, once its own time is over; otherwise they go with their run.
+pub fn can_be_proved(job: &Job, run: &Run, one_by_one: bool, now: Timestamp) -> bool {
     let deleted = job.status == JobStatus::Deleted || run.status == RunStatus::Deleted;
-    let young = run.created.after(limits::ROWS_KEPT.saturating_sub(DAY)) > now;
-    run.storage == Storage::Kept && !deleted && young
+    // A day earlier than that: clocks differ, and it takes its time.
+    let kept = limits::ROWS_KEPT.saturating_sub(DAY);
+    let some_may_be_gone = match run.status.is_terminal() && !one_by_one {
+        true => run.updated.after(kept) <= now,
+        false => one_by_one && run.created.after(kept) <= now,
+    };
+    run.storage == Storage::Kept && !deleted && !some_may_be_gone
 }
 
 #[cfg(test)]
@@ -78,6 +89,14 @@ mod tests {
     }
 
     #[test]
+    fn a_task_is_over_thirty_days_after_it_ended_however_long_its_run_goes_on() {
+        for status in [TaskStatus::Successful, TaskStatus::Failed] {
+            assert!(!is_over(&task(status), Timestamp(day(30).0 - 1)) && is_over(&task(status), day(30)));
+        }
+        assert!(!is_over(&task(TaskStatus::Pending), day(400)), "it is still to be done");
+    }
+
+    #[test]
     fn rows_are_over_thirty_days_after_the_end_removed_or_not() {
         let mut run = rows().run;
         assert!(!rows_are_over(&run, day(400)), "it has not ended");
@@ -91,9 +110,12 @@ mod tests {
     #[test]
     fn nothing_is_proved_from_rows_of_which_some_may_be_gone() {
         let Decision { job, run } = rows();
-        assert!(can_be_proved(&job, &run, day(28)));
-        assert!(!can_be_proved(&job, &run, day(29)));
-        let not = |job: &Job, run: &Run| assert!(!can_be_proved(job, run, day(0)));
+        assert!(can_be_proved(&job, &run, true, day(28)));
+        assert!(!can_be_proved(&job, &run, true, day(29)), "its first rows may be gone");
+        assert!(can_be_proved(&job, &run, false, day(400)), "they go with their run, which goes on");
+        let ended = Run { status: RunStatus::Completed, updated: day(5), ..run.clone() };
+        assert!(can_be_proved(&job, &ended, false, day(33)) && !can_be_proved(&job, &ended, false, day(34)));
+        let not = |job: &Job, run: &Run| assert!(!can_be_proved(job, run, false, day(0)));
         not(&job, &Run { storage: Storage::Expired, ..run.clone() });
         not(&job, &Run { status: RunStatus::Deleted, ..run.clone() });
         not(&Job { status: JobStatus::Deleted, ..job.clone() }, &run);

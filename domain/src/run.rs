@@ -160,11 +160,11 @@ impl Counts {
     }
 
     pub fn failed_total(&self) -> u32 {
-        self.failed.iter().sum()
+        self.failed.iter().fold(0, |sum: u32, n| sum.saturating_add(*n))
     }
 
     pub fn completed(&self) -> u32 {
-        self.successful + self.failed_total()
+        self.successful.saturating_add(self.failed_total())
     }
 
     pub fn is_zero(&self) -> bool {

@@ -2,15 +2,15 @@
 
 use crate::facts;
 use crate::letters::{self, state_of};
+use crate::proofs::is_provable;
 use crate::repair::{Look, Scope};
 use crate::repairs;
 use conveyor_domain::ingest::Phase;
 use conveyor_domain::proof::{RowCounts, Sums, drift};
 use conveyor_domain::repair::{Audit, Finding, ListCounts, ResultCounts, Subject};
-use conveyor_domain::{Job, Run, RunStats, RunStatus, Timestamp, retention};
-use conveyor_store::port::{BlobKey, RunKey, Tally};
+use conveyor_domain::{Job, Run, RunStats, RunStatus, Timestamp};
+use conveyor_store::port::{BlobKey, NamedObjects, RunKey, RunView, Tally};
 use conveyor_store::{Backend, Error, Result};
-use std::collections::{BTreeSet, HashMap};
 
 const OBJECTS_A_PAGE: usize = 1_000;
 
@@ -24,14 +24,23 @@ pub async fn audit(look: &Look<'_>, key: RunKey) -> Result<Option<Audit>> {
         Err(Error::Corrupt(why)) => (None, Some(format!("the log of its ingest cannot be read: {why}"))),
         other => (other?, None),
     };
-    let provable = retention::can_be_proved(&view.job, &of.run, now);
-    let Some(mut tally) = backend.store.tally(key, provable).await? else { return Ok(None) };
+    let provable = is_provable(backend, &view.job, &of.run, now);
     let mut disagreements: Vec<String> = unreadable.into_iter().collect();
+    let (mut tally, counted) = match backend.store.tally(key, provable).await {
+        Ok(Some(tally)) => (tally, provable),
+        Ok(None) => return Ok(None),
+        // This is what an audit is there for: it says so, and the rest all the same.
+        Err(Error::Corrupt(why)) => {
+            disagreements.push(format!("the rows cannot be counted: {why}"));
+            (uncounted(&of), false)
+        }
+        Err(error) => return Err(error),
+    };
     let mut results = None;
-    if provable {
-        let counted = count_results(backend, &mut tally).await?;
-        disagreements.extend(compare(&view.job, &tally, list.as_ref(), counted));
-        results = Some(counted);
+    if counted {
+        let found = count_results(backend, &mut tally).await?;
+        disagreements.extend(compare(&view.job, &tally, list.as_ref(), found));
+        results = Some(found);
     }
     let (findings, unsure) = find_all(look, key).await?;
     Ok(Some(Audit {
@@ -40,13 +49,24 @@ pub async fn audit(look: &Look<'_>, key: RunKey) -> Result<Option<Audit>> {
         stats: RunStats { total: tally.run.total, counts: tally.counters.counts() },
         run: tally.run,
         list,
-        rows: provable.then_some(tally.rows),
+        rows: counted.then_some(tally.rows),
         counters: tally.counters,
         results,
         disagreements,
         findings,
         unsure,
     }))
+}
+
+/// What is known of a run whose rows cannot be read.
+fn uncounted(of: &RunView) -> Tally {
+    Tally {
+        run: of.run.clone(),
+        rows: RowCounts::default(),
+        counters: of.stats.counts.into(),
+        revision: 0,
+        objects: NamedObjects::default(),
+    }
 }
 
 async fn list_counts(backend: &Backend, key: RunKey) -> Result<Option<ListCounts>> {
@@ -59,24 +79,19 @@ async fn list_counts(backend: &Backend, key: RunKey) -> Result<Option<ListCounts
 /// Takes the objects that are there off those that rows name; what is left is missing. They are listed where the rows say
 /// that they are, which need not be this run's own place.
 async fn count_results(backend: &Backend, tally: &mut Tally) -> Result<ResultCounts> {
-    let mut present = tally.without_object;
-    let places: BTreeSet<String> = tally.objects.keys().filter_map(|name| place(name)).collect();
+    let mut present = tally.objects.none();
+    let places: Vec<BlobKey> = tally.objects.places().filter_map(|place| place.parse().ok()).collect();
     for place in places {
-        let Ok(prefix) = place.parse::<BlobKey>() else { continue };
-        present += count_listed(backend, &prefix, &mut tally.objects).await?;
+        present += count_listed(backend, &place, &mut tally.objects).await?;
     }
-    Ok(ResultCounts { present, missing: tally.objects.values().sum() })
+    Ok(ResultCounts { present, missing: tally.objects.left() })
 }
 
-fn place(object: &str) -> Option<String> {
-    object.rsplit_once('/').map(|(place, _)| place.to_owned())
-}
-
-async fn count_listed(backend: &Backend, prefix: &BlobKey, wanted: &mut HashMap<String, u32>) -> Result<u32> {
+async fn count_listed(backend: &Backend, prefix: &BlobKey, wanted: &mut NamedObjects) -> Result<u32> {
     let (mut found, mut after) = (0, None);
     loop {
         let listed = backend.blobs.list(prefix, after.as_ref(), OBJECTS_A_PAGE).await?;
-        found += listed.iter().filter_map(|object| wanted.remove(object.key.as_str())).sum::<u32>();
+        found += listed.iter().map(|object| wanted.take(object.key.as_str())).sum::<u32>();
         if listed.len() < OBJECTS_A_PAGE {
             return Ok(found);
         }

@@ -156,7 +156,7 @@ async fn redrive_ingest(
     sweep: &Sweep<'_>,
     letter: &DeadLetter,
     message: IngestRef,
-    state: IngestState,
+    mut state: IngestState,
 ) -> Result<()> {
     let key = RunKey { job: message.job, run: message.run };
     if !state.dead_lettered {
@@ -164,6 +164,8 @@ async fn redrive_ingest(
         return Err(moved_on());
     }
     must_append(sweep, key, &state, IngestEvent::Redriven).await?;
+    // What is sent now is later than the event; what was sent before it is of the past.
+    state.apply(state.events, &IngestEvent::Redriven).map_err(out_of_order)?;
     send(sweep, IngestRef { progress: state.progress, ..message }.to_string()).await?;
     sweep.backend.store.forget_letter(letter.id).await
 }

@@ -1,11 +1,12 @@
 //! Rows against counters (SPEC 6.14), and which runs this process has proved. Best effort: whoever forgets proves again.
 
 use conveyor_domain::proof::{Sums, drift};
-use conveyor_domain::{RunId, Timestamp, limits, retention};
+use conveyor_domain::{Job, Run, RunId, Timestamp, limits, retention};
 use conveyor_store::port::{RunKey, RunView, Tally};
 use conveyor_store::{Backend, Result};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// What a proof came to.
@@ -16,6 +17,8 @@ pub(crate) enum Proof {
         tally: Box<Tally>,
         missing: Sums,
     },
+    /// Rows are gone that should be there: then it is not the counters that are wrong.
+    RowsLost(Box<Tally>),
     /// Rows may be gone, so that they prove nothing.
     Impossible,
 }
@@ -32,6 +35,15 @@ pub(crate) struct Proofs {
     proved: Mutex<HashMap<RunId, Proved>>,
     suspects: Mutex<HashSet<RunId>>,
     suspected: Notify,
+    put_off: Mutex<HashMap<RunId, Timestamp>>,
+}
+
+/// How long a run that could not be proved is left alone.
+const PUT_OFF: Duration = Duration::from_secs(60);
+
+pub(crate) fn is_provable(backend: &Backend, job: &Job, run: &Run, now: Timestamp) -> bool {
+    let one_by_one = backend.store.removes_by_itself_within() > Duration::ZERO;
+    retention::can_be_proved(job, run, one_by_one, now)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -45,29 +57,62 @@ impl Proofs {
         let (Some(view), Some(RunView { run, .. })) = (job, of) else {
             return Ok(Proof::Impossible);
         };
-        let provable = retention::can_be_proved(&view.job, &run, now);
+        let provable = is_provable(backend, &view.job, &run, now);
         let tally = if provable { backend.store.tally(key, false).await? } else { None };
         let Some(tally) = tally else {
             self.note(key.run, now, true);
+            self.put_off(key.run, now);
             return Ok(Proof::Impossible);
         };
         let missing = drift(&tally.rows, &tally.counters);
-        if !missing.is_zero() {
-            return Ok(Proof::Differs { tally: Box::new(tally), missing });
+        let lost = tally.rows.all() < tally.run.total;
+        if lost || !missing.is_zero() {
+            // It may have been deleted while its rows were counted.
+            let (job, of) =
+                (backend.store.any_job(key.job).await?, backend.store.run(key.job, key.run).await?);
+            let still = job.zip(of).is_some_and(|(job, of)| is_provable(backend, &job.job, &of.run, now));
+            let tally = Box::new(tally);
+            return Ok(match (still, lost) {
+                (false, _) => Proof::Impossible,
+                (true, true) => {
+                    self.note(key.run, now, tally.run.status.is_terminal());
+                    self.put_off(key.run, now);
+                    Proof::RowsLost(tally)
+                }
+                (true, false) => Proof::Differs { tally, missing },
+            });
         }
         self.note(key.run, now, tally.run.status.is_terminal());
         Ok(Proof::Agrees)
     }
 
     /// Proves a run and corrects its counters. Whether they were corrected here.
+    ///
+    /// What is missing does not change while work goes on, so it has to be the same twice: a store that shows one part of a
+    /// transaction a moment before the other must not have a hand in it.
     pub async fn correct(&self, backend: &Backend, key: RunKey, now: Timestamp) -> Result<bool> {
+        let Proof::Differs { tally: first, missing: seen } = self.prove(backend, key, now).await? else {
+            return Ok(false);
+        };
         let Proof::Differs { tally, missing } = self.prove(backend, key, now).await? else {
             return Ok(false);
         };
+        if (seen, first.revision) != (missing, tally.revision) {
+            return Ok(false);
+        }
         let corrected = backend.store.correct(key, missing, tally.revision, now).await?;
         // If not, somebody else did, on the same condition.
         self.note(key.run, now, tally.run.status.is_terminal());
         Ok(corrected)
+    }
+
+    /// It could not be told this time: not again at once.
+    pub fn put_off(&self, run: RunId, now: Timestamp) {
+        lock(&self.put_off).insert(run, now);
+    }
+
+    pub fn is_put_off(&self, run: RunId, now: Timestamp) -> bool {
+        lock(&self.put_off).get(&run).is_some_and(|at| at.after(PUT_OFF) > now)
     }
 
     fn note(&self, run: RunId, at: Timestamp, for_good: bool) {
@@ -92,12 +137,13 @@ impl Proofs {
 
     /// What is older is due anyway.
     pub fn forget_old(&self, now: Timestamp) {
+        lock(&self.put_off).retain(|_, at| at.after(PUT_OFF) > now);
         lock(&self.proved).retain(|_, proved| proved.at.after(limits::PROVE_EVERY * 2) > now);
     }
 
     /// Nothing is left to do for it, and yet its counters say that something is, or the other way round.
-    pub fn suspect(&self, run: RunId) {
-        if lock(&self.suspects).insert(run) {
+    pub fn suspect(&self, run: RunId, now: Timestamp) {
+        if !self.is_put_off(run, now) && lock(&self.suspects).insert(run) {
             self.suspected.notify_one();
         }
     }

@@ -3,7 +3,7 @@
 use crate::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
-use conveyor_domain::{Clock, JobId, RunId, Timestamp};
+use conveyor_domain::{Clock, JobId, RunId, Timestamp, limits};
 use conveyor_store::port::{ActiveRun, RunKey};
 use conveyor_store::{Backend, Error, Result};
 use tokio::sync::OnceCell;
@@ -96,6 +96,16 @@ pub enum Scope {
     Job(JobId),
 }
 
+/// Which findings are ours to fix.
+#[derive(Clone, Copy)]
+struct Ours<'a>(&'a (dyn Fn(Subject) -> bool + Sync));
+
+impl std::fmt::Debug for Ours<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Ours")
+    }
+}
+
 /// What a repair looks with.
 #[derive(Debug)]
 pub struct Look<'a> {
@@ -106,17 +116,28 @@ pub struct Look<'a> {
     pub thorough: bool,
     page: u32,
     sweep: Option<Sweep<'a>>,
+    ours: Option<Ours<'a>>,
     runs: OnceCell<Vec<ActiveRun>>,
 }
 
 impl<'a> Look<'a> {
     pub fn new(backend: &'a Backend, clock: &'a dyn Clock, scope: Scope, thorough: bool) -> Look<'a> {
-        Look { backend, clock, scope, thorough, page: PAGE, sweep: None, runs: OnceCell::new() }
+        Look { backend, clock, scope, thorough, page: PAGE, sweep: None, ours: None, runs: OnceCell::new() }
     }
 
     /// A look that ends when the sweep does.
     pub(crate) fn of(sweep: &Sweep<'a>, scope: Scope, thorough: bool) -> Look<'a> {
         Look { sweep: Some(*sweep), ..Look::new(sweep.backend, sweep.clock, scope, thorough) }
+    }
+
+    /// A look at what is ours alone, where looking is what costs.
+    pub(crate) fn sharing(self, ours: &'a (dyn Fn(Subject) -> bool + Sync)) -> Look<'a> {
+        Look { ours: Some(Ours(ours)), ..self }
+    }
+
+    /// Whether looking at it is up to us.
+    pub(crate) fn is_ours(&self, subject: Subject) -> bool {
+        self.ours.is_none_or(|Ours(ours)| ours(subject))
     }
 
     pub(crate) fn paged(self, page: u32) -> Look<'a> {
@@ -134,13 +155,6 @@ impl<'a> Look<'a> {
     /// Whether a page is to be ended early.
     pub(crate) fn is_over(&self) -> bool {
         self.sweep.is_some_and(|sweep| sweep.is_over())
-    }
-
-    pub(crate) fn admits(&self, job: JobId) -> bool {
-        match self.scope {
-            Scope::All => true,
-            Scope::Job(wanted) => wanted == job,
-        }
     }
 
     /// Runs that go on; or all runs of the job that is looked at. Read once, sorted by their ids.
@@ -241,21 +255,35 @@ pub(crate) fn page<T>(items: Vec<T>, (behind, end): (u32, u32), finding: impl Fn
     }
 }
 
-/// One thing that cannot be read must not hide the rest: it is a finding of its own. That nothing answers is no finding.
-pub(crate) fn or_unreadable(
-    repair: &dyn Repair,
-    subject: Subject,
-    found: Result<Option<Finding>>,
-) -> Result<Option<Finding>> {
-    match found {
-        Err(error @ (Error::Corrupt(_) | Error::Conflict(_))) => Ok(Some(Finding {
-            repair: repair.name(),
-            kind: Kind::Damage,
-            subject,
-            why: error.to_string(),
-            remedy: "none that is known: an operator has to look at what is stored".to_owned(),
-            fixable: false,
-        })),
-        other => other,
+/// Things of one page that may not answer before it is called off: then it is not they.
+const SILENT_MAX: usize = 3;
+
+impl Found {
+    /// Adds what one thing came to. One that cannot be read must not hide the rest: it is a finding of its own. One that
+    /// cannot be told for now is named as such.
+    pub(crate) fn add(
+        &mut self,
+        repair: &dyn Repair,
+        subject: Subject,
+        found: Result<Option<Finding>>,
+        now: Timestamp,
+    ) -> Result<()> {
+        match found {
+            Ok(finding) => self.findings.extend(finding),
+            Err(error @ (Error::Corrupt(_) | Error::Conflict(_))) => self.findings.push(Finding {
+                repair: repair.name(),
+                kind: Kind::Damage,
+                subject,
+                why: error.to_string(),
+                remedy: "none that is known: an operator has to look at what is stored".to_owned(),
+                fixable: false,
+            }),
+            Err(error @ Error::Unavailable(_)) if self.unsure.len() < SILENT_MAX => {
+                tracing::warn!(repair = repair.name(), %subject, %error, "cannot be told for now");
+                self.unsure.push((subject, now.after(limits::SWEEP_EVERY)));
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 }

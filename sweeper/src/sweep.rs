@@ -91,7 +91,7 @@ async fn turn(
     sweep: &Sweep<'_>,
     ours: &(dyn Fn(Subject) -> bool + Sync),
 ) -> Result<Swept> {
-    let look = Look::of(sweep, Scope::All, false);
+    let look = Look::of(sweep, Scope::All, false).sharing(ours);
     let (mut swept, mut from) = (Swept::default(), None);
     loop {
         let found = repair.find(&look, from).await?;

@@ -5,6 +5,7 @@ use crate::repair::{Pace, Repair};
 use crate::repairs;
 use crate::roster::Roster;
 use crate::sweep::{Sweep, Swept, take_turns};
+use conveyor_domain::repair::Subject;
 use conveyor_domain::{Clock, WorkerId, limits};
 use conveyor_store::Backend;
 use std::fmt;
@@ -17,31 +18,47 @@ use tokio_util::sync::CancellationToken;
 pub struct Sweeper {
     backend: Backend,
     clock: Arc<dyn Clock>,
-    roster: Roster,
+    roster: Option<Roster>,
     proofs: Arc<Proofs>,
     repairs: Vec<Box<dyn Repair>>,
 }
 
 impl fmt::Debug for Sweeper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sweeper").field("id", &self.roster.me).finish_non_exhaustive()
+        f.debug_struct("Sweeper").field("roster", &self.roster).finish_non_exhaustive()
     }
 }
 
 impl Sweeper {
+    /// One of several, who share the work.
     pub fn new(backend: Backend, clock: Arc<dyn Clock>, id: WorkerId) -> Sweeper {
+        Sweeper::with(backend, clock, Some(Roster::new(id)))
+    }
+
+    /// The only one that there can be: it need not tell anybody that it is there.
+    pub fn alone(backend: Backend, clock: Arc<dyn Clock>) -> Sweeper {
+        Sweeper::with(backend, clock, None)
+    }
+
+    fn with(backend: Backend, clock: Arc<dyn Clock>, roster: Option<Roster>) -> Sweeper {
         let proofs = Arc::new(Proofs::default());
         let repairs = repairs::with(&proofs);
-        Sweeper { backend, clock, roster: Roster::new(id), proofs, repairs }
+        Sweeper { backend, clock, roster, proofs, repairs }
+    }
+
+    fn is_ours(&self, subject: Subject) -> bool {
+        self.roster.as_ref().is_none_or(|roster| roster.is_ours(subject))
     }
 
     /// The repairs of one pace once, for what is ours.
     pub async fn sweep(&self, pace: Pace, stop: &CancellationToken) -> Swept {
         let began = Instant::now();
-        self.roster.renew(self.backend.coordinator.as_ref(), self.clock.now()).await;
+        if let Some(roster) = &self.roster {
+            roster.renew(self.backend.coordinator.as_ref(), self.clock.now()).await;
+        }
         let turns = self.repairs.iter().map(AsRef::as_ref).filter(|repair| repair.pace() == pace);
         let sweep = Sweep::new(&self.backend, self.clock.as_ref(), stop);
-        let swept = take_turns(turns, &sweep, &|subject| self.roster.is_ours(subject)).await;
+        let swept = take_turns(turns, &sweep, &|subject| self.is_ours(subject)).await;
         metrics::histogram!("conveyor_sweep_seconds", "pace" => pace.as_str()).record(began.elapsed());
         swept
     }
@@ -72,7 +89,9 @@ impl Sweeper {
 /// Sweeps until `stop`.
 pub async fn run(sweeper: Sweeper, stop: CancellationToken) {
     tokio::join!(sweeper.often(&stop), sweeper.slowly(&stop));
-    sweeper.roster.leave(sweeper.backend.coordinator.as_ref(), sweeper.clock.now()).await;
+    if let Some(roster) = &sweeper.roster {
+        roster.leave(sweeper.backend.coordinator.as_ref(), sweeper.clock.now()).await;
+    }
 }
 
 async fn rest(time: Duration, stop: &CancellationToken) {

@@ -19,6 +19,7 @@ mod settle;
 mod sites;
 mod slot;
 mod turns;
+mod unused;
 mod waiting;
 
 pub use dispatch::run;

@@ -6,10 +6,11 @@ use crate::execute::End;
 use crate::flight::{FlightId, Flights};
 use crate::pack::{self, Author, Body, ObjectNumbers, Plan};
 use crate::slot::Slot;
+use crate::unused;
 use crate::waiting::Waiting;
-use conveyor_domain::Timestamp;
 use conveyor_domain::result_index::Label;
 use conveyor_domain::task::{Outcome, ResultRef};
+use conveyor_domain::{TaskId, Timestamp};
 use conveyor_store::port::{ClaimedTask, RunKey, Settle, SettleGroup, Settled};
 use conveyor_store::{Error, Result};
 use std::future::Future;
@@ -111,7 +112,7 @@ async fn write_group(
     drop(turn);
     if let Some(answers) = answers {
         report(&settles, &answers);
-        drop_unused_objects(worker, &plan, &answers).await;
+        drop_unused_objects(worker, run.key, &plan, &settles, &answers).await;
         let back: Vec<Back> = settles.iter().zip(&group).map(|(settle, f)| back(settle, &f.end)).collect();
         give_messages_back(worker, flights, &run, &back, &answers, &landed.flights).await;
     }
@@ -174,16 +175,22 @@ fn report(settles: &[Settle], answers: &[Settled]) {
     }
 }
 
-/// An object of which no entry won is nobody's: the task was taken over, or its job deleted.
-async fn drop_unused_objects(worker: &Worker, plan: &Plan, answers: &[Settled]) {
+/// Objects of which no entry won: the task was taken over, its job deleted, or its row made anew.
+async fn drop_unused_objects(
+    worker: &Worker,
+    key: RunKey,
+    plan: &Plan,
+    settles: &[Settle],
+    answers: &[Settled],
+) {
     for (number, object) in plan.objects.iter().enumerate() {
-        let wins = |(place, answer): (&pack::Place, &Settled)| {
-            place.is_some_and(|(of, _)| of == number) && *answer != Settled::Lost
-        };
-        if !plan.places.iter().zip(answers).any(wins)
-            && let Err(error) = worker.backend.blobs.delete(&object.key).await
-        {
-            tracing::debug!(%error, object = %object.key, "an unused object was left behind");
+        let places = plan.places.iter().zip(settles.iter().zip(answers));
+        let (tasks, answers): (Vec<TaskId>, Vec<Settled>) = places
+            .filter(|(place, _)| place.is_some_and(|(of, _)| of == number))
+            .map(|(_, (settle, answer))| (settle.task, *answer))
+            .unzip();
+        if answers.iter().all(|answer| *answer == Settled::Lost) {
+            unused::drop_if_nobodys(&worker.backend, key, &object.key, &tasks).await;
         }
     }
 }

@@ -22,9 +22,8 @@ pub(super) async fn show(
 ) -> Result<Response> {
     query.none()?;
     run_of(&state, &caller, job, Some(run)).await?;
-    let turn = timeout(limits::AUDIT_WAIT, state.audits.acquire()).await;
-    let Ok(Ok(_turn)) = turn else {
-        let detail = "Other audits are being made; each reads every row of its run.";
+    let Ok(_turn) = timeout(limits::AUDIT_WAIT, state.audits.turn(caller.id)).await else {
+        let detail = "Other audits are being made, perhaps one of yours: each reads every row of its run.";
         return Err(ApiError::new(Code::Unavailable, detail));
     };
     let audit = state.operations.audit(RunKey { job, run }).await?.ok_or_else(ApiError::not_found)?;

@@ -1,6 +1,6 @@
 //! Result bodies, for a caller with its key and for whoever holds a result URL.
 
-use super::tasks::key_of;
+use super::tasks::task_of;
 use super::{FoundRun, rows_of, run_of};
 use crate::auth::Caller;
 use crate::path::{Id, Path};
@@ -17,7 +17,7 @@ use axum::http::header::{
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::retention::is_expired;
 use conveyor_domain::task::ResultRef;
-use conveyor_domain::{JobId, Run, RunId, Task, TaskId, TaskStatus};
+use conveyor_domain::{JobId, RunId, Task, TaskId, TaskStatus};
 use conveyor_store::Error;
 use conveyor_store::port::BlobKey;
 
@@ -67,10 +67,6 @@ async fn seen_by_caller(state: &ApiState, found: &FoundRun, task: TaskId) -> Res
         return Err(ApiError::expired("The result is past the time for which the job keeps results."));
     }
     content(state, task).await
-}
-
-async fn task_of(state: &ApiState, run: &Run, id: TaskId) -> Result<Task> {
-    state.store().task(key_of(run, id)?, id).await?.ok_or_else(ApiError::not_found)
 }
 
 async fn content(state: &ApiState, task: Task) -> Result<Response> {

@@ -28,7 +28,7 @@ pub(super) async fn list(_: Operator, State(state): State<Shared>, query: Query)
     let filter = LetterFilter {
         job: id_in(&query, "job_id")?,
         run: id_in(&query, "run_id")?,
-        error: query.get("error").map(str::to_owned),
+        error: not_empty(query.get("error").map(str::to_owned))?,
     };
     let cursors = Cursors::of_operator(&state, &format!("dead_letters|{filter:?}"));
     let after = cursors.open(query.get("cursor"))?;
@@ -56,7 +56,12 @@ pub(super) async fn redrive(
     query: Query,
 ) -> Result<Response> {
     query.none()?;
-    let redriven = state.operations.redrive(letter).await?.ok_or_else(ApiError::not_found)?;
+    let redriven = state
+        .operations
+        .redrive(letter)
+        .await
+        .map_err(ApiError::of_letter)?
+        .ok_or_else(ApiError::not_found)?;
     match redriven {
         Redriven::Refused => {
             let detail = format!(
@@ -78,7 +83,7 @@ pub(super) async fn purge(
     query: Query,
 ) -> Result<Response> {
     query.none()?;
-    match state.operations.purge(letter).await? {
+    match state.operations.purge(letter).await.map_err(ApiError::of_letter)? {
         true => Ok(Json(BecameJson::new(letter, Became::Purged)).into_response()),
         false => Err(ApiError::not_found()),
     }
@@ -130,7 +135,7 @@ fn bulk_filter(fields: &Fields<'_>) -> Result<LetterFilter> {
     let filter = LetterFilter {
         job: id(fields, "job_id")?,
         run: id(fields, "run_id")?,
-        error: fields.get("error", "a string")?,
+        error: not_empty(fields.get("error", "a string")?)?,
     };
     let all = fields.get("all", "true")?.unwrap_or(false);
     match (all, filter == LetterFilter::default()) {
@@ -139,6 +144,14 @@ fn bulk_filter(fields: &Fields<'_>) -> Result<LetterFilter> {
             Err(ApiError::invalid("The body must have one of `job_id`, `run_id`, `error`, or `all` true."))
         }
         (true, false) => Err(ApiError::invalid("`all` and a filter exclude each other.")),
+    }
+}
+
+/// Every text has the empty one in it: it would select everything.
+fn not_empty(error: Option<String>) -> Result<Option<String>> {
+    match error.as_deref() {
+        Some("") => Err(ApiError::invalid("`error` must not be empty.")),
+        Some(_) | None => Ok(error),
     }
 }
 

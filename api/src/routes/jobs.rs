@@ -5,6 +5,7 @@ use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
 use crate::state::Shared;
+use crate::submit::forget;
 use crate::wire::job::{JobJson, JobsJson};
 use crate::wire::run::RunJson;
 use axum::Json;
@@ -62,6 +63,9 @@ pub(super) async fn delete(
 ) -> Result<Response> {
     query.none()?;
     let view = apply(&state, &caller, job, Command::Delete).await?;
+    if view.latest.run.ingest.is_some() {
+        forget(&state, job).await;
+    }
     Ok((StatusCode::ACCEPTED, Json(JobJson::from(&view))).into_response())
 }
 

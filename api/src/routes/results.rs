@@ -11,7 +11,7 @@ use crate::wire::task::{ResultsJson, TaskJson};
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::retention::is_expired;
+use conveyor_domain::retention::{is_expired, is_over};
 use conveyor_domain::{JobId, RunId, Task, limits};
 use conveyor_store::port::{RunKey, StatusFilter, TasksQuery};
 
@@ -65,7 +65,8 @@ async fn page(
     let next_cursor = cursors.page(&mut tasks, limit, |task| task.id);
     let mut results = Vec::with_capacity(tasks.len());
     let spec = &found.job.spec;
-    for task in &tasks {
+    // One that is over is not there, whether or not it was removed yet.
+    for task in tasks.iter().filter(|task| !is_over(task, state.now())) {
         let result_url = result_url::of(state, base, spec, &found.view.run, task).await?;
         results.push(TaskJson::new(run, task, is_expired(task, spec, state.now()), result_url));
     }

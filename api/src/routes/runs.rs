@@ -5,6 +5,7 @@ use crate::path::{Id, Path};
 use crate::problem::Result;
 use crate::query::Query;
 use crate::state::Shared;
+use crate::submit::forget;
 use crate::wire::run::{RunJson, RunsJson};
 use axum::Json;
 use axum::extract::State;
@@ -49,5 +50,8 @@ pub(super) async fn delete(
     query.none()?;
     run_of(&state, &caller, job, Some(run)).await?;
     let view = state.store().delete_run(RunKey { job, run }, state.now()).await?;
+    if view.run.ingest.is_some() && view.run.sequence == 1 {
+        forget(&state, job).await;
+    }
     Ok((StatusCode::ACCEPTED, Json(RunJson::from(&view))).into_response())
 }

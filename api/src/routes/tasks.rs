@@ -12,7 +12,8 @@ use crate::wire::tasks::AddRequest;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::{JobId, Run, RunId, TaskId};
+use conveyor_domain::retention::is_over;
+use conveyor_domain::{JobId, Run, RunId, Task, TaskId, limits};
 use conveyor_store::port::RunKey;
 
 pub(super) async fn add(
@@ -70,9 +71,21 @@ pub(super) async fn history_of_run(
 
 async fn history(state: &ApiState, found: &FoundRun, task: TaskId) -> Result<Response> {
     found.rows(state)?;
+    task_of(state, &found.view.run, task).await?;
     let key = key_of(&found.view.run, task)?;
     let attempts = state.store().attempts(key, task).await?.ok_or_else(ApiError::not_found)?;
     Ok(Json(HistoryJson::from(&attempts[..])).into_response())
+}
+
+/// A task of a run, unless it is past its time: then it makes no difference whether its row is still there.
+pub(super) async fn task_of(state: &ApiState, run: &Run, id: TaskId) -> Result<Task> {
+    let (found, now) = (state.store().task(key_of(run, id)?, id).await?, state.now());
+    let may_be_gone = id.index() < run.next_index && run.created.after(limits::ROWS_KEPT) <= now;
+    match found {
+        Some(task) if !is_over(&task, now) => Ok(task),
+        None if !may_be_gone => Err(ApiError::not_found()),
+        Some(_) | None => Err(ApiError::expired("The task ended so long ago that it is no longer kept.")),
+    }
 }
 
 /// Where the rows of a run are, provided that the task is one of its own. A store finds a task by its index alone, so

@@ -4,7 +4,7 @@ mod accepted;
 mod intake;
 mod short_list;
 
-pub(crate) use accepted::keep;
 pub use accepted::{Accepted, NotAccepted};
+pub(crate) use accepted::{forget, keep};
 pub(crate) use intake::{StagedTasks, Submitted, Tasks, receive};
 pub(crate) use short_list::{ShortList, read_short};

@@ -1,6 +1,7 @@
 //! Everything that is stored of a run, counted (SPEC 6.14).
 
 use crate::world::{World, golden};
+use conveyor_domain::lifecycle::Command;
 use conveyor_domain::params::Format;
 use conveyor_domain::proof::Sums;
 use conveyor_store::port::{RunKey, StatusFilter, TasksQuery};
@@ -53,6 +54,7 @@ async fn what_does_not_agree_is_named() {
 async fn rows_that_may_be_gone_prove_nothing() {
     let world = World::new().await;
     let key = world.submit("closed", 1).await;
+    world.apply(key.job, Command::Stop).await;
     world.pass_days(31);
     let audit = world.audit(key).await;
     assert_eq!((&audit["agrees"], audit.get("rows"), audit.get("results")), (&json!(true), None, None));

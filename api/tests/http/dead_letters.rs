@@ -64,6 +64,8 @@ async fn letters_are_listed_shown_and_filtered() {
     assert_eq!(world.letters(&format!("?limit=1&cursor={cursor}")).await, all[1..]);
     let elsewhere = world.operate("GET", &format!("dead_letters?error=disk&cursor={cursor}"), None).await;
     elsewhere.refused(400, "invalid_cursor");
+    let empty = world.operate("GET", "dead_letters?error=", None).await;
+    assert!(empty.refused(400, "invalid_argument").contains("`error`"));
     for bad in ["job_id=x", "run_id=x", "limit=101", "eror=x"] {
         let answer = world.operate("GET", &format!("dead_letters?{bad}"), None).await;
         answer.refused(400, "invalid_argument");
@@ -139,6 +141,8 @@ async fn many_are_sent_again_by_what_they_have_in_common() {
     ] {
         assert_eq!(bulk(bad.clone()).await.status, 400, "{bad}");
     }
+    let empty = bulk(json!({"error": ""})).await.refused(400, "invalid_argument");
+    assert!(empty.contains("`error`"), "{empty}");
     assert_eq!(world.letters("").await.len(), 3, "nothing was sent by half");
 
     let first = bulk(json!({"error": "disk", "limit": 1})).await.json();

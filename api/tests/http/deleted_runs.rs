@@ -6,6 +6,7 @@ use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::QueueName;
 use conveyor_domain::params::Format;
 use conveyor_domain::run::Storage;
+use conveyor_store::Error;
 use conveyor_store::port::{BlobKey, RunKey};
 use serde_json::json;
 
@@ -52,6 +53,32 @@ async fn a_deleted_run_answers_until_it_is_removed() {
     world.call("GET", url, None, None).await.refused(410, "result_expired");
     let more = json!({"tasks": [{"url": "https://a.example"}]});
     world.post(&format!("/v1/jobs/{}/tasks", key.job), more).await.refused(409, "job_not_open");
+}
+
+/// Otherwise a rebuild would bring back what was deleted.
+#[tokio::test]
+async fn what_a_list_was_accepted_with_goes_at_once() {
+    let world = World::new().await;
+    let has = async |key: RunKey| match world.backend.blobs.get(&BlobKey::accepted(key.job), 0, 1).await {
+        Ok(_) => true,
+        Err(Error::NotFound) => false,
+        Err(error) => panic!("{error}"),
+    };
+    let short = async || {
+        let id = world.staged(json!({"type": "lines"}), "https://a.example/0\n").await;
+        world.submitted(json!({"file_input_id": id})).await
+    };
+    for key in [world.accepted().await, short().await] {
+        assert!(has(key).await);
+        assert_eq!(world.delete_run(key).await.status, 202);
+        assert!(!has(key).await, "its run was deleted");
+    }
+    for key in [world.accepted().await, short().await] {
+        assert!(has(key).await);
+        let deleted = world.call("DELETE", &format!("/v1/jobs/{}", key.job), Some(KEY), None).await;
+        assert_eq!(deleted.status, 202);
+        assert!(!has(key).await, "the job was deleted");
+    }
 }
 
 #[tokio::test]

@@ -121,3 +121,20 @@ async fn a_result_url_ends_with_the_time_of_its_result() {
     world.pass_ms(minute_ms);
     world.call("GET", &url, None, None).await.refused(403, "signature_invalid");
 }
+
+/// On some stores rows go by themselves, one by one: nobody is to see which of them did.
+#[tokio::test]
+async fn tasks_that_ended_long_ago_are_gone_although_their_run_goes_on() {
+    let world = World::new().await;
+    let key = world.submit("open", 2).await;
+    world.succeed(key, 0, Format::Html, b"x").await;
+    world.pass_days(31);
+    assert_eq!(statuses(&world, key, "").await, ["pending"]);
+    for what in ["content", "history"] {
+        world.get(&task(key, 0, what)).await.refused(410, "result_expired");
+    }
+    world.get(&task(key, 1, "content")).await.refused(409, "task_not_ready");
+    world.get(&task(key, 2, "content")).await.refused(404, "not_found");
+    let stats = world.get(&format!("/v1/jobs/{}", key.job)).await.json()["latest_run"]["stats"].clone();
+    assert_eq!((&stats["total"], &stats["successful"]), (&json!(2), &json!(1)), "what was counted stays");
+}

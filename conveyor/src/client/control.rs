@@ -5,6 +5,7 @@ use super::document::Run;
 use super::failure::Failure;
 use super::http::{Answer, Api};
 use super::print::{self, Output, clean};
+use super::progress::unless_interrupted;
 use serde_json::json;
 use std::process::ExitCode;
 
@@ -36,7 +37,9 @@ pub async fn delete(api: &Api, args: &DeleteArgs, output: Output) -> Result<Exit
         Some(run) => (api.url(&["jobs", &args.job, "runs", run]), format!("run {run} deleted")),
         None => (api.url(&["jobs", &args.job]), format!("job {} deleted", args.job)),
     };
-    let answer = api.delete(url).await?;
+    let answer = unless_interrupted(api.delete(url)).await.ok_or_else(|| {
+        Failure::stopped("whether it was deleted is not known; deleting it again does no harm")
+    })??;
     if !output.json {
         print::line(&clean(&deleted))?;
     } else if answer.trim().is_empty() {

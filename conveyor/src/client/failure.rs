@@ -1,6 +1,7 @@
 //! How a command ends when it does not succeed: what is said, and with which exit code.
 
 use super::print::{Output, clean};
+use conveyor_api::NO_OPERATOR_KEY;
 use conveyor_domain::failure::{Problem, cut};
 use conveyor_domain::limits;
 use conveyor_lists::ListError;
@@ -66,6 +67,12 @@ impl Failure {
             ),
             Failure::Said(_) | Failure::OutputClosed => failure,
         }
+    }
+
+    /// What was asked for without a server is not there.
+    pub fn no_such_job() -> Failure {
+        let problem = local("not_found", "Not found").with_detail("there is no such job");
+        Failure::said(FAILED, problem)
     }
 
     /// There is no working on the backend itself.
@@ -157,6 +164,11 @@ impl Failure {
         Failure::said(FAILED, local("interrupted", "Stopped following").with_detail(detail))
     }
 
+    /// Ctrl-C in a command that does not watch anything.
+    pub fn stopped(detail: impl Into<String>) -> Failure {
+        Failure::said(FAILED, local("interrupted", "Stopped").with_detail(detail))
+    }
+
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Failure {
         if let Failure::Said(said) = &mut self {
@@ -168,6 +180,11 @@ impl Failure {
     /// Without its key an operator is told which one that is.
     #[must_use]
     pub fn of_operator(self) -> Failure {
+        if self.begins_with(NO_OPERATOR_KEY) {
+            return self.with_hint(
+                "start the server with --operator-key or CONVEYOR_OPERATOR_KEY; until then no key opens this",
+            );
+        }
         match self.has_code("unauthenticated") || self.has_code("forbidden") {
             true => self.with_hint(
                 "pass --operator-key, set CONVEYOR_OPERATOR_KEY, or name with --data-dir the data directory of \
@@ -226,6 +243,11 @@ impl Failure {
 
     pub fn has_code(&self, code: &str) -> bool {
         matches!(self, Failure::Said(said) if said.problem.code == code)
+    }
+
+    fn begins_with(&self, text: &str) -> bool {
+        let detail = |said: &Said| said.problem.detail.as_deref().is_some_and(|d| d.starts_with(text));
+        matches!(self, Failure::Said(said) if detail(said))
     }
 
     /// Whether the server may do better later.

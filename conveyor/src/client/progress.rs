@@ -160,6 +160,15 @@ pub async fn ctrl_c() {
     }
 }
 
+/// `None` if Ctrl-C comes first. All that a command does goes into one of these: afterwards the signal alone ends nothing.
+pub async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        () = ctrl_c() => None,
+        done = work => Some(done),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

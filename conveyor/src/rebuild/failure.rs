@@ -22,11 +22,14 @@ pub struct Failure {
     code: &'static str,
     title: &'static str,
     detail: String,
+    /// What is to be done about a run that a rebuild paused.
+    if_paused: &'static str,
 }
 
 impl Failure {
     fn new(code: &'static str, title: &'static str, detail: impl Into<String>) -> Failure {
-        Failure { exit: FAILED, code, title, detail: detail.into() }
+        let if_paused = "; the run stays paused until a rebuild comes to its end: repeat it";
+        Failure { exit: FAILED, code, title, detail: detail.into(), if_paused }
     }
 
     pub fn usage(detail: impl Into<String>) -> Failure {
@@ -35,7 +38,15 @@ impl Failure {
 
     /// What is needed to make it anew was never kept, or may not be used.
     pub fn not_rebuildable(detail: impl Into<String>) -> Failure {
-        Failure::new(NOT_REBUILDABLE, "The job cannot be rebuilt", detail)
+        Failure { if_paused: "", ..Failure::new(NOT_REBUILDABLE, "The job cannot be rebuilt", detail) }
+    }
+
+    /// What is missing of it may have been done long ago, and removed since.
+    pub fn past_its_time() -> Failure {
+        let detail = "rows of the run may be past their time (30 days): what is missing may have been done and counted, and \
+                      would be done again";
+        let if_paused = "; an earlier rebuild left the run paused: resume it";
+        Failure { if_paused, ..Failure::not_rebuildable(detail) }
     }
 
     pub fn source_missing() -> Failure {
@@ -61,12 +72,10 @@ impl Failure {
         self.code == NOT_FOUND
     }
 
-    /// Names what a repeat has to undo, if there can be one.
+    /// Names what is left to be undone.
     #[must_use]
     pub fn with_paused_run(mut self) -> Failure {
-        if self.code != NOT_REBUILDABLE {
-            self.detail += "; the run stays paused until a rebuild comes to its end: repeat it";
-        }
+        self.detail += self.if_paused;
         self
     }
 

@@ -20,7 +20,7 @@ mod steps;
 use crate::secret_text::SecretText;
 use crate::server::{BackendArgs, BackendKind, Opened, SystemClock, entropy};
 use clap::Args;
-use conveyor_domain::{Clock, JobId, RunId, WorkerId, limits};
+use conveyor_domain::{Clock, JobId, RunId, Timestamp, WorkerId, limits};
 use conveyor_ingest::{IngestConfig, Ingester};
 use conveyor_store::Backend;
 use failure::Failure;
@@ -72,6 +72,9 @@ pub struct RebuildArgs {
 struct Rebuilder {
     backend: Backend,
     clock: Arc<dyn Clock>,
+    /// What depends on the age of a run is decided as of then, once: not half way differently. Rows that are there then
+    /// are so for another day.
+    began: Timestamp,
     /// Under whose name results are counted.
     worker: WorkerId,
     ingester: Ingester,
@@ -110,6 +113,7 @@ async fn rebuild(args: &RebuildArgs) -> Result<Report, Failure> {
         worker: WorkerId::new(clock.now(), &entropy),
         ingester: Ingester::new(backend.clone(), clock.clone(), &entropy, config),
         progress: Progress::new(!args.json),
+        began: clock.now(),
         backend,
         clock,
     };

@@ -3,8 +3,9 @@
 use super::Rebuilder;
 use super::failure::{Failure, patiently};
 use conveyor_domain::proof::{self, Sums};
-use conveyor_domain::{Job, retention};
+use conveyor_domain::{Job, Run, retention};
 use conveyor_store::port::{RunKey, Tally};
+use std::time::Duration;
 
 /// Somebody else may correct at the same time; nobody does so for ever.
 const TRIES_MAX: u32 = 10;
@@ -16,18 +17,26 @@ impl Rebuilder {
         tally.ok_or_else(|| Failure::not_rebuildable("the run went away meanwhile"))
     }
 
+    /// Refuses a run of which rows may have gone by their age. They were settled and counted: put anew, they would be
+    /// fetched again, failed as lost, or taken out of the counters, which alone remember them.
+    pub fn check_rows_kept(&self, job: &Job, run: &Run) -> Result<(), Failure> {
+        let one_by_one = self.backend.store.removes_by_itself_within() > Duration::ZERO;
+        match retention::can_be_proved(job, run, one_by_one, self.began) {
+            true => Ok(()),
+            false => Err(Failure::past_its_time()),
+        }
+    }
+
     /// Makes the counters say what the rows say. By how much they were wrong.
     pub async fn prove(&self, key: RunKey, job: &Job) -> Result<u64, Failure> {
         let mut corrected = 0;
         for _ in 0..TRIES_MAX {
             let tally = self.tally(key).await?;
             let missing = proof::drift(&tally.rows, &tally.counters);
-            // Rows that are past their time are in the counters and nowhere else; if all are there, none is.
-            let all_there = tally.rows.all() == tally.run.total;
-            let provable = all_there || retention::can_be_proved(job, &tally.run, self.clock.now());
-            if missing.is_zero() || !provable {
+            if missing.is_zero() {
                 return Ok(corrected);
             }
+            self.check_rows_kept(job, &tally.run)?;
             let now = self.clock.now();
             if patiently(|| self.backend.store.correct(key, missing, tally.revision, now)).await? {
                 corrected += size(&missing);

@@ -9,7 +9,7 @@ use super::{RebuildArgs, Rebuilder, owner};
 use conveyor_api::Accepted;
 use conveyor_domain::lifecycle::{Command, Decision, Refusal};
 use conveyor_domain::upload::{Declared, Upload};
-use conveyor_domain::{Job, JobStatus, Run, RunStatus, limits};
+use conveyor_domain::{Job, JobStatus, Run, RunStatus, limits, retention};
 use conveyor_store::Error;
 use conveyor_store::port::{Acceptance, JobView};
 
@@ -18,7 +18,8 @@ impl Rebuilder {
         if let Some(key) = &args.owner_key {
             owner::check(key)?;
         }
-        let found = found::look(&self.backend, args.job, args.run, self.clock.now()).await?;
+        let found = found::look(&self.backend, args.job, args.run, self.began).await?;
+        self.check_age(&found)?;
         let before = match found.run() {
             Some(_) => Some(self.tally(found.key).await?),
             None => None,
@@ -66,6 +67,19 @@ impl Rebuilder {
         }
         self.let_go(&found, &mut report).await?;
         Ok(report)
+    }
+
+    /// Nothing is begun that may not be ended. Of a job of which no row is left nobody knows how far it was, nor what of it
+    /// was removed before the rest was lost.
+    fn check_age(&self, found: &Found) -> Result<(), Failure> {
+        match &found.rows {
+            Rows::Kept(kept) => self.check_rows_kept(&kept.0, &kept.1),
+            Rows::Lost(accepted) => {
+                let Decision { job, run } = accepted.rows(accepted.caller_id);
+                let some_may_be_gone = !retention::can_be_proved(&job, &run, true, self.began);
+                if some_may_be_gone { Err(Failure::past_its_time()) } else { Ok(()) }
+            }
+        }
     }
 
     /// The job, there, with its run paused: nothing is fetched while bodies of it are looked for.
@@ -140,6 +154,7 @@ impl Rebuilder {
         }
         let tally = self.tally(found.key).await?;
         if tally.rows.all() < tally.run.total {
+            self.check_rows_kept(job, &tally.run)?;
             self.put_missing(found, job, &tally.run, unsent).await?;
         }
         Ok(())

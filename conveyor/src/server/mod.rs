@@ -115,8 +115,15 @@ pub async fn run(role: Role, args: ServerArgs) -> anyhow::Result<ExitCode> {
         start_ingester(&parts);
     }
     if role.sweeps() {
-        let id = WorkerId::new(parts.clock.now(), &parts.entropy);
-        let sweeper = Sweeper::new(parts.backend.clone(), parts.clock.clone(), id);
+        let (backend, clock) = (parts.backend.clone(), parts.clock.clone());
+        let sweeper = match parts.args.place.backend {
+            // One process has the data directory.
+            BackendKind::Embedded => Sweeper::alone(backend, clock),
+            BackendKind::Aws => {
+                let id = WorkerId::new(clock.now(), &parts.entropy);
+                Sweeper::new(backend, clock, id)
+            }
+        };
         parts.start("sweeper", conveyor_sweeper::run(sweeper, parts.stop.clone()));
     }
     let keys = match role.serves_api() {

@@ -5,7 +5,7 @@ use crate::violation::{Check, Rule, require};
 use crate::world::World;
 use conveyor_domain::proof::{RowCounts, drift};
 use conveyor_domain::{Task, TaskStatus};
-use std::collections::HashMap;
+use conveyor_store::port::NamedObjects;
 
 /// A run that nobody deleted, against its rows as they were read just now.
 pub async fn check(world: &World, number: usize, rows: &[Task]) -> Check {
@@ -24,8 +24,8 @@ pub async fn check(world: &World, number: usize, rows: &[Task]) -> Check {
     require(missing.is_zero(), Rule::Proof, || {
         format!("{job}: its counters are off by {missing:?}: {tally:?}")
     })?;
-    let (objects, without) = objects(rows);
-    require((&tally.objects, tally.without_object) == (&objects, without), Rule::Proof, || {
+    let objects = objects(rows);
+    require(tally.objects == objects, Rule::Proof, || {
         format!("{job}: its results are in {objects:?}, and a tally says {:?}", tally.objects)
     })
 }
@@ -44,13 +44,10 @@ fn count(rows: &[Task]) -> RowCounts {
     counts
 }
 
-fn objects(rows: &[Task]) -> (HashMap<String, u32>, u32) {
-    let (mut objects, mut without) = (HashMap::new(), 0);
-    for result in rows.iter().filter_map(|row| row.result.as_ref()) {
-        match &result.object {
-            Some(object) => *objects.entry(object.clone()).or_default() += 1,
-            None => without += 1,
-        }
+fn objects(rows: &[Task]) -> NamedObjects {
+    let mut objects = NamedObjects::default();
+    for row in rows.iter().filter(|row| row.status == TaskStatus::Successful) {
+        objects.add(row.result.as_ref().and_then(|result| result.object.as_deref()));
     }
-    (objects, without)
+    objects
 }

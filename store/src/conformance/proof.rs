@@ -2,13 +2,12 @@
 
 use super::world::{failure, must, problem, success};
 use super::{Harness, World};
-use crate::port::{Claim, RunKey, Settle, SettleGroup, Settled, Tally};
+use crate::port::{Claim, NamedObjects, RunKey, Settle, SettleGroup, Settled, Tally};
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::proof::{RowCounts, Sums, drift};
 use conveyor_domain::run::Counts;
 use conveyor_domain::task::{Outcome, ResultRef};
 use conveyor_domain::{FailureClass, RunId, WorkerId};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(super) async fn tally(world: &World, key: RunKey) -> Tally {
@@ -31,7 +30,7 @@ pub async fn a_tally_counts_rows_by_what_became_of_them(harness: &dyn Harness) {
     let found = tally(&world, key).await;
     assert_eq!(found.rows, RowCounts { pending: 4, processing: 1, settled, unclassified: 0 });
     assert_eq!((found.counters, found.revision), (Sums::from(settled), 0));
-    assert_eq!((found.run.id, found.objects.len(), found.without_object), (key.run, 0, 0), "not asked for");
+    assert_eq!((found.run.id, found.objects), (key.run, NamedObjects::default()), "not asked for");
     let nowhere = RunKey { job: key.job, run: RunId::new(world.now(), &world.entropy) };
     assert!(must(world.backend.store.tally(nowhere, false).await).is_none());
 }
@@ -46,8 +45,10 @@ pub async fn a_tally_names_the_objects_of_results(harness: &dyn Harness) {
     }
     world.finish(key, 4, failure(FailureClass::Timeout)).await;
     let found = must(world.backend.store.tally(key, true).await).expect("the run is there");
-    let expected = [("a/1".to_owned(), 2), ("a/2".to_owned(), 1)];
-    assert_eq!((found.objects, found.without_object), (HashMap::from(expected), 1));
+    let mut objects = found.objects;
+    assert_eq!(objects.places().collect::<Vec<_>>(), ["a"]);
+    assert_eq!((objects.none(), objects.take("a/1"), objects.take("a/1"), objects.left()), (1, 2, 0, 1));
+    assert_eq!((objects.take("a/3"), objects.take("a/2"), objects.left()), (0, 1, 0));
 }
 
 pub async fn a_tally_is_exact_while_workers_settle(harness: &dyn Harness) {

@@ -1,13 +1,13 @@
 //! Rows against counters (SPEC 6.14). A snapshot is one moment, so there is nothing to make up for here.
 
-use super::codec::{corrupt, failure_class, task_key, task_status};
+use super::codec::{corrupt, failure_class, from_json, task_key, task_status};
 use super::{Embedded, runs};
-use crate::port::{ProofStore, Result, RunKey, Tally};
+use crate::port::{NamedObjects, ProofStore, Result, RunKey, Tally};
 use async_trait::async_trait;
 use conveyor_domain::proof::{RowCounts, Sums};
-use conveyor_domain::{TaskStatus, Timestamp, WorkerId};
+use conveyor_domain::task::ResultRef;
+use conveyor_domain::{RunStatus, TaskStatus, Timestamp, WorkerId};
 use rusqlite::{Connection, OptionalExtension, params};
-use std::collections::HashMap;
 
 /// Whose counter row corrections are: nobody's.
 const CORRECTION: [u8; 16] = [0; 16];
@@ -31,21 +31,19 @@ fn count_rows(connection: &Connection, run_key: i64) -> Result<RowCounts> {
     Ok(rows)
 }
 
-/// How many results are in each object, and how many are in none.
-fn count_objects(connection: &Connection, run_key: i64) -> Result<(HashMap<String, u32>, u32)> {
+fn name_objects(connection: &Connection, run_key: i64) -> Result<NamedObjects> {
     let mut statement = connection.prepare_cached(
-        "SELECT json_extract(result, '$.object') FROM tasks
+        "SELECT result FROM tasks
          WHERE task_key >= ?1 AND task_key < ?2 AND status = 2",
     )?;
     let mut found = statement.query(params![task_key(run_key, 0), task_key(run_key + 1, 0)])?;
-    let (mut objects, mut without) = (HashMap::new(), 0);
+    let mut objects = NamedObjects::default();
     while let Some(row) = found.next()? {
-        match row.get::<_, Option<String>>(0)? {
-            Some(object) => *objects.entry(object).or_default() += 1,
-            None => without += 1,
-        }
+        let result: Option<String> = row.get(0)?;
+        let result = result.map(|text| from_json::<ResultRef>(&text)).transpose()?;
+        objects.add(result.and_then(|result| result.object).as_deref());
     }
-    Ok((objects, without))
+    Ok(objects)
 }
 
 fn revision(connection: &Connection, run_key: i64) -> Result<u64> {
@@ -61,15 +59,14 @@ impl ProofStore for Embedded {
     async fn tally(&self, key: RunKey, with_objects: bool) -> Result<Option<Tally>> {
         self.read(move |connection| {
             let Some(stored) = runs::find_visible(connection, key)? else { return Ok(None) };
-            let (objects, without_object) =
-                if with_objects { count_objects(connection, stored.key)? } else { Default::default() };
+            let objects =
+                if with_objects { name_objects(connection, stored.key)? } else { NamedObjects::default() };
             Ok(Some(Tally {
                 rows: count_rows(connection, stored.key)?,
                 counters: runs::sums(connection, stored.key)?,
                 revision: revision(connection, stored.key)?,
                 run: stored.run,
                 objects,
-                without_object,
             }))
         })
         .await
@@ -78,7 +75,9 @@ impl ProofStore for Embedded {
     async fn correct(&self, key: RunKey, missing: Sums, seen: u64, _now: Timestamp) -> Result<bool> {
         self.write(move |connection| {
             let Some(stored) = runs::find_visible(connection, key)? else { return Ok(false) };
-            if revision(connection, stored.key)? != seen {
+            // Of one that is deleted the rows are on their way out: they prove nothing any more.
+            let deleted = stored.run.status == RunStatus::Deleted;
+            if deleted || revision(connection, stored.key)? != seen {
                 return Ok(false);
             }
             let nobody = WorkerId::from_bytes(CORRECTION);

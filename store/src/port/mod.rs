@@ -24,7 +24,7 @@ pub use jobs::{
     ActiveRun, Added, ChangedRuns, JobStore, JobView, JobsQuery, RunView, Submission, SubmittedList,
 };
 pub use keys::KeyStore;
-pub use proof::{ProofStore, Tally};
+pub use proof::{NamedObjects, ProofStore, Tally};
 pub use queue::{Delivery, Depth, Emptiness, Queue, Receipt};
 pub use retention::{Retention, Tombstone};
 pub use tasks::{

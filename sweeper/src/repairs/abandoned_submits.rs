@@ -2,7 +2,7 @@
 
 use super::in_steps;
 use crate::facts;
-use crate::repair::{Fixed, Found, Look, Pace, Repair, job_of, page, window};
+use crate::repair::{Fixed, Found, Look, Pace, Repair, Scope, job_of, page, window};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
@@ -27,20 +27,22 @@ impl Repair for AbandonedSubmits {
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
+        if look.scope != Scope::All {
+            // Whoever asks for a job asks for one that can be seen.
+            return Ok(Found::default());
+        }
         let window = window(look, from)?;
         let before = earlier(look.now(), limits::SUBMIT_GIVEN_UP);
         let jobs = look.backend.store.abandoned_submits(before, window.1).await?;
         let given_up = facts::span(limits::SUBMIT_GIVEN_UP);
-        let mut found = page(jobs, window, |job| Finding {
+        Ok(page(jobs, window, |job| Finding {
             repair: self.name(),
             kind: self.kind(),
             subject: Subject::Job(job),
             why: format!("a submit was begun more than {given_up} ago and never became visible"),
             remedy: "removes its rows, so that it never does".to_owned(),
             fixable: true,
-        });
-        found.findings.retain(|finding| finding.subject.job().is_some_and(|job| look.admits(job)));
-        Ok(found)
+        }))
     }
 
     async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {

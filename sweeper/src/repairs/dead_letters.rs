@@ -2,7 +2,7 @@
 
 use crate::facts;
 use crate::letters::{self, ingest_of, verdict_of};
-use crate::repair::{Fixed, Found, Look, Next, Pace, Repair, Scope, after, key_of, misplaced, or_unreadable};
+use crate::repair::{Fixed, Found, Look, Next, Pace, Repair, Scope, after, key_of, misplaced};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::LetterId;
@@ -44,7 +44,13 @@ impl Repair for DeadLetters {
                 if from.is_none() {
                     self.counted.store(0, Ordering::Relaxed);
                     found.findings.extend(self.waiting(look).await?);
+                    if !found.findings.is_empty() {
+                        // A page of their own: what becomes of them is told by the next.
+                        found.next = Some(Next::After(LETTERS.to_owned()));
+                        return Ok(found);
+                    }
                 }
+                let from = from.filter(|from| from != LETTERS);
                 let kept = look.backend.store.letters(after::<LetterId>(from)?, look.page()).await?;
                 let full = kept.len() >= look.page() as usize;
                 found.next = kept.last().filter(|_| full).map(|last| Next::After(last.id.to_string()));
@@ -55,7 +61,7 @@ impl Repair for DeadLetters {
         };
         for letter in kept {
             let finding = self.explain(look, &letter).await;
-            found.findings.extend(or_unreadable(self, Subject::Letter(letter.id), finding)?);
+            found.add(self, Subject::Letter(letter.id), finding, look.now())?;
         }
         Ok(found)
     }
@@ -68,6 +74,9 @@ impl Repair for DeadLetters {
         }
     }
 }
+
+/// The cursor of the first page of letters.
+const LETTERS: &str = "letters";
 
 impl DeadLetters {
     fn count(&self, letters: usize, more: bool) {
@@ -99,7 +108,7 @@ impl DeadLetters {
             Verdict::SendAgain => "sends the message again: it was not at fault".to_owned(),
             Verdict::FailRun(why) => format!("fails the run: {why}"),
             Verdict::Keep => {
-                format!("`conveyor dead-letters redrive {id}` or `conveyor dead-letters purge {id}`")
+                format!("an operator decides: `conveyor dlq redrive {id}` or `conveyor dlq purge {id}`")
             }
         };
         Ok(Some(Finding {

@@ -11,6 +11,9 @@ use conveyor_domain::{JobStatus, RunStatus, limits};
 use conveyor_store::Result;
 use conveyor_store::port::{ActiveRun, BlobKey, RunKey};
 
+/// The run that a job is accepted with.
+const FIRST: u32 = 1;
+
 pub(super) struct DeletedRuns;
 
 #[async_trait]
@@ -48,15 +51,20 @@ impl Repair for DeletedRuns {
     async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
         let (key, backend) = (run_of(finding)?, sweep.backend);
         let of = backend.store.run(key.job, key.run).await?;
-        if of.is_none_or(|of| of.run.status != RunStatus::Deleted) {
+        let Some(sequence) = of.filter(|of| of.run.status == RunStatus::Deleted).map(|of| of.run.sequence)
+        else {
             return Ok(Fixed::NOTHING);
-        }
+        };
         if !remove_queue(sweep, key.run).await? {
             return Ok(Fixed::Unfinished);
         }
         backend.store.queue_removed(key).await?;
         if !in_steps(sweep, || backend.store.remove_run_rows(key, limits::SWEEP_STEP_ROWS)).await? {
             return Ok(Fixed::Unfinished);
+        }
+        if sequence == FIRST {
+            // What the job was accepted with would bring it back, if its rows were lost.
+            backend.blobs.delete(&BlobKey::accepted(key.job)).await?;
         }
         let objects = BlobKey::run_prefix(key.job, key.run);
         backend.blobs.delete_under(&objects).await?;

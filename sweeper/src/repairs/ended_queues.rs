@@ -8,8 +8,8 @@ use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::message::QueueName;
 use conveyor_domain::repair::{Finding, Kind};
-use conveyor_store::Result;
 use conveyor_store::port::{Depth, RunKey};
+use conveyor_store::{Error, Result};
 use std::sync::Arc;
 
 pub(super) struct EndedQueues(pub Arc<Proofs>);
@@ -56,7 +56,16 @@ impl Repair for EndedQueues {
     async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
         let key = run_of(finding)?;
         if !self.0.is_done(key.run) {
-            self.0.correct(sweep.backend, key, sweep.clock.now()).await?;
+            match self.0.correct(sweep.backend, key, sweep.clock.now()).await {
+                // What is in flight may still settle: the next look tells.
+                Ok(_) if !self.0.is_done(key.run) => return Ok(Fixed::Unfinished),
+                Ok(_) => {}
+                // A row that nobody can read is for an operator to look at, and needs no queue.
+                Err(error @ (Error::Corrupt(_) | Error::Conflict(_))) => {
+                    tracing::error!(run = %key.run, %error, "a run that ended cannot be proved");
+                }
+                Err(error) => return Err(error),
+            }
         }
         if !remove_queue(sweep, key.run).await? {
             return Ok(Fixed::Unfinished);

@@ -1,7 +1,7 @@
 //! Runs that ended so long ago that their tasks and results are past their time (SPEC 6.16). What was counted stays.
 
 use super::abandoned_submits::earlier;
-use super::in_steps;
+use super::{in_steps, remove_queue};
 use crate::facts;
 use crate::repair::{Fixed, Found, Look, Pace, Repair, Scope, key_of, page, run_of, subject_of, window};
 use crate::sweep::Sweep;
@@ -54,6 +54,10 @@ impl Repair for ExpiredRuns {
         let of = backend.store.run(key.job, key.run).await?;
         if of.is_none_or(|of| !is_expired(&of.run, before)) {
             return Ok(Fixed::NOTHING);
+        }
+        // Once more: a ref that was sent late has made it anew.
+        if !remove_queue(sweep, key.run).await? {
+            return Ok(Fixed::Unfinished);
         }
         if !in_steps(sweep, || backend.store.remove_run_rows(key, limits::SWEEP_STEP_ROWS)).await? {
             return Ok(Fixed::Unfinished);

@@ -3,7 +3,7 @@
 
 use super::{in_steps, remove_queue};
 use crate::facts;
-use crate::repair::{Fixed, Found, Look, Pace, Repair, job_of, page, window};
+use crate::repair::{Fixed, Found, Look, Pace, Repair, Scope, job_of, page, window};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
@@ -34,9 +34,13 @@ impl Repair for Leftovers {
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
+        if look.scope != Scope::All {
+            // Whoever asks for a job asks for one that can be seen.
+            return Ok(Found::default());
+        }
         let (now, window) = (look.now(), window(look, from)?);
         let due = look.backend.store.tombstones(now, window.1).await?;
-        let mut found = page(due.iter().collect(), window, |tombstone: &Tombstone| {
+        let found = page(due.iter().collect(), window, |tombstone: &Tombstone| {
             let gone = facts::ago(tombstone.gone, now);
             Finding {
                 repair: self.name(),
@@ -47,7 +51,6 @@ impl Repair for Leftovers {
                 fixable: true,
             }
         });
-        found.findings.retain(|finding| finding.subject.job().is_some_and(|job| look.admits(job)));
         let due = due.into_iter().map(|tombstone| (tombstone.job, tombstone));
         *self.found.lock().unwrap_or_else(PoisonError::into_inner) = due.collect();
         Ok(found)

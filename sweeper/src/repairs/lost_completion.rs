@@ -61,7 +61,7 @@ impl LostCompletion {
         let key = key_of(active);
         // A run completes once, and this cannot be undone: so the rows are asked, and not only the counters.
         if any_unfinished(look.backend, key).await? {
-            self.0.suspect(key.run);
+            self.0.suspect(key.run, look.now());
             return Ok(None);
         }
         let last = facts::last_event(look.backend, key, look.now()).await?;

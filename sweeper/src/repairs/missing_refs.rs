@@ -35,7 +35,8 @@ impl Repair for MissingRefs {
         let (runs, next) = look.runs_from(from).await?;
         let mut found = Found { next, ..Found::default() };
         for active in runs {
-            if has_work(active) && !self.0.is_suspect(active.run.id) {
+            let ours = look.is_ours(subject_of(key_of(active)));
+            if ours && has_work(active) && !self.0.is_suspect(active.run.id) {
                 let queue = QueueName::Run(active.run.id);
                 match look.backend.queue.emptiness(queue, look.now()).await? {
                     Emptiness::Messages => {}
@@ -67,7 +68,7 @@ impl MissingRefs {
         let key = key_of(active);
         if !any_unfinished(look.backend, key).await? {
             // Nothing to send: then it is the counters that are wrong.
-            self.0.suspect(key.run);
+            self.0.suspect(key.run, look.now());
             return Ok(None);
         }
         let (total, completed) = (active.stats.total, active.stats.counts.completed());
@@ -109,5 +110,10 @@ async fn send(sweep: &Sweep<'_>, active: &ActiveRun) -> Result<u64> {
         let refs = tasks.iter().map(|task| TaskRef { task: task.id, task_shard_count }.to_string());
         sweep.backend.queue.send(QueueName::Run(key.run), refs.collect(), sweep.clock.now()).await?;
         sent += tasks.len() as u64;
+        // There may be a million: of a run that ended meanwhile the queue may be gone, and must not come back.
+        let of = sweep.backend.store.run(key.job, key.run).await?;
+        if of.is_none_or(|of| of.run.status != RunStatus::Running) {
+            return Ok(sent);
+        }
     }
 }

@@ -5,9 +5,7 @@
 
 use crate::facts;
 use crate::letters::{letter_of, state_of};
-use crate::repair::{
-    Fixed, Found, Look, Next, Pace, Repair, Scope, after, key_of, or_unreadable, run_of, subject_of,
-};
+use crate::repair::{Fixed, Found, Look, Next, Pace, Repair, Scope, after, key_of, run_of, subject_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::ingest::{IngestEvent, IngestState, LogOutOfOrder};
@@ -84,7 +82,7 @@ impl Repair for StalledIngest {
         for (key, last) in ingesting {
             if last.until(now) >= enough {
                 let finding = self.explain(look, key, state_of_queue).await;
-                found.findings.extend(or_unreadable(self, subject_of(key), finding)?);
+                found.add(self, subject_of(key), finding, look.now())?;
             }
         }
         found.next = next;

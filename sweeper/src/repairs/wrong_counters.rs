@@ -2,9 +2,7 @@
 
 use crate::facts;
 use crate::proofs::{Proof, Proofs};
-use crate::repair::{
-    Fixed, Found, Look, Next, PAGE, Pace, Repair, Scope, after, key_of, or_unreadable, run_of, subject_of,
-};
+use crate::repair::{Fixed, Found, Look, Next, PAGE, Pace, Repair, Scope, after, key_of, run_of, subject_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::proof::Sums;
@@ -38,8 +36,12 @@ impl Repair for WrongCounters {
         let mut found = Found::default();
         let due = self.due(look).await?;
         for (n, key) in (1..).zip(due.into_iter().filter(|key| Some(key.run) > after)) {
-            let finding = or_unreadable(self, subject_of(key), self.explain(look, key).await)?;
-            found.findings.extend(finding);
+            let explained = self.explain(look, key).await;
+            if explained.is_err() {
+                // One that cannot be told must not have every first turn.
+                self.0.put_off(key.run, look.now());
+            }
+            found.add(self, subject_of(key), explained, look.now())?;
             if n >= look.page() || look.is_over() {
                 found.next = Some(Next::After(key.run.to_string()));
                 break;
@@ -66,6 +68,9 @@ impl WrongCounters {
             let ended = look.backend.store.ended_runs_with_queue(PAGE).await?;
             due.extend(ended.into_iter().filter(|key| look.thorough || !self.0.is_done(key.run)));
         }
+        due.retain(|key| {
+            look.is_ours(subject_of(*key)) && (look.thorough || !self.0.is_put_off(key.run, now))
+        });
         due.sort_by_key(|key| key.run);
         due.dedup();
         Ok(due)
@@ -83,9 +88,33 @@ impl WrongCounters {
     }
 
     async fn explain(&self, look: &Look<'_>, key: RunKey) -> Result<Option<Finding>> {
+        let suspect = self.0.is_suspect(key.run);
         match self.0.prove(look.backend, key, look.now()).await? {
+            Proof::Impossible if suspect => Ok(Some(Finding {
+                repair: self.name(),
+                kind: self.kind(),
+                subject: subject_of(key),
+                why: "its queue and its counters do not agree about what is left, and rows of it may be gone by age"
+                    .to_owned(),
+                remedy: "none: rows that may be gone prove nothing. Stop the run, or wait until its tasks are over".to_owned(),
+                fixable: false,
+            })),
+            Proof::RowsLost(tally) => Ok(Some(self.lost(key, &tally))),
             Proof::Agrees | Proof::Impossible => Ok(None),
             Proof::Differs { tally, missing } => Ok(Some(self.finding(key, &tally, &missing))),
+        }
+    }
+
+    /// Nothing here can bring rows back, and counters that were right must not be made to agree with what is left.
+    fn lost(&self, key: RunKey, tally: &Tally) -> Finding {
+        let (rows, total) = (tally.rows.all(), tally.run.total);
+        Finding {
+            repair: self.name(),
+            kind: self.kind(),
+            subject: subject_of(key),
+            why: format!("of {total} tasks only {rows} rows are there; the others were lost"),
+            remedy: format!("`conveyor rebuild {}` makes them anew, if the job has a staged list", key.job),
+            fixable: false,
         }
     }
 

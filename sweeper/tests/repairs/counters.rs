@@ -164,6 +164,8 @@ async fn a_proof_of_a_run_that_went_on_is_none_of_one_that_ended() {
 async fn nothing_is_corrected_by_rows_of_which_some_may_be_gone() {
     let damaged = Damaged::new();
     let key = half_done(&damaged).await;
+    let stop = conveyor_domain::lifecycle::Command::Stop;
+    damaged.backend().store.apply(key.job, stop, damaged.world.now()).await.unwrap();
     damaged.pass(29 * DAY);
     change(&damaged, key, 4_000);
     assert_eq!(damaged.damage().await, []);
@@ -171,6 +173,48 @@ async fn nothing_is_corrected_by_rows_of_which_some_may_be_gone() {
     assert_eq!((audit.rows, audit.results, audit.agrees()), (None, None, true));
     damaged.sweep().await;
     assert_eq!(successful(&damaged, key).await, 4_003);
+}
+
+#[tokio::test]
+async fn counters_are_left_alone_where_rows_were_lost() {
+    let damaged = Damaged::new();
+    let key = half_done(&damaged).await;
+    let hit = damaged
+        .sql("DELETE FROM tasks WHERE task_key = (SELECT min(task_key) FROM tasks WHERE status = 2)", []);
+    assert_eq!(hit, 1);
+    let findings = damaged.findings().await;
+    let finding = findings.iter().find(|finding| finding.repair == "wrong_counters").unwrap();
+    assert!(!finding.fixable && finding.remedy.contains("conveyor rebuild"), "{finding:?}");
+    assert_eq!(finding.why, "of 5 tasks only 4 rows are there; the others were lost");
+    damaged.reconcile(Scope::All, false).await;
+    damaged.pass_for(limits::PROVE_EVERY);
+    damaged.sweep().await;
+    assert_eq!(successful(&damaged, key).await, 3, "it was right");
+    assert!(!damaged.audit(key).await.agrees());
+}
+
+#[tokio::test]
+async fn an_audit_says_what_cannot_be_read_and_the_rest_all_the_same() {
+    for (column, value) in [("status", "9"), ("result", "'{'")] {
+        let damaged = Damaged::new();
+        let (key, other) = (half_done(&damaged).await, half_done(&damaged).await);
+        let first = format!(
+            "(SELECT min(task_key) FROM tasks WHERE task_key >> 32 = (SELECT run_key FROM runs WHERE run_id = ?1))"
+        );
+        let hit = damaged.sql(
+            &format!("UPDATE tasks SET {column} = {value} WHERE task_key = {first}"),
+            [key.run.to_bytes()],
+        );
+        assert_eq!(hit, 1);
+        let audit = damaged.audit(key).await;
+        assert!(audit.disagreements[0].starts_with("the rows cannot be counted"), "{audit:?}");
+        assert_eq!(audit.stats.counts.successful, 3);
+        // And nobody else's counters have to wait for it.
+        change(&damaged, other, 7);
+        damaged.pass_for(limits::PROVE_EVERY);
+        damaged.sweep().await;
+        assert_eq!(successful(&damaged, other).await, 3, "{column}");
+    }
 }
 
 #[tokio::test]

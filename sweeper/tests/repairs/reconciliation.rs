@@ -1,6 +1,7 @@
 //! A reconciliation in parts, and what it says of what it did.
 
 use crate::harness::{Damaged, success};
+use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::QueueName;
 use conveyor_domain::repair::{Outcome, Reconciled, Subject};
 use conveyor_domain::{RunStatus, limits};
@@ -96,4 +97,25 @@ async fn a_cursor_that_is_none_is_refused_or_reported() {
         |cursor: &'static str| reconcile(&sweep, Scope::All, true, Some(cursor), limits::RECONCILE_WITHIN);
     assert_eq!(from("no cursor").await, Err(InvalidCursor));
     assert_eq!(from("missing_refs:x").await.unwrap().errors.len(), 1);
+}
+
+/// What has nothing to do with a job must not be looked through, over and over, for it.
+#[tokio::test]
+async fn a_look_at_one_job_ends_however_many_others_were_removed() {
+    let damaged = Damaged::new();
+    let key = damaged.world.submit(false, 1).await;
+    for _ in 0..60 {
+        let gone = damaged.world.submit(false, 1).await;
+        damaged.backend().store.apply(gone.job, Command::Delete, damaged.world.now()).await.unwrap();
+    }
+    damaged.sweep().await;
+    damaged.pass_for(limits::TOMBSTONE_LOOKS[0]);
+    let looks = async {
+        damaged.audit(key).await;
+        damaged.reconcile(Scope::Job(key.job), false).await
+    };
+    let reconciled = tokio::time::timeout(Duration::from_secs(60), looks).await.expect("it ends");
+    assert_eq!(reconciled.findings, []);
+    let due = damaged.backend().store.tombstones(damaged.world.now(), 100).await.unwrap();
+    assert_eq!(due.len(), 60, "they were there to be looked through");
 }

@@ -4,4 +4,5 @@
 mod fairness;
 mod limits;
 mod sites;
+mod unused;
 mod world;

@@ -26,6 +26,12 @@ use tokio_util::sync::CancellationToken;
 #[derive(Debug)]
 pub struct Passing(Instant);
 
+impl Passing {
+    pub fn new() -> Passing {
+        Passing(Instant::now())
+    }
+}
+
 impl Clock for Passing {
     fn now(&self) -> Timestamp {
         Timestamp(1_800_000_000_000).after(self.0.elapsed())
@@ -154,7 +160,7 @@ pub struct World {
 impl World {
     pub fn new(witness: Witness) -> World {
         let dir = TempDir::new().unwrap();
-        let clock = Arc::new(Passing(Instant::now()));
+        let clock = Arc::new(Passing::new());
         let entropy = Arc::new(Entropy::from_number(7));
         let backend = Embedded::open(dir.path(), clock.now()).unwrap().backend();
         let caller = CallerId::new(clock.now(), &entropy);

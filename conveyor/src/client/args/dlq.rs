@@ -2,6 +2,7 @@
 
 use super::submit::parse_rate;
 use super::{Connection, OperatorArgs};
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -56,7 +57,7 @@ pub struct DlqListArgs {
     pub run: Option<String>,
 
     /// Only those whose last error has this in it
-    #[arg(long, env = "CONVEYOR_ERROR", value_name = "TEXT")]
+    #[arg(long, env = "CONVEYOR_ERROR", value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     pub error: Option<String>,
 
     #[command(flatten)]
@@ -95,7 +96,7 @@ pub struct Selection {
     pub run: Option<String>,
 
     /// Those whose last error has this in it
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     pub error: Option<String>,
 }
 

@@ -3,6 +3,7 @@
 use super::{ClientArgs, OperatorArgs};
 use crate::server::BackendArgs;
 use clap::Args;
+use conveyor_domain::JobId;
 
 #[derive(Debug, Args)]
 pub struct AuditArgs {
@@ -35,7 +36,7 @@ pub struct DeleteArgs {
 pub struct ReconcileArgs {
     /// Look at this job alone
     #[arg(long, env = "CONVEYOR_JOB", value_name = "JOB")]
-    pub job: Option<String>,
+    pub job: Option<JobId>,
 
     /// Only say what is wrong, and what would be done
     #[arg(long, env = "CONVEYOR_DRY_RUN")]

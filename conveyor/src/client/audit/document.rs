@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Deserialize)]
 pub struct Audit {
+    pub job_id: String,
     pub agrees: bool,
     pub run: Run,
     pub list: Option<List>,
@@ -65,6 +66,8 @@ pub struct Finding {
     pub subject: Subject,
     pub why: String,
     pub remedy: String,
+    /// Whether the repair can do it, or somebody has to decide.
+    pub fixable: bool,
 }
 
 impl Finding {

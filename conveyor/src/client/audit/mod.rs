@@ -10,17 +10,24 @@ use super::document::Job;
 use super::failure::Failure;
 use super::http::{Answer, Api};
 use super::print::{self, Output};
+use super::progress::unless_interrupted;
 use document::Audit;
 use std::process::ExitCode;
 
 pub async fn run(api: &Api, args: &AuditArgs, output: Output) -> Result<ExitCode, Failure> {
+    let answer = unless_interrupted(ask(api, args)).await;
+    let answer =
+        answer.ok_or_else(|| Failure::stopped("the run was not audited, and nothing was changed"))??;
+    print::line(&if output.json { answer.text } else { table::text(&answer.document) })?;
+    Ok(if answer.document.agrees { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn ask(api: &Api, args: &AuditArgs) -> Result<Answer<Audit>, Failure> {
     let run = match &args.run {
         Some(run) => run.clone(),
         None => latest_run(api, &args.job).await?,
     };
-    let answer: Answer<Audit> = api.get(api.url(&["jobs", &args.job, "runs", &run, "audit"])).await?;
-    print::line(&if output.json { answer.text } else { table::text(&answer.document) })?;
-    Ok(if answer.document.agrees { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    api.get(api.url(&["jobs", &args.job, "runs", &run, "audit"])).await
 }
 
 async fn latest_run(api: &Api, job: &str) -> Result<String, Failure> {

@@ -58,20 +58,33 @@ fn numbers(audit: &Audit) -> Table {
 fn verdict(audit: &Audit) -> Vec<String> {
     let mut lines = vec![String::new()];
     if audit.agrees {
-        let proved = if audit.rows.is_some() { "everything agrees" } else { "its rows are past their time" };
+        let proved = match (&audit.rows, audit.run.status.as_str()) {
+            (Some(_), _) => "everything agrees",
+            (None, "deleted") => "it was deleted: there is nothing to compare",
+            (None, _) => "its rows are past their time",
+        };
         lines.push(proved.to_owned());
     } else {
         lines.push("NOT everything agrees:".to_owned());
         lines.extend(audit.disagreements.iter().map(|why| format!("  {why}")));
     }
-    match audit.findings.is_empty() {
-        true => lines.push("the next sweep would change nothing".to_owned()),
-        false => lines.push("the next sweep would do this:".to_owned()),
-    }
-    let finding = |Finding { repair, subject, why, remedy, .. }: &Finding| {
+    let finding = |Finding { repair, subject, why, remedy, .. }: &&Finding| {
         format!("  {repair}, {}: {why}; {remedy}", subject.line())
     };
-    lines.extend(audit.findings.iter().map(finding));
+    let (fixable, to_decide): (Vec<&Finding>, Vec<&Finding>) =
+        audit.findings.iter().partition(|finding| finding.fixable);
+    if fixable.is_empty() {
+        lines.push("the next sweep would change nothing".to_owned());
+    } else {
+        // A sweep does not look again at runs that ended long ago.
+        let job = &audit.job_id;
+        lines.push(format!("the next sweep, or `conveyor reconcile --job {job}`, would do this:"));
+        lines.extend(fixable.iter().map(finding));
+    }
+    if !to_decide.is_empty() {
+        lines.push("an operator has to decide about this; no sweep does:".to_owned());
+        lines.extend(to_decide.iter().map(finding));
+    }
     let unsure = audit.unsure.iter();
     lines.extend(unsure.map(|one| format!("cannot be told before {}: {}", one.until, one.subject.line())));
     lines
@@ -90,14 +103,16 @@ mod tests {
     #[test]
     fn numbers_stand_side_by_side() {
         let shown = lines(json!({
-            "agrees": false, "run": {"run_id": "R", "status": "running"}, "total": 10,
+            "job_id": "J", "agrees": false, "run": {"run_id": "R", "status": "running"}, "total": 10,
             "list": {"accepted": 10, "rejected": 2, "whole": true},
             "rows": {"pending": 1, "processing": 2, "successful": 4, "failed": 3, "failure_reasons": {"blocked": 3}},
             "counters": {"successful": -4, "failed": 2, "failure_reasons": {"blocked": 1, "other": 1}},
             "results": {"present": 3, "missing": 1},
             "disagreements": ["counters say -4 successful, rows 4"],
-            "findings": [{"repair": "wrong_counters", "kind": "damage", "subject": {"type": "run", "id": "R"},
-                          "why": "they differ", "remedy": "add 8"}],
+            "findings": [{"repair": "stalled_ingest", "kind": "damage", "subject": {"type": "run", "id": "R"},
+                          "why": "gone", "remedy": "let them fail", "fixable": false},
+                         {"repair": "wrong_counters", "kind": "damage", "subject": {"type": "run", "id": "R"},
+                          "why": "they differ", "remedy": "add 8", "fixable": true}],
             "unsure": [{"subject": {"type": "run", "id": "R"}, "until": "T"}],
         }));
         assert_eq!(
@@ -117,17 +132,30 @@ mod tests {
                 "",
                 "NOT everything agrees:",
                 "counters say -4 successful, rows 4",
-                "the next sweep would do this:",
+                "the next sweep, or `conveyor reconcile --job J`, would do this:",
                 "wrong_counters, run R: they differ; add 8",
+                "an operator has to decide about this; no sweep does:",
+                "stalled_ingest, run R: gone; let them fail",
                 "cannot be told before T: run R",
             ]
         );
     }
 
     #[test]
+    fn where_no_rows_are_counted_it_is_said_why() {
+        for (status, why) in [("deleted", "it was deleted"), ("completed", "past their time")] {
+            let shown = lines(json!({
+                "job_id": "J", "agrees": true, "run": {"run_id": "R", "status": status}, "total": 1,
+                "counters": {"successful": 1, "failed": 0},
+            }));
+            assert!(shown[shown.len() - 2].contains(why), "{shown:?}");
+        }
+    }
+
+    #[test]
     fn what_agrees_is_said_in_one_line() {
         let shown = lines(json!({
-            "agrees": true, "run": {"run_id": "R", "status": "completed"}, "total": 1,
+            "job_id": "J", "agrees": true, "run": {"run_id": "R", "status": "completed"}, "total": 1,
             "rows": {"pending": 0, "processing": 0, "successful": 1, "failed": 0},
             "counters": {"successful": 1, "failed": 0}, "results": {"present": 1, "missing": 0},
         }));

@@ -6,7 +6,7 @@ use crate::client::args::{DlqPurgeArgs, DlqRedriveArgs, Selection};
 use crate::client::failure::Failure;
 use crate::client::http::{Answer, Api};
 use crate::client::print::{self, Output, clean};
-use crate::client::progress;
+use crate::client::progress::{self, unless_interrupted};
 use futures::TryStreamExt;
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
@@ -19,13 +19,26 @@ const BAR: &str = "{bar:24} {pos}/{len} {rate}, eta {eta}";
 
 pub async fn redrive(api: &Api, args: &DlqRedriveArgs, output: Output) -> Result<ExitCode, Failure> {
     let bar = progress::bar(output, BAR);
-    let mut pace = Pace::new(args.rate);
     let mut done = Vec::new();
+    let ended = unless_interrupted(redrive_selected(api, args, output, &bar, &mut done)).await;
+    bar.finish_and_clear();
+    ended.unwrap_or_else(|| Err(interrupted("redriven", &done)))?;
+    report("redriven", &done, output)
+}
+
+async fn redrive_selected(
+    api: &Api,
+    args: &DlqRedriveArgs,
+    output: Output,
+    bar: &ProgressBar,
+    done: &mut Vec<Became>,
+) -> Result<(), Failure> {
+    let mut pace = Pace::new(args.rate);
     if args.selection.ids.is_empty() {
         if output.shows_progress() {
             bar.set_length(found(api, &args.selection).await?.len() as u64);
         }
-        redrive_found(api, args, &mut pace, &bar, &mut done).await?;
+        redrive_found(api, args, &mut pace, bar, done).await
     } else {
         bar.set_length(args.selection.ids.len() as u64);
         for letter in &args.selection.ids {
@@ -34,9 +47,8 @@ pub async fn redrive(api: &Api, args: &DlqRedriveArgs, output: Output) -> Result
             pace.sent();
             bar.inc(1);
         }
+        Ok(())
     }
-    bar.finish_and_clear();
-    report("redriven", &done, output)
 }
 
 /// All that fit, as many in a request as the server takes.
@@ -74,13 +86,25 @@ async fn redrive_one(api: &Api, letter: &str) -> Result<Became, Failure> {
 }
 
 pub async fn purge(api: &Api, args: &DlqPurgeArgs, output: Output) -> Result<ExitCode, Failure> {
+    let bar = progress::bar(output, BAR);
+    let mut done = Vec::new();
+    let ended = unless_interrupted(purge_selected(api, args, &bar, &mut done)).await;
+    bar.finish_and_clear();
+    ended.unwrap_or_else(|| Err(interrupted("purged", &done)))?;
+    report("purged", &done, output)
+}
+
+async fn purge_selected(
+    api: &Api,
+    args: &DlqPurgeArgs,
+    bar: &ProgressBar,
+    done: &mut Vec<Became>,
+) -> Result<(), Failure> {
     let ids = match args.selection.ids.is_empty() {
         true => found(api, &args.selection).await?,
         false => args.selection.ids.clone(),
     };
-    let bar = progress::bar(output, BAR);
     bar.set_length(ids.len() as u64);
-    let mut done = Vec::new();
     for letter in &ids {
         let outcome = "purged".to_owned();
         done.push(match api.delete(url(api, &[letter])).await {
@@ -89,8 +113,12 @@ pub async fn purge(api: &Api, args: &DlqPurgeArgs, output: Output) -> Result<Exi
         });
         bar.inc(1);
     }
-    bar.finish_and_clear();
-    report("purged", &done, output)
+    Ok(())
+}
+
+fn interrupted(what: &str, done: &[Became]) -> Failure {
+    let count = done.iter().filter(|became| became.is_done()).count();
+    Failure::stopped(format!("{count} {what} so far, and perhaps what was just asked for"))
 }
 
 /// An answer about this letter is no reason to end; a server that is gone, or that wants another key, is.

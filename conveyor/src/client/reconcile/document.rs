@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     fn finding(kind: &str, outcome: &str) -> Value {
-        json!({"repair": "r", "kind": kind, "subject": {"type": "run", "id": "R"}, "why": "w", "remedy": "m",
+        json!({"repair": "r", "kind": kind, "subject": {"type": "run", "id": "R"}, "why": "w", "remedy": "m", "fixable": true,
                "outcome": outcome, "new": 1})
     }
 

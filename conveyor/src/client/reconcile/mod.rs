@@ -7,8 +7,10 @@ use super::args::ReconcileArgs;
 use super::failure::Failure;
 use super::http::{Answer, Api};
 use super::print::{self, Output};
+use super::progress::unless_interrupted;
 use crate::direct::Direct;
 use conveyor_api::{Operations, Reconcile, reconciled_document};
+use conveyor_store::Error;
 use document::{Part, Verdict, Whole};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -34,14 +36,41 @@ pub async fn over_http(api: Api, args: &ReconcileArgs, output: Output) -> Result
 }
 
 pub async fn direct(args: &ReconcileArgs, output: Output) -> Result<ExitCode, Failure> {
-    let opened = Direct::open(&args.backend).await.map_err(|error| Failure::backend(&error))?;
+    let opened = unless_interrupted(Direct::open(&args.backend)).await;
+    let opened = opened.ok_or_else(|| Failure::stopped("the backend was not looked at yet"))?;
+    let opened = opened.map_err(|error| Failure::backend(&error))?;
     run(&Looker::Direct(opened), args, output).await
 }
 
 async fn run(looker: &Looker, args: &ReconcileArgs, output: Output) -> Result<ExitCode, Failure> {
     let mut whole = Whole::default();
+    match unless_interrupted(look_at_all(looker, args, output, &mut whole)).await {
+        Some(done) => done?,
+        None => return Err(interrupted(&whole)),
+    }
+    print::line(&if output.json { whole.document(args.dry_run).to_string() } else { table::text(&whole) })?;
+    Ok(match whole.verdict() {
+        Verdict::NothingWrong => ExitCode::SUCCESS,
+        Verdict::StillWrong => ExitCode::FAILURE,
+        Verdict::AllMended => ExitCode::from(MENDED),
+    })
+}
+
+fn interrupted(whole: &Whole) -> Failure {
+    let mended = whole.findings.iter().filter(|treated| treated.is_mended()).count();
+    Failure::stopped(format!(
+        "not everything was looked at; {mended} mended so far, and perhaps what was being looked at"
+    ))
+}
+
+async fn look_at_all(
+    looker: &Looker,
+    args: &ReconcileArgs,
+    output: Output,
+    whole: &mut Whole,
+) -> Result<(), Failure> {
     for look in 1..=LOOKS_MAX {
-        looker.look(args, &mut whole).await?;
+        looker.look(args, whole).await?;
         let Some(wait) = whole.wait().filter(|_| !args.no_wait && look < LOOKS_MAX) else { break };
         let wait = wait.min(WAIT_MAX);
         let unsure = whole.unsure.len();
@@ -52,12 +81,7 @@ async fn run(looker: &Looker, args: &ReconcileArgs, output: Output) -> Result<Ex
         tokio::time::sleep(wait).await;
         whole.look_again();
     }
-    print::line(&if output.json { whole.document(args.dry_run).to_string() } else { table::text(&whole) })?;
-    Ok(match whole.verdict() {
-        Verdict::NothingWrong => ExitCode::SUCCESS,
-        Verdict::StillWrong => ExitCode::FAILURE,
-        Verdict::AllMended => ExitCode::from(MENDED),
-    })
+    Ok(())
 }
 
 impl Looker {
@@ -79,10 +103,11 @@ impl Looker {
         match self {
             Looker::Server(api) => {
                 let mut body = json!({ "dry_run": args.dry_run });
-                for (name, value) in [("job_id", args.job.as_deref()), ("from", from)] {
-                    if let Some(value) = value {
-                        body[name] = json!(value);
-                    }
+                if let Some(job) = args.job {
+                    body["job_id"] = json!(job);
+                }
+                if let Some(from) = from {
+                    body["from"] = json!(from);
                 }
                 // Repeating it does no harm: what is mended is not found again.
                 let answer: Answer<Part> =
@@ -90,11 +115,12 @@ impl Looker {
                 Ok(answer.document)
             }
             Looker::Direct(direct) => {
-                let job = args.job.as_ref().map(|job| job.parse()).transpose();
-                let job = job.map_err(|_| Failure::usage("--job is not the id of a job"))?;
-                let asked = Reconcile { job, dry_run: args.dry_run, from: from.map(str::to_owned) };
+                let asked = Reconcile { job: args.job, dry_run: args.dry_run, from: from.map(str::to_owned) };
                 let reconciled = direct.operations.reconcile(asked).await;
-                let reconciled = reconciled.map_err(|error| Failure::backend(&error.into()))?;
+                let reconciled = reconciled.map_err(|error| match error {
+                    Error::NotFound => Failure::no_such_job(),
+                    other => Failure::backend(&other.into()),
+                })?;
                 let document: Value = reconciled_document(&reconciled);
                 Part::deserialize(&document).map_err(|e| Failure::not_understood(e.to_string()))
             }

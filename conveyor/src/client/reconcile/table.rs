@@ -64,7 +64,7 @@ mod tests {
 
     fn finding(outcome: Value) -> Value {
         let mut finding = json!({"repair": "missing_refs", "kind": "damage", "subject": {"type": "run", "id": "R"},
-                                 "why": "gone", "remedy": "send"});
+                                 "why": "gone", "remedy": "send", "fixable": true});
         for (name, value) in outcome.as_object().unwrap() {
             finding[name] = value.clone();
         }

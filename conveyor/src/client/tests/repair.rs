@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
 const OPERATOR_KEY: &str = "a-key-of-an-operator";
+const JOB: &str = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
 
 async fn operate(server: &str, words: &[&str]) -> Result<ExitCode, Failure> {
     let flags =
@@ -61,7 +62,7 @@ impl InTurn {
 }
 
 fn finding(kind: &str, outcome: &str) -> Value {
-    json!({"repair": "r", "kind": kind, "subject": {"type": "run", "id": "R"}, "why": "w", "remedy": "m",
+    json!({"repair": "r", "kind": kind, "subject": {"type": "run", "id": "R"}, "why": "w", "remedy": "m", "fixable": true,
            "outcome": outcome})
 }
 
@@ -78,10 +79,10 @@ async fn a_reconciliation_goes_on_until_it_is_whole() {
     let damage = json!([finding("damage", "fixed")]);
     let answers = [part(damage, json!([]), Some("N1")), part(json!([]), json!([]), None)];
     let server = InTurn::new(&answers);
-    let ended = operate(&server.serve().await, &["reconcile", "--job", "J"]).await.unwrap();
+    let ended = operate(&server.serve().await, &["reconcile", "--job", JOB]).await.unwrap();
     assert_eq!(ended, ExitCode::from(3));
-    let whole = json!({"dry_run": false, "job_id": "J"});
-    assert_eq!(server.asked(), [whole, json!({"dry_run": false, "job_id": "J", "from": "N1"})]);
+    let whole = json!({"dry_run": false, "job_id": JOB});
+    assert_eq!(server.asked(), [whole, json!({"dry_run": false, "job_id": JOB, "from": "N1"})]);
 }
 
 #[tokio::test]
@@ -175,5 +176,7 @@ fn everything_is_never_meant_by_nothing() {
             assert!(parse(words.iter()).is_err(), "{words:?}");
         }
         assert!(parse(["dlq", verb, "--job", "J", "--error", "disk"].iter()).is_ok());
+        assert!(parse(["dlq", verb, "--job", "J", "--error", ""].iter()).is_err());
     }
+    assert!(parse(["dlq", "list", "--error", ""].iter()).is_err());
 }

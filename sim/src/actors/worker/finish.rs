@@ -2,7 +2,7 @@
 
 use super::flight::{Flight, Phase, Return};
 use super::outcome::{self, End};
-use super::{Object, Worker};
+use super::{Object, Worker, unused};
 use crate::actors::echo::Operation;
 use crate::audit::rows::expected_body;
 use crate::audit::settles;
@@ -15,7 +15,7 @@ use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::QueueName;
 use conveyor_domain::params::Format;
 use conveyor_domain::task::{Outcome, ResultRef};
-use conveyor_domain::{AccountFault, JobId, limits};
+use conveyor_domain::{AccountFault, JobId, TaskId, limits};
 use conveyor_store::port::{BlobKey, Receipt, RunKey, Settle, SettleGroup, Settled};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -117,29 +117,35 @@ impl Worker {
         }
         world.note(format!("{}: settles of {name}: {}", self.name, told.join(", ")));
         world.past.remember(Operation::Settle(group));
-        self.drop_unused_objects(world, key, &ready, &answers).await?;
+        self.drop_unused_objects(world, key, &ready, &settles, &answers).await?;
         self.conclude(world, &ready, &settles, &answers);
         Ok(())
     }
 
-    /// An object of which no entry won is nobody's.
+    /// An object of which no entry won is dropped if it is surely nobody's (SPEC 6.6).
     async fn drop_unused_objects(
         &self,
         world: &mut World,
         key: RunKey,
         ready: &[usize],
+        settles: &[Settle],
         answers: &[Settled],
     ) -> Check {
-        let entries = || ready.iter().map(|at| object_of(&self.flights[*at])).zip(answers);
+        let entries =
+            || ready.iter().map(|at| object_of(&self.flights[*at])).zip(settles.iter().zip(answers));
         let numbers: BTreeSet<u64> = entries().filter_map(|(object, _)| object).collect();
         for number in numbers {
-            let wins = |(object, answer): (Option<u64>, &Settled)| {
-                object == Some(number) && *answer != Settled::Lost
-            };
-            if !entries().any(wins) {
-                let object = BlobKey::results(key.job, key.run, self.id, number);
+            let of_it = || entries().filter(|(object, _)| *object == Some(number)).map(|(_, entry)| entry);
+            if of_it().any(|(_, answer)| *answer != Settled::Lost) {
+                continue;
+            }
+            let object = BlobKey::results(key.job, key.run, self.id, number);
+            let tasks: Vec<TaskId> = of_it().map(|(settle, _)| settle.task).collect();
+            if unused::is_nobodys(world, key, &object, &tasks).await? {
                 answer("delete", world.backend.blobs.delete(&object).await)?;
                 world.note(format!("{}: drops object {number}", self.name));
+            } else {
+                world.note(format!("{}: leaves object {number}", self.name));
             }
         }
         Ok(())

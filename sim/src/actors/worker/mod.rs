@@ -5,6 +5,7 @@ mod finish;
 mod flight;
 mod outcome;
 mod take;
+mod unused;
 
 use crate::audit::grants::Belief;
 use crate::dice::Dice;

@@ -152,7 +152,7 @@ impl IngestStore for Table {
     }
 
     async fn ingest(&self, key: RunKey) -> Result<Option<Ingest>> {
-        let mut backoff = self.backoff();
+        let (mut backoff, mut seen) = (self.backoff(), None);
         loop {
             let log = self.log(key).await?;
             let (job, run) = self.get_both(&keys::job(key.job), &keys::run(key.job, key.run)).await?;
@@ -167,6 +167,14 @@ impl IngestStore for Table {
             // Nobody appended in between: the log and the run belong together.
             if log.len() == run.logged as usize {
                 return Ok(Some(Ingest { job, run: run.run, log }));
+            }
+            // Nobody did in between two looks, and still they do not belong together.
+            if seen.replace((run.version, log.len())) == Some((run.version, log.len())) {
+                let logged = run.logged;
+                return Err(Error::Corrupt(format!(
+                    "{} of {logged} events of an ingest are there",
+                    log.len()
+                )));
             }
             backoff.wait("the log of an ingest").await?;
         }

@@ -4,7 +4,7 @@
 //! counted it and when, so that whenever it is read it can be told whether it is part of the sum.
 
 use super::counters::{self, Counters, Reached};
-use super::item::{Item, Row, number};
+use super::item::{Item, Row, number, text};
 use super::read::Range;
 use super::rows::RunRow;
 use super::tasks::{failure_class, status, task_id};
@@ -14,8 +14,8 @@ use async_trait::async_trait;
 use conveyor_domain::proof::{RowCounts, Sums};
 use conveyor_domain::run::{Counts, Storage};
 use conveyor_domain::task::ResultRef;
-use conveyor_domain::{TaskStatus, Timestamp};
-use conveyor_store::port::{ProofStore, RunKey, Tally};
+use conveyor_domain::{RunStatus, TaskStatus, Timestamp};
+use conveyor_store::port::{NamedObjects, ProofStore, RunKey, Tally};
 use conveyor_store::{Error, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use std::collections::HashMap;
@@ -30,8 +30,7 @@ const ATTRIBUTES_AND_RESULT: &str = "sk, st, cb, fc, res";
 struct Settled {
     counts: Counts,
     unclassified: u32,
-    objects: HashMap<String, u32>,
-    without_object: u32,
+    objects: NamedObjects,
 }
 
 impl Settled {
@@ -42,10 +41,8 @@ impl Settled {
             (TaskStatus::Pending | TaskStatus::Processing | TaskStatus::Successful, _) => {
                 self.counts.successful += 1;
                 if with_objects {
-                    match row.find_json::<ResultRef>("res")?.and_then(|result| result.object) {
-                        Some(object) => *self.objects.entry(object).or_default() += 1,
-                        None => self.without_object += 1,
-                    }
+                    let result = row.find_json::<ResultRef>("res")?;
+                    self.objects.add(result.and_then(|result| result.object).as_deref());
                 }
             }
         }
@@ -55,10 +52,7 @@ impl Settled {
     fn merge(&mut self, other: Settled) {
         self.counts = self.counts.plus(other.counts);
         self.unclassified += other.unclassified;
-        self.without_object += other.without_object;
-        for (object, count) in other.objects {
-            *self.objects.entry(object).or_default() += count;
-        }
+        self.objects.merge(other.objects);
     }
 
     fn all(&self) -> u32 {
@@ -205,11 +199,11 @@ impl ProofStore for Table {
         if !seen.is_clear() {
             seen.resolve(&moment, &self.counters(key).await?)?;
         }
-        let Settled { counts, unclassified, objects, without_object } = seen.settled;
+        let Settled { counts, unclassified, objects } = seen.settled;
         let rows =
             RowCounts { pending: seen.pending, processing: seen.processing, settled: counts, unclassified };
         let (counters, revision) = (moment.sums(), moment.revision);
-        Ok(Some(Tally { run: run.run, rows, counters, revision, objects, without_object }))
+        Ok(Some(Tally { run: run.run, rows, counters, revision, objects }))
     }
 
     async fn correct(&self, key: RunKey, missing: Sums, seen: u64, now: Timestamp) -> Result<bool> {
@@ -221,8 +215,8 @@ impl ProofStore for Table {
         };
         // Of a run that is gone meanwhile, nothing may come back.
         let kept = Condition {
-            expression: "attribute_exists(pk) AND attribute_not_exists(sto)".to_owned(),
-            values: Vec::new(),
+            expression: "attribute_exists(pk) AND attribute_not_exists(sto) AND st <> :deleted".to_owned(),
+            values: vec![(":deleted", text(RunStatus::Deleted.as_str()))],
         };
         let writes = vec![
             self.update(&keys::correction(key.job, key.run), addition, Some(unmoved))?,
@@ -234,7 +228,7 @@ impl ProofStore for Table {
 
 #[cfg(test)]
 mod tests {
-    use super::super::item::{Draft, text};
+    use super::super::item::Draft;
     use super::*;
     use conveyor_domain::{JobId, RunId, WorkerId};
 
