@@ -130,6 +130,8 @@ mod tests {
             "limits" => matches!(flag, "max-inflight" | "rate" | "no-rate" | "burst" | "attempts-max"),
             // What is meant for reading must not decide what is deleted, sent again or given up.
             "delete" => flag == "run",
+            // Only who has looked at the job knows that it may go on.
+            "rebuild" => flag == "resume",
             "dlq redrive" | "dlq purge" => matches!(flag, "all" | "job" | "run" | "error" | "rate"),
             _ => false,
         }

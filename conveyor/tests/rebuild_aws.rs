@@ -57,7 +57,7 @@ impl Deployment {
 
     fn rebuild(&self, job: &str) -> Value {
         let mut command = self.command("rebuild");
-        command.args([job, "--backend", "aws", "--json", "--owner-key", KEY]);
+        command.args([job, "--backend", "aws", "--json", "--owner-key", KEY, "--resume"]);
         let output = support::run(command);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()

@@ -63,9 +63,7 @@ pub(super) async fn delete(
 ) -> Result<Response> {
     query.none()?;
     let view = apply(&state, &caller, job, Command::Delete).await?;
-    if view.latest.run.ingest.is_some() {
-        forget(&state, job).await;
-    }
+    forget(&state, job).await;
     Ok((StatusCode::ACCEPTED, Json(JobJson::from(&view))).into_response())
 }
 

@@ -50,7 +50,7 @@ pub(super) async fn delete(
     query.none()?;
     run_of(&state, &caller, job, Some(run)).await?;
     let view = state.store().delete_run(RunKey { job, run }, state.now()).await?;
-    if view.run.ingest.is_some() && view.run.sequence == 1 {
+    if view.run.sequence == 1 {
         forget(&state, job).await;
     }
     Ok((StatusCode::ACCEPTED, Json(RunJson::from(&view))).into_response())

@@ -82,7 +82,8 @@ pub(crate) async fn keep(state: &ApiState, accepted: &Accepted) {
 }
 
 /// Removes the document of a job that was deleted, or whose first run was: nobody is to bring that back. The sweeper does it
-/// as well; this is for a database that is lost before it comes to that.
+/// as well; this is for a database that is lost before it comes to that. Asked for whatever the job was made of: of a short
+/// list there is a document as well, and its run does not say so.
 pub(crate) async fn forget(state: &ApiState, job: JobId) {
     if let Err(error) = state.backend.blobs.delete(&BlobKey::accepted(job)).await {
         tracing::warn!(%job, %error, "what a deleted job was accepted with is still there; a sweep will remove it");

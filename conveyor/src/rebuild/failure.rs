@@ -5,6 +5,7 @@ use conveyor_domain::list::ListFault;
 use conveyor_ingest::Trouble;
 use conveyor_store::Error;
 use std::future::Future;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -66,6 +67,26 @@ impl Failure {
 
     pub fn unavailable(detail: impl Into<String>) -> Failure {
         Failure::new("unavailable", "The storage does not answer", detail)
+    }
+
+    /// A signal came.
+    pub fn interrupted(dry_run: bool) -> Failure {
+        let detail = match dry_run {
+            true => "nothing was changed",
+            false => {
+                "what was done stays, and the run may be left paused: repeat the command, it goes on from there"
+            }
+        };
+        Failure::new("interrupted", "Stopped", detail)
+    }
+
+    pub fn no_data(dir: &Path) -> Failure {
+        let detail = format!("there is neither a database nor an object in {}", dir.display());
+        Failure::new(NOT_FOUND, "Not found", detail)
+    }
+
+    pub fn detail(&self) -> &str {
+        &self.detail
     }
 
     pub fn is_not_found(&self) -> bool {

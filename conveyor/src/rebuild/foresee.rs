@@ -4,6 +4,7 @@ use super::Rebuilder;
 use super::bodies::Bodies;
 use super::failure::Failure;
 use super::found::{Found, Rows};
+use super::owner::OwnerKey;
 use super::pages::Pages;
 use super::report::Report;
 use conveyor_domain::RunStatus;
@@ -11,9 +12,20 @@ use conveyor_store::port::{RunKey, StatusFilter};
 
 impl Rebuilder {
     /// Changes nothing. `complete`: no row is missing.
-    pub(super) async fn foresee(&self, found: &Found, complete: bool) -> Result<Report, Failure> {
+    pub(super) async fn foresee(
+        &self,
+        found: &Found,
+        complete: bool,
+        owner: Option<&OwnerKey>,
+    ) -> Result<Report, Failure> {
         let (caller, spec) = match &found.rows {
-            Rows::Lost(accepted) => (accepted.caller_id, accepted.spec.clone()),
+            Rows::Lost(accepted) => {
+                let known = match owner {
+                    Some(key) => key.find(&self.backend).await?,
+                    None => None,
+                };
+                (known.unwrap_or(accepted.caller_id), accepted.spec.clone())
+            }
             Rows::Kept(kept) => (kept.0.caller, kept.0.spec.clone()),
         };
         let mut report = Report::new(found.key, caller, true);
@@ -23,7 +35,7 @@ impl Rebuilder {
         report.bodies = bodies.len() as u64;
         let in_list = if complete { 0 } else { self.count_list(found, &spec).await? };
         let Some(run) = found.run() else {
-            report.made_anew = true;
+            report.paused = true;
             (report.total, report.rows_written) = (in_list, in_list);
             report.results_restored = report.bodies;
             return Ok(report);

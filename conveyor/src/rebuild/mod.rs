@@ -18,7 +18,7 @@ mod rows;
 mod steps;
 
 use crate::secret_text::SecretText;
-use crate::server::{BackendArgs, BackendKind, Opened, SystemClock, entropy};
+use crate::server::{BackendArgs, BackendKind, Opened, Signals, SystemClock, entropy};
 use clap::Args;
 use conveyor_domain::{Clock, JobId, RunId, Timestamp, WorkerId, limits};
 use conveyor_ingest::{IngestConfig, Ingester};
@@ -40,11 +40,17 @@ pub struct RebuildArgs {
     #[arg(long, env = "CONVEYOR_RUN", value_name = "RUN")]
     pub run: Option<RunId>,
 
-    /// An API key whose job it is from now on, if the keys were lost as well
+    /// An API key whose job it is from now on, if the keys were lost as well; by default the one that `conveyor dev` keeps
+    /// in its data directory, if there is one
     #[arg(long, env = "CONVEYOR_OWNER_KEY", value_name = "KEY", hide_env_values = true)]
     pub owner_key: Option<SecretText>,
 
-    /// Say what would be done, and do nothing
+    /// Let the run of a job go on whose rows were all lost. By default it stays paused: its limits, and that it runs at
+    /// all, are as it was submitted
+    #[arg(long)]
+    pub resume: bool,
+
+    /// Say what would be done, and do nothing; only an embedded database that is missing is made, empty
     #[arg(long, env = "CONVEYOR_DRY_RUN")]
     pub dry_run: bool,
 
@@ -82,7 +88,13 @@ struct Rebuilder {
 }
 
 pub async fn run(args: RebuildArgs) -> anyhow::Result<ExitCode> {
-    match rebuild(&args).await {
+    let mut signals = Signals::new()?;
+    let ended = tokio::select! {
+        biased;
+        _ = async { signals.next().await; std::future::pending::<()>().await } => Err(Failure::interrupted(args.dry_run)),
+        ended = rebuild(&args) => ended,
+    };
+    match ended {
         Ok(report) => {
             println!("{}", if args.json { report.json().to_string() } else { report.text() });
             Ok(ExitCode::SUCCESS)
@@ -92,10 +104,11 @@ pub async fn run(args: RebuildArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn rebuild(args: &RebuildArgs) -> Result<Report, Failure> {
-    let embedded = args.place.backend == BackendKind::Embedded;
-    if embedded && !args.place.data_dir.is_dir() {
+    let dir = &args.place.data_dir;
+    let has_data = || ["conveyor.db", "blobs"].iter().any(|name| dir.join(name).exists());
+    if args.place.backend == BackendKind::Embedded && !has_data() && !dir.is_dir() {
         // Opening it would make it, and then find nothing in it.
-        return Err(Failure::usage(format!("there is no data directory {}", args.place.data_dir.display())));
+        return Err(Failure::no_data(dir));
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let entropy = Arc::new(entropy().map_err(Failure::unopened)?);
@@ -121,12 +134,11 @@ async fn rebuild(args: &RebuildArgs) -> Result<Report, Failure> {
         report = rebuilder.rebuild(args) => report,
         reason = opened.broken() => return Err(Failure::unopened(anyhow::Error::msg(reason))),
     };
-    match report {
-        Err(failure)
-            if notes::is_taken(&rebuilder.backend, args.job, Note::Paused).await.unwrap_or(false) =>
-        {
-            Err(failure.with_paused_run())
+    let Err(failure) = report else { return report };
+    for note in [Note::Paused, Note::Anew] {
+        if notes::is_taken(&rebuilder.backend, args.job, note).await.unwrap_or(false) {
+            return Err(failure.with_paused_run());
         }
-        report => report,
     }
+    Err(failure)
 }

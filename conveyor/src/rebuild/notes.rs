@@ -11,6 +11,8 @@ use conveyor_store::{Backend, Error};
 pub enum Note {
     /// The run was paused by a rebuild, not by its owner: it is to be resumed.
     Paused,
+    /// The job was made anew, paused: whether its owner wants it to go on is lost.
+    Anew,
     /// Refs may be missing although the queue is not empty.
     Refs,
 }
@@ -19,6 +21,7 @@ impl Note {
     fn key(self, job: JobId) -> Result<BlobKey, Failure> {
         let name = match self {
             Note::Paused => "paused",
+            Note::Anew => "anew",
             Note::Refs => "refs",
         };
         parse(&format!("jobs/{job}/rebuild/{name}"))

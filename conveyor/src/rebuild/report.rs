@@ -1,5 +1,6 @@
 //! What a rebuild did, for people and for programs.
 
+use super::owner::Owner;
 use comfy_table::{Table, presets};
 use conveyor_domain::{CallerId, JobId, RunStatus};
 use conveyor_store::port::RunKey;
@@ -10,7 +11,8 @@ pub struct Report {
     pub key: RunKey,
     pub dry_run: bool,
     pub caller: CallerId,
-    /// There was no row of the job.
+    pub owner: Owner,
+    /// There was no row of the job, when this rebuild began or one that broke off.
     pub made_anew: bool,
     pub total: u64,
     pub rows_written: u64,
@@ -24,6 +26,8 @@ pub struct Report {
     pub counters_corrected: u64,
     pub refs_sent: u64,
     pub resumed: bool,
+    /// Made anew, so paused, and not resumed.
+    pub left_paused: bool,
     pub status: RunStatus,
     pub paused: bool,
 }
@@ -34,6 +38,7 @@ impl Report {
             key,
             dry_run,
             caller,
+            owner: Owner::JobRow,
             made_anew: false,
             total: 0,
             rows_written: 0,
@@ -46,6 +51,7 @@ impl Report {
             counters_corrected: 0,
             refs_sent: 0,
             resumed: false,
+            left_paused: false,
             status: RunStatus::Running,
             paused: false,
         }
@@ -60,6 +66,7 @@ impl Report {
             "job_id": self.job(),
             "run_id": self.key.run,
             "caller_id": self.caller,
+            "owner_by": self.owner.as_str(),
             "dry_run": self.dry_run,
             "job_made_anew": self.made_anew,
             "rows": {"total": self.total, "written": self.rows_written, "missing": self.rows_missing},
@@ -73,7 +80,9 @@ impl Report {
             "counters_corrected": self.counters_corrected,
             "refs_sent": self.refs_sent,
             "resumed": self.resumed,
+            "left_paused": self.left_paused,
             "run": {"status": self.status.as_str(), "paused": self.paused},
+            "remarks": self.remarks(),
         })
     }
 
@@ -101,12 +110,45 @@ impl Report {
         add("counters", format!("corrected by {}", self.counters_corrected));
         add("refs sent", self.refs_sent.to_string());
         let said = if self.dry_run { "would be done (nothing was)\n" } else { "" };
-        format!("{said}{}", table.trim_fmt())
+        let remarks: String = self.remarks().iter().map(|remark| format!("\n{remark}")).collect();
+        format!("{said}{}{remarks}", table.trim_fmt())
+    }
+
+    /// What is not as it was, and what to do about it.
+    fn remarks(&self) -> Vec<String> {
+        let job = self.job();
+        let mut remarks = Vec::new();
+        if self.made_anew {
+            remarks.push(
+                "The job's state and limits are those of its submit: a stop, a pause, other limits or added tasks since then \
+                 are lost."
+                    .to_owned(),
+            );
+        }
+        if self.left_paused {
+            remarks.push(format!(
+                "So its run is paused: `conveyor limits {job}` shows and changes the limits, `conveyor resume {job}` lets it \
+                 go on."
+            ));
+        }
+        match self.owner {
+            Owner::KeyFile => {
+                remarks.push("It belongs to the API key that is kept in the data directory.".to_owned());
+            }
+            Owner::Accepted => remarks.push(
+                "It belongs to the caller that submitted it, whose API keys may be gone: --owner-key names another, as \
+                 long as there is no row of the job, or gives that caller a key that nobody has yet."
+                    .to_owned(),
+            ),
+            Owner::JobRow | Owner::Flag => {}
+        }
+        remarks
     }
 
     fn pause(&self) -> &'static str {
         match (self.paused, self.resumed) {
-            (true, _) => ", paused by its owner",
+            (true, _) if self.left_paused => ", paused",
+            (true, _) => ", paused as it was before",
             (false, true) => ", resumed",
             (false, false) => "",
         }

@@ -3,9 +3,10 @@
 use super::failure::{Failure, patiently};
 use super::found::{self, Found, Rows};
 use super::notes::{self, Note};
+use super::owner::{self, Owner, OwnerKey};
 use super::refs::Unsent;
 use super::report::Report;
-use super::{RebuildArgs, Rebuilder, owner};
+use super::{RebuildArgs, Rebuilder};
 use conveyor_api::Accepted;
 use conveyor_domain::lifecycle::{Command, Decision, Refusal};
 use conveyor_domain::upload::{Declared, Upload};
@@ -30,16 +31,24 @@ impl Rebuilder {
         if !complete {
             found::check_source(&self.backend, &found.source).await?;
         }
+        let made_anew = found.job().is_none() || notes::is_taken(&self.backend, args.job, Note::Anew).await?;
+        let owner = owner::key(args, made_anew)?;
         if args.dry_run {
-            return self.foresee(&found, complete).await;
+            let mut report = self.foresee(&found, complete, owner.as_ref()).await?;
+            report.made_anew = made_anew;
+            report.left_paused = made_anew && report.paused && !args.resume;
+            report.paused &= !made_anew || !args.resume;
+            report.owner = self.owned_by(owner.as_ref(), report.caller, made_anew, true).await?;
+            return Ok(report);
         }
         let had_completed = before.as_ref().is_some_and(|tally| tally.run.status == RunStatus::Completed);
         let had_ended = before.as_ref().is_some_and(|tally| tally.run.status.is_terminal());
         let rows_before = before.map_or(0, |tally| u64::from(tally.rows.all()));
 
-        let job = self.job_at_rest(&found, args).await?;
+        let job = self.job_at_rest(&found, owner.as_ref()).await?;
         let mut report = Report::new(found.key, job.caller, false);
-        report.made_anew = found.job().is_none();
+        report.made_anew = made_anew;
+        report.owner = self.owned_by(owner.as_ref(), job.caller, made_anew, false).await?;
 
         let mut unsent = self.unsent(&found).await?;
         if !complete {
@@ -65,7 +74,7 @@ impl Rebuilder {
         } else {
             report.refs_sent = self.send_refs(found.key, &job, &unsent).await?;
         }
-        self.let_go(&found, &mut report).await?;
+        self.let_go(&found, args.resume, &mut report).await?;
         Ok(report)
     }
 
@@ -83,13 +92,13 @@ impl Rebuilder {
     }
 
     /// The job, there, with its run paused: nothing is fetched while bodies of it are looked for.
-    async fn job_at_rest(&self, found: &Found, args: &RebuildArgs) -> Result<Job, Failure> {
+    async fn job_at_rest(&self, found: &Found, owner: Option<&OwnerKey>) -> Result<Job, Failure> {
         let (job, run) = match &found.rows {
-            Rows::Lost(accepted) => return self.make_anew(accepted, args).await,
+            Rows::Lost(accepted) => return self.make_anew(accepted, owner).await,
             Rows::Kept(kept) => (&kept.0, &kept.1),
         };
-        if let Some(key) = &args.owner_key {
-            let caller = owner::caller_of(&self.backend, key, job.caller, self.clock.now()).await?;
+        if let Some(key) = owner.filter(|key| key.by == Owner::Flag) {
+            let caller = key.put(&self.backend, job.caller, self.clock.now()).await?;
             if caller != job.caller {
                 return Err(Failure::usage(
                     "the job is there and somebody else's than the one of --owner-key; leave that out",
@@ -104,10 +113,10 @@ impl Rebuilder {
     }
 
     /// Upload slot and job under their old ids. The log of the ingest begins again.
-    async fn make_anew(&self, accepted: &Accepted, args: &RebuildArgs) -> Result<Job, Failure> {
+    async fn make_anew(&self, accepted: &Accepted, owner: Option<&OwnerKey>) -> Result<Job, Failure> {
         let now = self.clock.now();
-        let caller = match &args.owner_key {
-            Some(key) => owner::caller_of(&self.backend, key, accepted.caller_id, now).await?,
+        let caller = match owner {
+            Some(key) => key.put(&self.backend, accepted.caller_id, now).await?,
             None => accepted.caller_id,
         };
         let Decision { job, run } = accepted.rows(caller);
@@ -127,7 +136,7 @@ impl Rebuilder {
             expires: now.after(limits::ROWS_KEPT),
         };
         patiently(|| self.backend.store.create_upload(upload.clone(), u32::MAX)).await?;
-        notes::take(&self.backend, job.id, Note::Paused).await?;
+        notes::take(&self.backend, job.id, Note::Anew).await?;
         let run = Run { paused: true, ..run };
         let acceptance = Acceptance { job: job.clone(), run, source: source.clone() };
         let accept = || async {
@@ -160,10 +169,11 @@ impl Rebuilder {
         Ok(())
     }
 
-    /// Resumes what a rebuild paused, this one or one that was killed, and completes what is done.
-    async fn let_go(&self, found: &Found, report: &mut Report) -> Result<(), Failure> {
+    /// Resumes what a rebuild paused, this one or one that was killed, and completes what is done. A job that was made anew
+    /// may have been stopped or slowed down since its submit, so it goes on only if somebody says so (`resume`).
+    async fn let_go(&self, found: &Found, resume: bool, report: &mut Report) -> Result<(), Failure> {
         let job = found.key.job;
-        let ours = notes::is_taken(&self.backend, job, Note::Paused).await?;
+        let ours = report.made_anew || notes::is_taken(&self.backend, job, Note::Paused).await?;
         let view = patiently(|| self.backend.store.any_job(job)).await?;
         let mut view = view.ok_or_else(|| Failure::not_rebuildable("it was deleted meanwhile"))?;
         if self.is_latest_and_live(&view.job, &view.latest.run) && view.job.latest_run == found.key.run {
@@ -177,6 +187,7 @@ impl Rebuilder {
         if let Some(run) = patiently(|| self.backend.store.run(job, found.key.run)).await? {
             (report.status, report.paused) =
                 (run.run.status, run.run.paused && !run.run.status.is_terminal());
+            report.left_paused = report.made_anew && report.paused;
         }
         report.caller = view.job.caller;
         Ok(())

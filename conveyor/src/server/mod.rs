@@ -13,6 +13,7 @@ pub use args::{BackendArgs, BackendKind, ServerArgs};
 pub use aws_args::AwsArgs;
 pub use backend::Opened;
 pub use operations::Repairs;
+pub use secrets::API_KEY_FILE;
 pub use system::{SystemClock, entropy};
 
 use anyhow::Context;
@@ -264,20 +265,21 @@ fn serve(
     Ok(())
 }
 
-struct Signals {
+/// What asks a process to end.
+pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Signals {
-    fn new() -> anyhow::Result<Signals> {
+    pub fn new() -> anyhow::Result<Signals> {
         Ok(Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
         })
     }
 
-    async fn next(&mut self) -> &'static str {
+    pub async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.interrupt.recv() => "SIGINT",
             _ = self.terminate.recv() => "SIGTERM",

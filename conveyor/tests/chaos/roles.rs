@@ -83,7 +83,9 @@ impl World {
     /// A world of that name: nothing in it is shared with another.
     pub async fn open(name: &str) -> World {
         let clock: Arc<dyn Clock> = Arc::new(Passing(Instant::now()));
-        let entropy = Arc::new(Entropy::from_number(u64::from(std::process::id())));
+        // Servers remember the tokens of transactions: no two worlds may have the same.
+        let seed = name.bytes().fold(u64::from(std::process::id()), |seed, byte| seed * 31 + u64::from(byte));
+        let entropy = Arc::new(Entropy::from_number(seed));
         let caller = CallerId::new(clock.now(), &entropy);
         let place = if std::env::var_os("CONVEYOR_TEST_CLUSTER").is_some() {
             in_services(name).await

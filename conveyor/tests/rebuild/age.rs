@@ -84,6 +84,6 @@ async fn a_job_of_which_only_objects_are_left_is_not_begun_again_after_a_month()
     created_days_ago(OLD.parse().unwrap());
     check_refused(&world);
     created_days_ago(FRESH.parse().unwrap());
-    assert_eq!(world.rebuild(&[])["results"]["restored"], world.with_bodies());
+    assert_eq!(world.rebuild(&["--resume"])["results"]["restored"], world.with_bodies());
     world.check_completes().await;
 }

@@ -6,6 +6,7 @@
 mod age;
 mod gateway;
 mod kills;
+mod lost;
 #[path = "../support/mod.rs"]
 mod support;
 mod world;
@@ -26,7 +27,7 @@ async fn a_lost_database_is_made_anew_and_nothing_is_fetched_twice() {
         world.lose_database();
         let foreseen = world.rebuild(&["--dry-run"]);
         assert_eq!((&foreseen["dry_run"], &foreseen["job_made_anew"]), (&json!(true), &json!(true)));
-        let report = world.rebuild(&[]);
+        let report = world.rebuild(&["--resume"]);
         assert_eq!(report["job_made_anew"], true, "a dry run makes nothing: {report}");
         let rows = world::accepted(lines);
         assert_eq!(report["rows"], json!({"total": rows, "written": rows, "missing": 0}), "{report}");
@@ -113,7 +114,7 @@ async fn a_completed_run_stays_completed_or_is_completed_again() {
 
     // That it had completed was in the database.
     world.lose_database();
-    let report = world.rebuild(&[]);
+    let report = world.rebuild(&["--resume"]);
     assert_eq!(
         (&report["outcomes_lost"], &report["run"]["status"]),
         (&json!(0), &json!("running")),
@@ -148,9 +149,18 @@ async fn what_cannot_be_rebuilt_is_left_alone() {
         let problem: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
         assert_eq!(problem["code"], "not_rebuildable", "{problem}");
     }
-    let nowhere = world.dir.path().join("nowhere");
-    let output = support::run(world::rebuild_command(&nowhere, &inline, &[]));
-    assert_eq!((output.status.code(), nowhere.exists()), (Some(2), false), "nothing is made by mistake");
+    for name in ["nowhere", "empty"] {
+        let dir = world.dir.path().join(name);
+        if name == "empty" {
+            std::fs::create_dir(&dir).unwrap();
+        }
+        for flags in [&["--dry-run"][..], &[]] {
+            let output = support::run(world::rebuild_command(&dir, &inline, flags));
+            assert_eq!(world::refusal(&output)["code"], "not_found");
+            let made = std::fs::read_dir(&dir).map_or(0, Iterator::count);
+            assert_eq!((made, dir.exists()), (0, name == "empty"), "nothing is made by mistake");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -167,7 +177,7 @@ async fn results_of_an_earlier_version_are_counted_and_fetched_again() {
         std::fs::write(object.with_file_name(name), &bytes[..bytes.len().saturating_sub(1)]).unwrap();
     }
     assert!(!old.is_empty() && !kept.is_empty());
-    let report = world.rebuild(&[]);
+    let report = world.rebuild(&["--resume"]);
     assert_eq!(report["results"]["objects"], results.len(), "{report}");
     assert_eq!(report["results"]["objects_without_index"], old.len(), "{report}");
     let restored = report["results"]["restored"].as_u64().unwrap() as usize;

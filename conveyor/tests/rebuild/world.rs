@@ -187,8 +187,14 @@ pub fn lose_database(dir: &Path) {
 }
 
 pub fn rebuild_command(dir: &Path, job: &str, flags: &[&str]) -> Command {
+    let mut command = rebuild_without_key(dir, job, flags);
+    command.args(["--owner-key", KEY, "--json"]);
+    command
+}
+
+pub fn rebuild_without_key(dir: &Path, job: &str, flags: &[&str]) -> Command {
     let mut command = conveyor();
-    command.args(["rebuild", job, "--json", "--data-dir"]).arg(dir).args(["--owner-key", KEY]).args(flags);
+    command.args(["rebuild", job, "--data-dir"]).arg(dir).args(flags);
     command
 }
 
@@ -197,7 +203,7 @@ pub fn report(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-fn refusal(output: &Output) -> Value {
+pub fn refusal(output: &Output) -> Value {
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
     serde_json::from_slice(&output.stderr).unwrap()
 }

@@ -198,9 +198,8 @@ async fn an_audit_says_what_cannot_be_read_and_the_rest_all_the_same() {
     for (column, value) in [("status", "9"), ("result", "'{'")] {
         let damaged = Damaged::new();
         let (key, other) = (half_done(&damaged).await, half_done(&damaged).await);
-        let first = format!(
-            "(SELECT min(task_key) FROM tasks WHERE task_key >> 32 = (SELECT run_key FROM runs WHERE run_id = ?1))"
-        );
+        let first = "(SELECT min(task_key) FROM tasks
+            WHERE task_key >> 32 = (SELECT run_key FROM runs WHERE run_id = ?1))";
         let hit = damaged.sql(
             &format!("UPDATE tasks SET {column} = {value} WHERE task_key = {first}"),
             [key.run.to_bytes()],
