@@ -91,7 +91,7 @@ pub async fn run(args: RebuildArgs) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new()?;
     let ended = tokio::select! {
         biased;
-        _ = async { signals.next().await; std::future::pending::<()>().await } => Err(Failure::interrupted(args.dry_run)),
+        _ = signals.next() => Err(Failure::interrupted(args.dry_run)),
         ended = rebuild(&args) => ended,
     };
     match ended {
@@ -106,7 +106,7 @@ pub async fn run(args: RebuildArgs) -> anyhow::Result<ExitCode> {
 async fn rebuild(args: &RebuildArgs) -> Result<Report, Failure> {
     let dir = &args.place.data_dir;
     let has_data = || ["conveyor.db", "blobs"].iter().any(|name| dir.join(name).exists());
-    if args.place.backend == BackendKind::Embedded && !has_data() && !dir.is_dir() {
+    if args.place.backend == BackendKind::Embedded && !has_data() {
         // Opening it would make it, and then find nothing in it.
         return Err(Failure::no_data(dir));
     }

@@ -54,7 +54,7 @@ pub fn key(args: &RebuildArgs, made_anew: bool) -> Result<Option<OwnerKey>, Fail
     if let Some(key) = &args.owner_key {
         return Ok(Some(OwnerKey { by: Owner::Flag, key: key.clone() }));
     }
-    if made_anew || args.place.backend != BackendKind::Embedded {
+    if !made_anew || args.place.backend != BackendKind::Embedded {
         return Ok(None);
     }
     let file = args.place.data_dir.join(API_KEY_FILE);

@@ -173,7 +173,7 @@ impl Rebuilder {
     /// may have been stopped or slowed down since its submit, so it goes on only if somebody says so (`resume`).
     async fn let_go(&self, found: &Found, resume: bool, report: &mut Report) -> Result<(), Failure> {
         let job = found.key.job;
-        let ours = report.made_anew || notes::is_taken(&self.backend, job, Note::Paused).await?;
+        let ours = (report.made_anew && resume) || notes::is_taken(&self.backend, job, Note::Paused).await?;
         let view = patiently(|| self.backend.store.any_job(job)).await?;
         let mut view = view.ok_or_else(|| Failure::not_rebuildable("it was deleted meanwhile"))?;
         if self.is_latest_and_live(&view.job, &view.latest.run) && view.job.latest_run == found.key.run {

