@@ -236,7 +236,9 @@ pub(crate) async fn decide(sweep: &Sweep<'_>, letter: LetterId) -> Result<Fixed>
     Ok(Fixed::ONE)
 }
 
-/// Says in the log of its ingest that a message was given up, if whoever had it did not live to say so.
+/// Whoever had the message did not live to say why it came to nothing. That may be the list's fault, or nobody's: processes
+/// are killed for many reasons. So it is called again, as if the message was lost (SPEC 6.13), and as often; then the log says
+/// that it was given up.
 pub(crate) async fn note(sweep: &Sweep<'_>, letter: &DeadLetter) -> Result<()> {
     let ingest = match ingest_of(sweep.backend, letter).await {
         // Then the letter alone has to do.
@@ -250,7 +252,14 @@ pub(crate) async fn note(sweep: &Sweep<'_>, letter: &DeadLetter) -> Result<()> {
         && state.progress <= message.progress
     {
         let key = RunKey { job: message.job, run: message.run };
-        let error = format!("received {} times, and {NO_WORDS}", limits::CONTROL_MAX_RECEIVES);
+        if state.resends < limits::INGEST_RESENDS_MAX {
+            if append(sweep, key, &state, IngestEvent::Resent).await? {
+                send(sweep, IngestRef { progress: state.progress, ..message }.to_string()).await?;
+            }
+            return sweep.backend.store.forget_letter(letter.id).await;
+        }
+        let tries = limits::CONTROL_MAX_RECEIVES * (1 + state.resends);
+        let error = format!("received {tries} times, and {NO_WORDS}");
         // If somebody else got ahead of us, there is something in the log that is newer than the letter.
         append(sweep, key, &state, IngestEvent::AttemptFailed { error, dead_lettered: true }).await?;
     }

@@ -14,9 +14,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 const WITHIN: Duration = Duration::from_secs(120);
-/// A message is received five times. A try that takes longer than it is hidden is one of them without a word; and if it was
-/// the last, whoever finds the dead letter says so.
-const TRIES_A_ROUND: usize = 6;
+/// A message is received five times. A try that takes longer than it is hidden is one of them without a word; and if the last
+/// was, the ingest is called again, three times at most, before the log says that it was given up.
+const TRIES_A_ROUND: usize = 21;
 
 async fn until<T>(what: &str, look: impl AsyncFn() -> Option<T>) -> T {
     let deadline = Instant::now() + WITHIN;

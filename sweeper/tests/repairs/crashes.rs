@@ -1,6 +1,7 @@
 //! A sweep that is cut off anywhere leaves nothing that the next one does not mend.
 
 use crate::harness::{Damaged, SECOND, success};
+use conveyor_domain::ingest::IngestEvent;
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::QueueName;
 use conveyor_domain::{RunStatus, limits};
@@ -56,6 +57,9 @@ async fn break_everything(damaged: &Damaged) -> Everything {
         damaged.backend().queue.receive(control, 1, Duration::from_secs(1), world.now()).await.unwrap();
         damaged.pass(SECOND);
     }
+    let given_up = IngestEvent::AttemptFailed { error: "no disk".into(), dead_lettered: true };
+    let entry = damaged.state(dead).await.entry(given_up).unwrap();
+    store.append(dead, entry, world.now()).await.unwrap();
     let uncalled = damaged.accepted().await;
     damaged.lose_messages(QueueName::Control);
     damaged.pass(11 * SECOND);

@@ -25,6 +25,15 @@ async fn kill_ingesters(damaged: &Damaged) {
     assert_eq!(damaged.depth(QueueName::Control).await, 0);
 }
 
+/// However often it is called again because nobody lived to say why it came to nothing.
+async fn kill_every_ingester(damaged: &Damaged) {
+    for _ in 0..limits::INGEST_RESENDS_MAX {
+        kill_ingesters(damaged).await;
+        damaged.sweep().await;
+    }
+    kill_ingesters(damaged).await;
+}
+
 async fn kept(damaged: &Damaged) -> Vec<DeadLetter> {
     damaged.backend().store.letters(None, 100).await.unwrap()
 }
@@ -46,7 +55,7 @@ async fn shown(damaged: &Damaged, letter: LetterId) -> LetterView {
 /// A run whose message is a letter by now.
 async fn given_up(damaged: &Damaged) -> (RunKey, LetterId) {
     let key = damaged.accepted().await;
-    kill_ingesters(damaged).await;
+    kill_every_ingester(damaged).await;
     damaged.is_mended_by_a_sweep().await;
     let letters = kept(damaged).await;
     let letter = letters.iter().find(|letter| letter.ingest().is_some_and(|message| message.run == key.run));
@@ -61,7 +70,7 @@ async fn run_status(damaged: &Damaged, key: RunKey) -> RunStatus {
 async fn a_message_that_killed_every_ingester_is_kept_for_an_operator() {
     let damaged = Damaged::new();
     let key = damaged.accepted().await;
-    kill_ingesters(&damaged).await;
+    kill_every_ingester(&damaged).await;
     assert_eq!(damaged.depth(QueueName::ControlDead).await, 1);
     let finding = damaged.only_damage("dead_letters").await;
     assert_eq!(finding.subject, Subject::Queue(QueueName::ControlDead));
@@ -72,7 +81,7 @@ async fn a_message_that_killed_every_ingester_is_kept_for_an_operator() {
     assert_eq!((view.job, view.run, view.redrives), (Some(key.job), Some(key.run), 0));
     assert_eq!(view.verdict, Verdict::Keep);
     let said = view.last_error.unwrap();
-    assert_eq!(said, "received 5 times, and no ingester lived to say why");
+    assert_eq!(said, "received 20 times, and no ingester lived to say why");
     // An audit of its run, and every reconciliation, go on naming it: nobody else can do anything about it.
     let finding = damaged.audit(key).await.findings.remove(0);
     assert_eq!((finding.repair, finding.fixable), ("dead_letters", false));
@@ -91,6 +100,10 @@ async fn two_messages_for_one_run_are_one_letter() {
     let message = IngestRef { job: key.job, run: key.run, progress: 1 }.to_string();
     damaged.backend().queue.send(QueueName::Control, vec![message], damaged.world.now()).await.unwrap();
     kill_ingesters(&damaged).await;
+    // The last of them lived long enough to say so.
+    let given_up = IngestEvent::AttemptFailed { error: "no disk".into(), dead_lettered: true };
+    let entry = damaged.state(key).await.entry(given_up).unwrap();
+    damaged.backend().store.append(key, entry, damaged.world.now()).await.unwrap();
     assert_eq!(damaged.depth(QueueName::ControlDead).await, 2);
     damaged.is_mended_by_a_sweep().await;
     assert_eq!((kept(&damaged).await.len(), damaged.depth(QueueName::ControlDead).await), (1, 0));
@@ -107,7 +120,7 @@ async fn a_letter_can_be_redriven_twice_and_then_its_run_fails() {
         assert_eq!((kept(&damaged).await.len(), damaged.depth(QueueName::Control).await), (0, 1));
         assert_eq!(redrive(&damaged, letter).await, Ok(None), "the letter is gone");
         assert_eq!(run_status(&damaged, key).await, RunStatus::Running);
-        kill_ingesters(&damaged).await;
+        kill_every_ingester(&damaged).await;
         damaged.is_mended_by_a_sweep().await;
     }
     let run = damaged.world.view(key).await.latest.run;
@@ -152,7 +165,7 @@ async fn a_letter_that_was_sent_again_and_is_not_gone_yet_fails_nothing() {
         damaged.sweep().await;
         assert_eq!(kept(&damaged).await, [], "another message was sent in its place");
         assert_eq!(run_status(&damaged, key).await, RunStatus::Running, "round {round}");
-        kill_ingesters(&damaged).await;
+        kill_every_ingester(&damaged).await;
         damaged.is_mended_by_a_sweep().await;
     }
     assert_eq!((run_status(&damaged, key).await, kept(&damaged).await), (RunStatus::Failed, vec![]));
@@ -208,7 +221,7 @@ async fn letters_of_runs_that_ended_or_are_gone_need_nobody() {
     assert_eq!(kept(&damaged).await.iter().map(|letter| letter.id).collect::<Vec<_>>(), [second]);
     let call = IngestRef { job: stopped.job, run: stopped.run, progress: 1 };
     assert_eq!(damaged.calls().await, [call], "it has only to be cut");
-    assert_eq!(damaged.state(stopped).await.resends, 1);
+    assert_eq!(damaged.state(stopped).await.resends, limits::INGEST_RESENDS_MAX + 1);
 }
 
 #[tokio::test]
