@@ -48,13 +48,25 @@ pub(crate) enum Code {
     FileInputUnsupported,
     UploadSizeMismatch,
     UploadChecksumMismatch,
+    IdempotencyKeyConflict,
+    NoPriorRun,
+    NoMatchingTasks,
+    PartialRerunWindowExpired,
+    CandidatePending,
+    NoCandidate,
+    JobNotScheduled,
+    CallbackUrlMustBeHttps,
+    CallbackUrlUnresolvable,
+    CallbackAddressNotAllowed,
+    WebhookSigningRequiresActiveKey,
+    RateLimited,
     /// A staged list that was read on the request.
     List(ListFault),
 }
 
 impl Code {
     #[cfg(test)]
-    const ALL: [Code; 35] = [
+    const ALL: [Code; 47] = [
         Code::InvalidArgument,
         Code::MalformedJson,
         Code::InvalidCursor,
@@ -90,6 +102,18 @@ impl Code {
         Code::FileInputUnsupported,
         Code::UploadSizeMismatch,
         Code::UploadChecksumMismatch,
+        Code::IdempotencyKeyConflict,
+        Code::NoPriorRun,
+        Code::NoMatchingTasks,
+        Code::PartialRerunWindowExpired,
+        Code::CandidatePending,
+        Code::NoCandidate,
+        Code::JobNotScheduled,
+        Code::CallbackUrlMustBeHttps,
+        Code::CallbackUrlUnresolvable,
+        Code::CallbackAddressNotAllowed,
+        Code::WebhookSigningRequiresActiveKey,
+        Code::RateLimited,
     ];
 
     fn parts(self) -> (StatusCode, &'static str, &'static str) {
@@ -145,6 +169,32 @@ impl Code {
             Code::UploadChecksumMismatch => {
                 (StatusCode::BAD_REQUEST, "upload_checksum_mismatch", "Upload checksum mismatch")
             }
+            Code::IdempotencyKeyConflict => {
+                (StatusCode::CONFLICT, "idempotency_key_conflict", "Idempotency key conflict")
+            }
+            Code::NoPriorRun => (StatusCode::CONFLICT, "no_prior_run", "No prior run"),
+            Code::NoMatchingTasks => (StatusCode::CONFLICT, "no_matching_tasks", "No matching tasks"),
+            Code::PartialRerunWindowExpired => {
+                (StatusCode::CONFLICT, "partial_rerun_window_expired", "Partial rerun window expired")
+            }
+            Code::CandidatePending => (StatusCode::CONFLICT, "candidate_pending", "Candidate pending"),
+            Code::NoCandidate => (StatusCode::CONFLICT, "no_candidate", "No candidate"),
+            Code::JobNotScheduled => (StatusCode::CONFLICT, "job_not_scheduled", "Job not scheduled"),
+            Code::CallbackUrlMustBeHttps => {
+                (StatusCode::BAD_REQUEST, "callback_url_must_be_https", "Callback URL must be HTTPS")
+            }
+            Code::CallbackUrlUnresolvable => {
+                (StatusCode::BAD_REQUEST, "callback_url_unresolvable", "Callback URL unresolvable")
+            }
+            Code::CallbackAddressNotAllowed => {
+                (StatusCode::BAD_REQUEST, "callback_address_not_allowed", "Callback address not allowed")
+            }
+            Code::WebhookSigningRequiresActiveKey => (
+                StatusCode::BAD_REQUEST,
+                "webhook_signing_requires_active_key",
+                "Webhook signing requires an active key",
+            ),
+            Code::RateLimited => (StatusCode::TOO_MANY_REQUESTS, "rate_limited", "Rate limited"),
             Code::List(fault) => (status_of(fault), fault.as_str(), "The list cannot be taken"),
         }
     }

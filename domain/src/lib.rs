@@ -4,6 +4,7 @@
 //! This crate must not know about stores, sockets, clocks or threads. Time and randomness come in as arguments, so every
 //! function here gives the same answer for the same input.
 
+pub mod beside;
 pub mod dead_letter;
 pub mod domains;
 pub mod entropy;
@@ -20,6 +21,7 @@ pub mod message;
 pub mod params;
 pub mod proof;
 pub mod rate;
+pub mod record;
 pub mod repair;
 pub mod result_index;
 pub mod retention;

@@ -4,12 +4,14 @@ use super::Flaky;
 use async_trait::async_trait;
 use conveyor_domain::dead_letter::DeadLetter;
 use conveyor_domain::proof::Sums;
+use conveyor_domain::record::{Record, RecordKey, RecordKind, RecordWrite};
 use conveyor_domain::run::Storage;
 use conveyor_domain::upload::{Part, Staged, Upload};
 use conveyor_domain::{CallerId, JobId, LetterId, Timestamp, UploadId};
 use conveyor_store::Result;
 use conveyor_store::port::{
-    DeadLetterStore, ProofStore, Retention, RunKey, Tally, Tombstone, UploadStore, UploadsQuery,
+    DeadLetterStore, ProofStore, RecordStore, RecordsQuery, Retention, RunKey, Tally, Tombstone, UploadStore,
+    UploadsQuery,
 };
 use std::time::Duration;
 
@@ -156,5 +158,28 @@ impl DeadLetterStore for Flaky {
 
     async fn forget_letter(&self, letter: LetterId) -> Result<()> {
         self.pass("forget_letter", self.inner.store.forget_letter(letter)).await
+    }
+}
+
+#[async_trait]
+impl RecordStore for Flaky {
+    async fn record(&self, key: &RecordKey) -> Result<Option<Record>> {
+        self.pass("record", self.inner.store.record(key)).await
+    }
+
+    async fn write_record(&self, write: RecordWrite) -> Result<bool> {
+        self.pass("write_record", self.inner.store.write_record(write)).await
+    }
+
+    async fn records(&self, query: RecordsQuery) -> Result<Vec<Record>> {
+        self.pass("records", self.inner.store.records(query)).await
+    }
+
+    async fn due_records(&self, kind: RecordKind, by: Timestamp, limit: u32) -> Result<Vec<Record>> {
+        self.pass("due_records", self.inner.store.due_records(kind, by, limit)).await
+    }
+
+    async fn remove_expired_records(&self, now: Timestamp, limit: u32) -> Result<u32> {
+        self.pass("remove_expired_records", self.inner.store.remove_expired_records(now, limit)).await
     }
 }

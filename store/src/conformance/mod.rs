@@ -11,6 +11,7 @@ pub mod jobs;
 pub mod keys;
 pub mod proof;
 pub mod queue;
+pub mod records;
 pub mod refs;
 pub mod restore;
 pub mod retention;
@@ -158,6 +159,14 @@ macro_rules! conformance_suite {
             queue::a_removed_queue_is_empty,
         }
     };
+    (records: $open:expr) => {
+        $crate::conformance_suite! { @each $open;
+            records::a_record_is_written_only_over_what_was_expected,
+            records::of_many_who_write_at_once_one_wins,
+            records::records_page_by_id_both_ways_and_are_their_owners_own,
+            records::records_are_found_by_when_they_are_due,
+        }
+    };
     (refs: $open:expr) => {
         $crate::conformance_suite! { @each $open;
             refs::the_refs_of_tasks_are_messages_like_any_others,
@@ -240,6 +249,7 @@ macro_rules! conformance_suite {
         $crate::conformance_suite! { keys: $open }
         $crate::conformance_suite! { proof: $open }
         $crate::conformance_suite! { queue: $open }
+        $crate::conformance_suite! { records: $open }
         $crate::conformance_suite! { refs: $open }
         $crate::conformance_suite! { restore: $open }
         $crate::conformance_suite! { retention: $open }

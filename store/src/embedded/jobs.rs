@@ -4,15 +4,17 @@ use super::codec::{from_json, job_status, to_json};
 use super::latest::Latest;
 use super::runs::{self, StoredRun};
 use super::tasks::EncodedTask;
-use super::{Embedded, codec, events, ingest, probe, tasks, tombstones, uploads};
+use super::{Embedded, codec, events, ingest, probe, records, tasks, tombstones, uploads};
 use crate::port::{
     ActiveRun, Added, ChangedRuns, Error, JobStore, JobView, JobsQuery, Result, RunKey, RunView, Submission,
 };
 use async_trait::async_trait;
+use conveyor_domain::beside::{self, Change};
 use conveyor_domain::ingest::IngestEvent;
 use conveyor_domain::job::JobSpec;
 use conveyor_domain::lifecycle::{Command, Decision, decide, delete_run};
 use conveyor_domain::message::TaskRef;
+use conveyor_domain::run::Counts;
 use conveyor_domain::timeline;
 use conveyor_domain::{CallerId, Job, JobId, Run, RunId, RunStatus, TaskInput, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -77,7 +79,7 @@ pub fn transition(
     let counts = runs::counts(connection, stored.run.key)?;
     let next = decide(&stored.job, &stored.run.run, &counts, command, now)?;
     let had_ended = stored.run.run.status.is_terminal();
-    let written = write(connection, latest, stored, next, now)?;
+    let written = write(connection, latest, stored, next, &counts, now)?;
     let run = &written.run.run;
     if !had_ended && run.status.is_terminal() && run.is_ingesting() {
         // Whoever reads the list has to settle for what it wrote; the message that it works on may be gone.
@@ -92,6 +94,7 @@ fn write(
     latest: &Latest,
     StoredJob { job, run: StoredRun { key, run } }: StoredJob,
     next: Decision,
+    counts: &Counts,
     now: Timestamp,
 ) -> Result<StoredJob> {
     if next.job != job {
@@ -111,7 +114,19 @@ fn write(
     for event in timeline::changes((&job, &run), (&next.job, &next.run)) {
         events::happened(connection, &next.run, &event, now)?;
     }
+    let change = Change { before: Some((&job, &run)), after: (&next.job, &next.run), counts, now };
+    write_beside(connection, change)?;
     Ok(StoredJob { job: next.job, run: StoredRun { key, run: next.run } })
+}
+
+/// Writes the records that go with a change.
+fn write_beside(connection: &Connection, change: Change<'_>) -> Result<()> {
+    for record in beside::records(change) {
+        if !records::write(connection, &record)? {
+            return Err(Error::Conflict(format!("a record of {:?} is another by now", record.key().kind)));
+        }
+    }
+    Ok(())
 }
 
 /// Deletes one run. Whoever reads its list finds out when it looks: there is nothing to settle for.
@@ -120,7 +135,8 @@ fn delete(connection: &Connection, latest: &Latest, key: RunKey, now: Timestamp)
     let job = find(connection, key.job)?.ok_or(Error::NotFound)?.job;
     let pointed_to = runs::is_pointed_to(connection, key)?;
     let next = delete_run(&job, &run.run, pointed_to, now)?;
-    runs::view(connection, write(connection, latest, StoredJob { job, run }, next, now)?.run)
+    let counts = runs::counts(connection, run.key)?;
+    runs::view(connection, write(connection, latest, StoredJob { job, run }, next, &counts, now)?.run)
 }
 
 /// Writes a job and its first run.
@@ -137,6 +153,8 @@ pub fn insert(connection: &Connection, latest: &Latest, job: &Job, run: &Run) ->
             job.updated.0,
             to_json(job.spec.as_ref())?,
         ])?;
+    let change = Change { before: None, after: (job, run), counts: &Counts::default(), now: job.created };
+    write_beside(connection, change)?;
     Ok(stored)
 }
 

@@ -19,6 +19,7 @@ mod probe;
 mod proof;
 mod queue;
 mod reader;
+mod records;
 mod restore;
 mod retention;
 mod runs;

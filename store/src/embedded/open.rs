@@ -16,11 +16,12 @@ use tokio::sync::watch;
 /// "CONV": tells our database from any other SQLite file.
 const APPLICATION_ID: i32 = 0x434F_4E56;
 /// Each layout on top of the one before it; the version is how many there are.
-const LAYOUTS: [&str; 4] = [
+const LAYOUTS: [&str; 5] = [
     include_str!("../../../schemas/embedded/0001.sql"),
     include_str!("../../../schemas/embedded/0002.sql"),
     include_str!("../../../schemas/embedded/0003.sql"),
     include_str!("../../../schemas/embedded/0004.sql"),
+    include_str!("../../../schemas/embedded/0005.sql"),
 ];
 const LAYOUT_VERSION: i32 = LAYOUTS.len() as i32;
 const STATEMENTS_CACHED: usize = 128;

@@ -10,6 +10,7 @@ mod jobs;
 mod keys;
 mod proof;
 mod queue;
+mod records;
 mod retention;
 mod tasks;
 mod uploads;
@@ -26,6 +27,7 @@ pub use jobs::{
 pub use keys::KeyStore;
 pub use proof::{NamedObjects, ProofStore, Tally};
 pub use queue::{Delivery, Depth, Emptiness, Queue, Receipt};
+pub use records::{RecordStore, RecordsQuery};
 pub use retention::{Retention, Tombstone};
 pub use tasks::{
     Claim, ClaimedTask, RunKey, Settle, SettleGroup, Settled, SettlesAtOnce, StatusFilter, TaskStore,
@@ -45,6 +47,7 @@ pub trait Store:
     + EventStore
     + ProofStore
     + DeadLetterStore
+    + RecordStore
 {
 }
 impl<T> Store for T where
@@ -57,5 +60,6 @@ impl<T> Store for T where
         + EventStore
         + ProofStore
         + DeadLetterStore
+        + RecordStore
 {
 }

@@ -5,12 +5,13 @@ use super::rows::{JobRow, RunRow, State};
 use super::transact::{Condition, Unmet};
 use super::{Table, keys};
 use aws_sdk_dynamodb::types::TransactWriteItem;
+use conveyor_domain::beside::{self, Change};
 use conveyor_domain::ingest::IngestEvent;
 use conveyor_domain::lifecycle::{self, Command, Decision, decide};
 use conveyor_domain::message::{IngestRef, QueueName};
-use conveyor_domain::run::Storage;
+use conveyor_domain::run::{Counts, Storage};
 use conveyor_domain::timeline::{self, LifecycleEvent};
-use conveyor_domain::{JobId, RunId, RunStatus, Timestamp};
+use conveyor_domain::{Job, JobId, Run, RunId, RunStatus, Timestamp};
 use conveyor_store::port::{RunKey, RunView};
 use conveyor_store::{Error, Result};
 
@@ -134,6 +135,15 @@ impl Table {
         for event in events {
             writes.push(self.put(event, Some(Condition::absent()))?);
         }
+        let change = Change {
+            before: Some((&seen.job.job, &seen.run.run)),
+            after: (&job.job, &run.run),
+            counts: &seen.counts,
+            now,
+        };
+        for record in beside::records(change) {
+            writes.push(self.record_write(&record)?);
+        }
         writes.extend(more);
         match self.transact(writes).await? {
             Ok(()) => {}
@@ -145,6 +155,12 @@ impl Table {
             self.call_ingester(run.run.job, run.run.id, now).await;
         }
         Ok(Ok(State { job, run, counts: seen.counts }))
+    }
+
+    /// The records that go with a job that is made.
+    pub fn records_beside(&self, job: &Job, run: &Run, now: Timestamp) -> Result<Vec<TransactWriteItem>> {
+        let change = Change { before: None, after: (job, run), counts: &Counts::default(), now };
+        beside::records(change).iter().map(|record| self.record_write(record)).collect()
     }
 
     /// Decides a command on the job's latest run, again and again until nobody else gets in between.

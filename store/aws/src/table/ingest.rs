@@ -141,6 +141,7 @@ impl IngestStore for Table {
                 writes.push(self.put(event.clone(), Some(Condition::absent()))?);
             }
             writes.extend(claim);
+            writes.extend(self.records_beside(job, run, now)?);
             match self.transact(writes).await? {
                 Ok(()) => break,
                 Err(unmet) if unmet.at(0).is_some() => return first_stands(&unmet),

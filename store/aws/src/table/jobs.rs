@@ -61,6 +61,7 @@ impl Table {
             if let Some(UploadClaim { writes: claims }) = claim {
                 writes.extend(claims);
             }
+            writes.extend(self.records_beside(job, run, now)?);
             let Err(unmet) = self.transact(writes).await? else { return Ok(()) };
             if unmet.at(0).is_some() {
                 first_stands(&unmet)?;

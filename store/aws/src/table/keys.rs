@@ -1,8 +1,9 @@
 //! Where every row is: partition and sort keys of the table (SPEC 5.3).
 
 use conveyor_domain::grant::Scope;
+use conveyor_domain::record::{RecordKey, RecordKind};
 use conveyor_domain::seal::KeyHash;
-use conveyor_domain::{CallerId, JobId, LetterId, RunId, TaskId, UploadId, WorkerId};
+use conveyor_domain::{CallerId, JobId, LetterId, RunId, TaskId, Timestamp, UploadId, WorkerId};
 
 /// The attributes of the table's own key and of its two indexes.
 pub const PK: &str = "pk";
@@ -175,6 +176,36 @@ pub fn claim(upload: UploadId, job: JobId) -> RowKey {
     key(upload_partition(upload), format!("J#{job}"))
 }
 
+/// Records of one owner and kind.
+pub fn records_of(kind: RecordKind, owner: &str) -> String {
+    format!("Rec#{}#{owner}", kind.as_str())
+}
+
+pub fn record(record: &RecordKey) -> RowKey {
+    key(records_of(record.kind, &record.owner), record.id.as_str())
+}
+
+/// The record that a row is.
+pub fn record_of(pk: &str, sk: &str) -> Option<RecordKey> {
+    let (kind, owner) = pk.strip_prefix("Rec#")?.split_once('#')?;
+    let kind = RecordKind::ALL.into_iter().find(|known| known.as_str() == kind)?;
+    Some(RecordKey { kind, owner: owner.to_owned(), id: sk.to_owned() })
+}
+
+/// Where the second index has records of a kind, by when they are due.
+pub fn records_due(kind: RecordKind) -> String {
+    format!("due#{}", kind.as_str())
+}
+
+pub fn record_due(due: Timestamp, record: &RecordKey) -> String {
+    format!("{:013}#{}#{}", due.0.max(0), record.owner, record.id)
+}
+
+/// Sorts behind all that are due at that moment or before.
+pub fn due_by(by: Timestamp) -> String {
+    format!("{:013}~", by.0.max(0))
+}
+
 /// The partitions of the first index.
 pub fn jobs_of(caller: CallerId) -> String {
     format!("Jobs#{caller}")
@@ -249,6 +280,19 @@ mod tests {
         assert_ne!(sweepers.pk, of_job.pk);
         let (low, high) = (letter(LetterId::from_bytes([1; 16])), letter(LetterId::from_bytes([2; 16])));
         assert!(low.pk == high.pk && low.sk < high.sk, "they are listed by their ids");
+    }
+
+    #[test]
+    fn a_record_is_found_by_its_place_and_by_when_it_is_due() {
+        let owner = JobId::from_bytes([1; 16]);
+        for kind in RecordKind::ALL {
+            let id = RecordKey::new(kind, owner, "abc_1-2");
+            let row = record(&id);
+            assert_eq!(record_of(&row.pk, &row.sk), Some(id.clone()));
+            let at = |ms| record_due(Timestamp(ms), &id);
+            assert!(at(999) < at(1_000) && at(1_000) <= due_by(Timestamp(1_000)));
+            assert!(at(1_001) > due_by(Timestamp(1_000)));
+        }
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod places;
 mod proof;
 mod provision;
 mod read;
+mod records;
 mod remembered;
 mod retention;
 mod rows;

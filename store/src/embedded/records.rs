@@ -1,0 +1,132 @@
+//! Small documents beside jobs and runs (SPEC 5.7). What happens together with a change of a job is written in the same
+//! transaction.
+
+use super::Embedded;
+use super::codec::corrupt;
+use crate::port::{RecordStore, RecordsQuery, Result};
+use async_trait::async_trait;
+use conveyor_domain::Timestamp;
+use conveyor_domain::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+const COLUMNS: &str = "kind, owner, id, version, due_ms, expires_ms, doc";
+
+fn decode(row: &Row<'_>) -> Result<Record> {
+    let kind: String = row.get(0)?;
+    let kind = RecordKind::ALL.into_iter().find(|known| known.as_str() == kind);
+    Ok(Record {
+        key: RecordKey {
+            kind: kind.ok_or_else(|| corrupt("kind of a record"))?,
+            owner: row.get(1)?,
+            id: row.get(2)?,
+        },
+        version: RecordVersion::from_stored(row.get(3)?),
+        due: row.get::<_, Option<i64>>(4)?.map(Timestamp),
+        expires: row.get::<_, Option<i64>>(5)?.map(Timestamp),
+        doc: row.get(6)?,
+    })
+}
+
+fn find(connection: &Connection, key: &RecordKey) -> Result<Option<Record>> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM records WHERE kind = ?1 AND owner = ?2 AND id = ?3"
+    ))?;
+    let found = statement.query_row(params![key.kind.as_str(), key.owner, key.id], |row| Ok(decode(row)));
+    found.optional()?.transpose()
+}
+
+/// Writes if what is there is what was expected. The caller is inside a transaction.
+pub fn write(connection: &Connection, write: &RecordWrite) -> Result<bool> {
+    let found = find(connection, write.key())?.map(|record| record.version);
+    if let (RecordWrite::Put { record, .. }, Some(found)) = (write, found)
+        && record.version == found
+    {
+        // Ours, although its answer was lost.
+        return Ok(true);
+    }
+    let holds = match write.expected() {
+        Expected::Anything => true,
+        Expected::Absent => found.is_none(),
+        Expected::Version(version) => found == Some(version),
+    };
+    if !holds {
+        return Ok(false);
+    }
+    match write {
+        RecordWrite::Put { record, .. } => put(connection, record)?,
+        RecordWrite::Remove { key, .. } => {
+            connection
+                .prepare_cached("DELETE FROM records WHERE kind = ?1 AND owner = ?2 AND id = ?3")?
+                .execute(params![key.kind.as_str(), key.owner, key.id])?;
+        }
+    }
+    Ok(true)
+}
+
+fn put(connection: &Connection, record: &Record) -> Result<()> {
+    connection
+        .prepare_cached(&format!(
+            "INSERT OR REPLACE INTO records ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+        ))?
+        .execute(params![
+            record.key.kind.as_str(),
+            record.key.owner,
+            record.key.id,
+            record.version.to_stored(),
+            record.due.map(|due| due.0),
+            record.expires.map(|expires| expires.0),
+            record.doc,
+        ])?;
+    Ok(())
+}
+
+fn page(connection: &Connection, query: &RecordsQuery) -> Result<Vec<Record>> {
+    let (side, order) = if query.newest_first { ("<", "DESC") } else { (">", "ASC") };
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM records WHERE kind = ?1 AND owner = ?2 AND (?3 IS NULL OR id {side} ?3)
+         ORDER BY id {order} LIMIT ?4"
+    ))?;
+    let values = params![query.kind.as_str(), query.owner, query.after, query.limit];
+    let rows = statement.query_map(values, |row| Ok(decode(row)))?;
+    rows.map(|row| row?).collect()
+}
+
+#[async_trait]
+impl RecordStore for Embedded {
+    async fn record(&self, key: &RecordKey) -> Result<Option<Record>> {
+        let key = key.clone();
+        self.read(move |connection| find(connection, &key)).await
+    }
+
+    async fn write_record(&self, record: RecordWrite) -> Result<bool> {
+        self.write(move |connection| write(connection, &record)).await
+    }
+
+    async fn records(&self, query: RecordsQuery) -> Result<Vec<Record>> {
+        self.read(move |connection| page(connection, &query)).await
+    }
+
+    async fn due_records(&self, kind: RecordKind, by: Timestamp, limit: u32) -> Result<Vec<Record>> {
+        self.read(move |connection| {
+            let mut statement = connection.prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM records WHERE kind = ?1 AND due_ms <= ?2 ORDER BY due_ms LIMIT ?3"
+            ))?;
+            let rows = statement.query_map(params![kind.as_str(), by.0, limit], |row| Ok(decode(row)))?;
+            rows.map(|row| row?).collect()
+        })
+        .await
+    }
+
+    async fn remove_expired_records(&self, now: Timestamp, limit: u32) -> Result<u32> {
+        self.write(move |connection| {
+            let removed = connection
+                .prepare_cached(
+                    "DELETE FROM records WHERE (kind, owner, id) IN
+                        (SELECT kind, owner, id FROM records WHERE expires_ms <= ?1 LIMIT ?2)",
+                )?
+                .execute(params![now.0, limit])?;
+            Ok(u32::try_from(removed).unwrap_or(u32::MAX))
+        })
+        .await
+    }
+}
