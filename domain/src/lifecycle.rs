@@ -6,7 +6,7 @@ use crate::id::{CallerId, JobId, RunId};
 use crate::job::{Job, JobSpec, JobStatus, LimitsChange};
 use crate::limits;
 use crate::list::ListFault;
-use crate::run::{Counts, FailureReason, IngestStatus, Run, RunFailure, RunStatus, Storage};
+use crate::run::{Counts, FailureReason, IngestStatus, Run, RunDoc, RunFailure, RunStatus, Storage};
 use crate::time::Timestamp;
 use std::sync::Arc;
 
@@ -120,6 +120,7 @@ pub fn submit(
             paused: false,
             sources: Vec::new(),
             storage: Storage::Kept,
+            doc: RunDoc::default(),
             created: now,
             updated: now,
         },

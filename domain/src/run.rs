@@ -111,6 +111,39 @@ impl Storage {
     }
 }
 
+/// Why the system itself paused a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PauseCode {
+    FailureRatio,
+}
+
+impl PauseCode {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PauseCode::FailureRatio => "failure_ratio",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PauseReason {
+    pub code: PauseCode,
+    pub detail: String,
+}
+
+/// What else is kept of a run, as one JSON document: a field that is added has a default, and is left out where it says it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunDoc {
+    /// Nothing if somebody asked for the pause.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pause: Option<PauseReason>,
+    /// What had been counted when it was last resumed: the breaker looks at what came after that.
+    #[serde(skip_serializing_if = "Counts::is_zero")]
+    pub breaker_from: Counts,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     pub id: RunId,
@@ -132,6 +165,7 @@ pub struct Run {
     /// Runs whose results some of its tasks point to.
     pub sources: Vec<RunId>,
     pub storage: Storage,
+    pub doc: RunDoc,
     pub created: Timestamp,
     pub updated: Timestamp,
 }

@@ -8,7 +8,7 @@ use conveyor_domain::run::{Counts, IngestStatus, RunFailure, Storage};
 use conveyor_domain::{FailureClass, JobId, Run, RunId, RunStats, Timestamp, WorkerId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-const COLUMNS: &str = "run_key, run_id, job_id, sequence, status, total, next_index, latched, id_seed, failure, created_ms, updated_ms, ingest, paused, sources, storage";
+const COLUMNS: &str = "run_key, run_id, job_id, sequence, status, total, next_index, latched, id_seed, failure, created_ms, updated_ms, ingest, paused, sources, storage, doc";
 
 /// A run and the small number that its rows go by.
 #[derive(Clone, Debug)]
@@ -36,6 +36,7 @@ fn decode(row: &Row<'_>) -> Result<StoredRun> {
             paused: row.get(13)?,
             sources: sources(&row.get::<_, String>(14)?)?,
             storage: storage(row.get_ref(15)?.as_str().map_err(|_| corrupt("storage of a run"))?)?,
+            doc: from_json(&row.get::<_, String>(16)?)?,
             created: Timestamp(row.get(10)?),
             updated: Timestamp(row.get(11)?),
         },
@@ -124,8 +125,8 @@ fn readable(
 pub fn insert(connection: &Connection, latest: &Latest, run: &Run) -> Result<i64> {
     connection
         .prepare_cached(
-            "INSERT INTO runs (run_id, job_id, sequence, status, total, next_index, latched, id_seed, failure, created_ms, updated_ms, ingest, paused, changed_ms, sources, storage)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+            "INSERT INTO runs (run_id, job_id, sequence, status, total, next_index, latched, id_seed, failure, created_ms, updated_ms, ingest, paused, changed_ms, sources, storage, doc)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
         )?
         .execute(params![
             run.id.to_bytes(),
@@ -144,6 +145,7 @@ pub fn insert(connection: &Connection, latest: &Latest, run: &Run) -> Result<i64
             latest.stamp(run.updated).0,
             ids_doc(&run.sources)?,
             run.storage.as_str(),
+            to_json(&run.doc)?,
         ])?;
     let key = connection.last_insert_rowid();
     // Keys share an integer with a 32-bit index; 2^31 runs are out of reach, but not out of mind.
@@ -154,7 +156,7 @@ pub fn update(connection: &Connection, latest: &Latest, key: i64, run: &Run) -> 
     connection
         .prepare_cached(
             "UPDATE runs SET status = ?2, total = ?3, next_index = ?4, latched = ?5, failure = ?6, updated_ms = ?7, ingest = ?8,
-                paused = ?9, changed_ms = ?10
+                paused = ?9, changed_ms = ?10, doc = ?11
              WHERE run_key = ?1",
         )?
         .execute(params![
@@ -168,6 +170,7 @@ pub fn update(connection: &Connection, latest: &Latest, key: i64, run: &Run) -> 
             run.ingest.map(IngestStatus::as_str),
             run.paused,
             latest.stamp(run.updated).0,
+            to_json(&run.doc)?,
         ])?;
     Ok(())
 }

@@ -4,7 +4,7 @@ use super::discovery;
 use super::item::{Draft, Item, Row, corrupt, json, number, text};
 use super::keys::{self, GSI1_PK, GSI1_SK, GSI2_PK, GSI2_SK};
 use super::tombstones;
-use conveyor_domain::run::{Counts, IngestStatus, RunFailure, Storage};
+use conveyor_domain::run::{Counts, IngestStatus, RunDoc, RunFailure, Storage};
 use conveyor_domain::{Job, JobStatus, Run, RunId, RunStats, RunStatus, Timestamp, UploadId};
 use conveyor_store::Result;
 use conveyor_store::port::{JobView, RunView};
@@ -138,6 +138,7 @@ impl RunRow {
             .set_some("pz", run.paused.then(|| number(1)))
             .set_some("fail", run.failure.as_ref().map(json).transpose()?)
             .set_some("sto", (run.storage != Storage::Kept).then(|| text(run.storage.as_str())))
+            .set_some("doc", (run.doc != RunDoc::default()).then(|| json(&run.doc)).transpose()?)
             .set_some("qr", self.queue_removed.then(|| number(1)));
         let draft = match self.logged {
             0 => draft,
@@ -183,6 +184,7 @@ impl RunRow {
             paused: row.find_number::<u8>("pz")?.is_some(),
             sources: row.find_json::<Vec<RunId>>("src")?.unwrap_or_default(),
             storage: storage(row)?,
+            doc: row.find_json("doc")?.unwrap_or_default(),
             created: Timestamp(row.number("ca")?),
             updated: Timestamp(row.number("ua")?),
         };
