@@ -1,7 +1,8 @@
 //! Tasks at fault, as an answer names them: all are counted, and as many named as fit into an answer.
 
 use conveyor_domain::limits;
-use conveyor_domain::task_input::Invalid;
+use conveyor_domain::task_input::{Invalid, Reason};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 #[derive(Debug, Default)]
@@ -10,12 +11,13 @@ pub(crate) struct InvalidTasks {
     pub named: Vec<InvalidTask>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct InvalidTask {
     index: usize,
     /// Of the list that it came from, if that has lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<u64>,
+    #[schemars(with = "Reason")]
     reason: &'static str,
     value: String,
 }
@@ -37,7 +39,6 @@ impl InvalidTasks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use conveyor_domain::task_input::Reason;
 
     #[test]
     fn all_are_counted_and_as_many_named_as_fit() {

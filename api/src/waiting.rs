@@ -3,10 +3,12 @@
 use conveyor_domain::grant::{BudgetView, DomainWait};
 use conveyor_domain::{RunStatus, Timestamp};
 use conveyor_store::port::{Depth, JobView};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "WaitingReason")]
 pub(crate) enum Reason {
     Ended,
     Paused,

@@ -1,10 +1,11 @@
 //! Why a task or a run failed, in the few words that callers can count on.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The public taxonomy of task failures; the only keys of `stats.failure_reasons`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {
     AuthFailed,
@@ -41,7 +42,7 @@ impl FailureClass {
 }
 
 /// Why a whole run failed: the account that the gateway bills, not any one task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AccountFault {
     InsufficientCredits,
@@ -60,7 +61,7 @@ impl AccountFault {
 }
 
 /// RFC 7807 problem details: the error of a task, and the body of an error answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
     #[serde(rename = "type")]
     pub kind: String,

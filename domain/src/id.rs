@@ -2,8 +2,10 @@
 
 use crate::entropy::Entropy;
 use crate::time::Timestamp;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use ulid::Ulid;
@@ -61,6 +63,16 @@ macro_rules! ulid_id {
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
                 String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                // 26 characters hold 130 bits: the first has only three.
+                json_schema!({"type": "string", "pattern": "^[0-7][0-9A-HJKMNP-TV-Z]{25}$"})
             }
         }
     };
@@ -134,6 +146,15 @@ impl fmt::Display for TaskId {
 impl fmt::Debug for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "TaskId({self})")
+    }
+}
+
+impl JsonSchema for TaskId {
+    fn schema_name() -> Cow<'static, str> {
+        "TaskId".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "pattern": "^[0-9a-f]{32}$"})
     }
 }
 

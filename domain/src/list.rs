@@ -1,6 +1,7 @@
 //! Staged lists: how their bytes are to be read, where a reader stands in them, and why one cannot be taken.
 
 use crate::task_input::{Invalid, Reason};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -41,7 +42,7 @@ pub struct CsvSpec {
 }
 
 /// A column of a CSV, as a caller names it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Column {
     /// From 0.
@@ -76,7 +77,7 @@ pub struct Position {
     pub index: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Compression {
     None,
@@ -95,7 +96,7 @@ impl Compression {
 }
 
 /// What becomes of a list that has an invalid row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnInvalidRows {
     /// The row is rejected and reported; the list goes on.
@@ -106,7 +107,7 @@ pub enum OnInvalidRows {
 }
 
 /// A record that is no task, as it is reported: one JSON object a line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RejectedRow {
     pub index: u32,
     /// Of its first line, from 1.
@@ -132,7 +133,7 @@ impl RejectedRow {
 }
 
 /// Why a list cannot be taken, for good: reading it again would end the same way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ListFault {
     SourceTruncated,

@@ -2,6 +2,7 @@
 
 use crate::limits;
 use crate::task_input::{Invalid, Reason};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -66,7 +67,7 @@ pub const CONNECTION_HEADERS: [&str; 12] = [
 const NOT_WITH_POST: [&str; 3] = ["js_render", "js_instructions", "json_response"];
 
 /// The body format of a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
     Html,

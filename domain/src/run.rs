@@ -4,9 +4,10 @@ use crate::failure::{AccountFault, FailureClass};
 use crate::id::{JobId, RunId};
 use crate::list::ListFault;
 use crate::time::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
     Running,
@@ -47,7 +48,7 @@ impl RunStatus {
 }
 
 /// Why a whole run failed: never because of one task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum FailureReason {
     Account(AccountFault),
@@ -70,7 +71,7 @@ pub struct RunFailure {
 }
 
 /// Whether the tasks of a staged list are all there. A run whose tasks were written on the request has none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IngestStatus {
     Pending,

@@ -5,13 +5,15 @@ use crate::failure::cut;
 use crate::job::Metadata;
 use crate::limits;
 use crate::params::{self, ParamPolicy, Params};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::Url;
 
 /// Why a task was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "InvalidReason")]
 pub enum Reason {
     MalformedUrl,
     UnsupportedScheme,
@@ -75,7 +77,7 @@ impl Invalid {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub enum Method {
     #[default]
     #[serde(rename = "GET")]

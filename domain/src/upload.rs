@@ -3,6 +3,7 @@
 use crate::id::{CallerId, UploadId};
 use crate::list::ListSpec;
 use crate::time::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a caller said about the bytes before it sent them.
@@ -92,7 +93,7 @@ impl Upload {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UploadStatus {
     Waiting,

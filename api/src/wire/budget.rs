@@ -8,6 +8,7 @@ use conveyor_domain::rate::Rate;
 use conveyor_domain::retry::RetryChoice;
 use conveyor_domain::{JobId, RunId, Timestamp, WorkerId};
 use conveyor_store::port::{Depth, JobView};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What one look saw of a job's dispatch.
@@ -25,7 +26,7 @@ impl Look {
 }
 
 /// The answer to `GET /v1/jobs/{job}/limits`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct LimitsJson<'a> {
     job_id: JobId,
     run_id: RunId,
@@ -62,7 +63,7 @@ impl<'a> LimitsJson<'a> {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct RateStateJson {
     #[serde(flatten)]
     rate: RateJson,
@@ -81,7 +82,7 @@ impl RateStateJson {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct HolderJson {
     worker: WorkerId,
     permits: u32,
@@ -97,13 +98,13 @@ fn holders(budget: &BudgetView) -> Vec<HolderJson> {
     budget.holders.iter().map(holder).collect()
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct QueueJson {
     visible: u64,
     hidden: u64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct DomainJson<'a> {
     domain: &'a str,
     held: u32,
@@ -127,7 +128,7 @@ impl<'a> DomainJson<'a> {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct WaitingJson {
     reason: Reason,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -142,7 +143,7 @@ impl From<Waiting> for WaitingJson {
 }
 
 /// Who holds what of one live run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct LeaseJson<'a> {
     job_id: JobId,
     run_id: RunId,
@@ -168,7 +169,7 @@ impl<'a> LeaseJson<'a> {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct LeasesJson<'a> {
     pub leases: Vec<LeaseJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]

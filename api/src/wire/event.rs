@@ -7,16 +7,18 @@ use conveyor_domain::RunId;
 use conveyor_domain::ingest::{IngestEvent, Source};
 use conveyor_domain::list::Layout;
 use conveyor_domain::timeline::{JobEvent, LifecycleEvent, TimelineEntry};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct EventJson {
     pub id: u64,
     #[serde(rename = "type")]
     pub kind: String,
     at: Time,
     run_id: RunId,
+    #[schemars(with = "Map<String, Value>")]
     data: Value,
 }
 
@@ -30,7 +32,7 @@ impl From<&TimelineEntry> for EventJson {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct EventsJson {
     pub events: Vec<EventJson>,
     #[serde(skip_serializing_if = "Option::is_none")]

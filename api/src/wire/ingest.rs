@@ -1,14 +1,16 @@
 //! How far a staged list is on its way to tasks: what its log amounts to.
 
 use super::Time;
-use super::input::format_of;
+use super::input::{LIST_TYPES, format_of};
 use conveyor_domain::ingest::{IngestEvent, IngestState, LoggedEvent, Phase};
 use conveyor_domain::list::{Compression, ListFault, OnInvalidRows};
 use conveyor_domain::{RunId, Timestamp, UploadId};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "IngestState")]
 enum State {
     /// Nobody has opened the list yet.
     Waiting,
@@ -21,11 +23,12 @@ enum State {
     Stalled,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct IngestJson<'a> {
     run_id: RunId,
     state: State,
     file_input_id: UploadId,
+    #[schemars(extend("enum" = LIST_TYPES))]
     format: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     compression: Option<Compression>,
@@ -55,7 +58,7 @@ pub(crate) struct IngestJson<'a> {
     error: Option<FaultJson<'a>>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct FaultJson<'a> {
     code: ListFault,
     detail: &'a str,

@@ -6,6 +6,7 @@ use crate::problem::{ApiError, Result};
 use conveyor_domain::list::{Column, CsvSpec, ListFault, ListSpec};
 use conveyor_domain::upload::{Declared, Part, Staged, Upload, UploadStatus};
 use conveyor_domain::{UploadId, limits};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -100,10 +101,11 @@ fn parse_sha256(fields: &Fields<'_>) -> Result<Option<String>> {
 }
 
 /// A slot. `file_input_id`, `upload` and `expires_at` are what the batch client knows.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct InputJson {
     file_input_id: UploadId,
     #[serde(rename = "type")]
+    #[schemars(extend("enum" = LIST_TYPES))]
     kind: &'static str,
     status: UploadStatus,
     /// What is there; until then, what was declared.
@@ -162,6 +164,9 @@ fn sha256_of(upload: &Upload) -> Option<&str> {
     upload.staged.as_ref().and_then(Staged::sha256).or(upload.declared.sha256.as_deref())
 }
 
+/// What [`format_of`] says.
+pub(crate) const LIST_TYPES: [&str; 3] = ["csv", "jsonl", "lines"];
+
 pub(crate) fn format_of(spec: &ListSpec) -> &'static str {
     match spec {
         ListSpec::Csv { .. } => "csv",
@@ -171,10 +176,11 @@ pub(crate) fn format_of(spec: &ListSpec) -> &'static str {
 }
 
 /// Where to send bytes, and how.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct UploadTarget {
     #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<u32>,
+    #[schemars(extend("enum" = ["PUT"]))]
     method: &'static str,
     url: String,
     headers: BTreeMap<String, String>,
@@ -192,7 +198,7 @@ impl UploadTarget {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct MultipartJson {
     parts_max: u32,
     /// What every part but the last must have, where that matters.
@@ -202,7 +208,7 @@ struct MultipartJson {
     numbers_max: usize,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct PartJson {
     number: u32,
     size_bytes: u64,
@@ -215,14 +221,14 @@ impl From<&Part> for PartJson {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct InputsJson {
     pub job_inputs: Vec<InputJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct PartTargetsJson {
     pub parts: Vec<UploadTarget>,
 }

@@ -1,15 +1,17 @@
 use super::Time;
-use super::limits::{DomainLimitsJson, RateJson};
+use super::limits::{DomainLimitJson, DomainLimitsJson, RateJson};
 use super::run::{RunJson, is_there};
 use conveyor_domain::job::Metadata;
 use conveyor_domain::params::{Format, Params};
 use conveyor_domain::retry::RetryChoice;
 use conveyor_domain::{JobId, JobStatus, limits};
 use conveyor_store::port::JobView;
+use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// A job. Its limits are ours; the rest is what the batch client knows.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct JobJson<'a> {
     job_id: JobId,
     #[serde(rename = "type")]
@@ -30,6 +32,7 @@ pub(crate) struct JobJson<'a> {
     #[serde(skip_serializing_if = "RetryChoice::is_default")]
     retry: RetryChoice,
     #[serde(skip_serializing_if = "DomainLimitsJson::is_empty")]
+    #[schemars(with = "BTreeMap<String, DomainLimitJson>")]
     domain_limits: DomainLimitsJson<'a>,
     result_ttl_days: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,7 +64,7 @@ impl<'a> From<&'a JobView> for JobJson<'a> {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct JobsJson<'a> {
     pub jobs: Vec<JobJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,7 +72,7 @@ pub(crate) struct JobsJson<'a> {
 }
 
 /// The answer to a submit.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct SubmittedJson<'a> {
     pub job_id: JobId,
     pub status: JobStatus,
@@ -78,7 +81,7 @@ pub(crate) struct SubmittedJson<'a> {
 }
 
 /// The answer to an addition.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct AddedJson<'a> {
     pub accepted_tasks: usize,
     pub job_status: JobStatus,

@@ -4,9 +4,10 @@ use super::Time;
 use crate::operations::{LetterView, Redriven};
 use conveyor_domain::dead_letter::Verdict;
 use conveyor_domain::{JobId, LetterId, RunId};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct LetterJson<'a> {
     letter_id: LetterId,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -22,6 +23,7 @@ pub(crate) struct LetterJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<&'a str>,
     /// What the next sweep does with it.
+    #[schemars(extend("enum" = ["acknowledge", "send_again", "keep", "fail_run"]))]
     next_sweep: &'static str,
 }
 
@@ -47,7 +49,7 @@ impl<'a> From<&'a LetterView> for LetterJson<'a> {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct LettersJson<'a> {
     pub dead_letters: Vec<LetterJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,8 +57,9 @@ pub(crate) struct LettersJson<'a> {
 }
 
 /// What became of one letter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "LetterOutcome")]
 pub(crate) enum Became {
     Sent,
     Acknowledged,
@@ -79,7 +82,7 @@ impl From<Option<Redriven>> for Became {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct BecameJson {
     pub letter_id: LetterId,
     pub outcome: Became,
@@ -93,7 +96,7 @@ impl BecameJson {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RedrivenJson {
     pub dead_letters: Vec<BecameJson>,
     /// Whether there may be others that fit, behind these.

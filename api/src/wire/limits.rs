@@ -8,6 +8,7 @@ use conveyor_domain::job::LimitsChange;
 use conveyor_domain::limits;
 use conveyor_domain::rate::Rate;
 use conveyor_domain::retry::RetryChoice;
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -139,7 +140,7 @@ fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub(crate) struct RateJson {
     pub per_second: f64,
     pub burst: u32,
@@ -151,8 +152,8 @@ impl From<Rate> for RateJson {
     }
 }
 
-#[derive(Debug, Serialize)]
-struct DomainLimitJson {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DomainLimitJson {
     #[serde(flatten)]
     rate: Option<RateJson>,
     #[serde(skip_serializing_if = "Option::is_none")]

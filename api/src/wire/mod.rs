@@ -16,7 +16,9 @@ pub(crate) mod task;
 pub(crate) mod tasks;
 
 use conveyor_domain::Timestamp;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
+use std::borrow::Cow;
 
 /// RFC 3339, where stores keep milliseconds.
 #[derive(Clone, Copy, Debug)]
@@ -25,5 +27,17 @@ pub(crate) struct Time(pub Timestamp);
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&self.0)
+    }
+}
+
+impl JsonSchema for Time {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Time".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "format": "date-time"})
     }
 }

@@ -8,11 +8,12 @@ use conveyor_domain::repair::{
 };
 use conveyor_domain::{FailureClass, JobId, Timestamp};
 use conveyor_store::port::RunView;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct SubjectJson {
     #[serde(rename = "type")]
     kind: &'static str,
@@ -27,9 +28,10 @@ impl From<Subject> for SubjectJson {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct FindingJson<'a> {
     repair: &'static str,
+    #[schemars(extend("enum" = ["damage", "upkeep"]))]
     kind: &'static str,
     subject: SubjectJson,
     why: &'a str,
@@ -46,7 +48,7 @@ impl<'a> From<&'a Finding> for FindingJson<'a> {
 }
 
 /// What cannot be told yet.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct UnsureJson {
     subject: SubjectJson,
     until: Time,
@@ -64,7 +66,7 @@ fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ReconciledJson<'a> {
     at: Time,
     dry_run: bool,
@@ -76,10 +78,11 @@ pub(crate) struct ReconciledJson<'a> {
 }
 
 /// A finding, and what became of it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct TreatedJson<'a> {
     #[serde(flatten)]
     finding: FindingJson<'a>,
+    #[schemars(extend("enum" = ["seen", "fixed", "gone", "needs_operator", "failed"]))]
     outcome: &'static str,
     /// How many things were changed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,7 +105,7 @@ impl<'a> TreatedJson<'a> {
 }
 
 /// A repair that could not look.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct RepairErrorJson<'a> {
     repair: &'static str,
     error: &'a str,
@@ -123,7 +126,8 @@ impl<'a> From<&'a Reconciled> for ReconciledJson<'a> {
 
 type ByClass<T> = BTreeMap<&'static str, T>;
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "RowCounts")]
 struct RowsJson {
     pending: u32,
     processing: u32,
@@ -154,7 +158,7 @@ fn is_zero(n: &u32) -> bool {
 }
 
 /// As they are stored: a counter that was damaged can be anything.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct CountersJson {
     successful: i64,
     failed: i64,
@@ -174,20 +178,22 @@ impl From<&Sums> for CountersJson {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ListCounts")]
 struct ListJson {
     accepted: u32,
     rejected: u32,
     whole: bool,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ResultCounts")]
 struct ResultsJson {
     present: u32,
     missing: u32,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct AuditJson<'a> {
     at: Time,
     job_id: JobId,

@@ -2,6 +2,7 @@ use super::Time;
 use conveyor_domain::run::{FailureReason, IngestStatus, Storage};
 use conveyor_domain::{FailureClass, JobId, Run, RunId, RunStats, RunStatus};
 use conveyor_store::port::RunView;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ pub(crate) fn is_there(run: &Run) -> bool {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RunJson<'a> {
     run_id: RunId,
     job_id: JobId,
@@ -55,7 +56,7 @@ impl<'a> From<&'a RunView> for RunJson<'a> {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct StatsJson {
     total: u32,
     completed: u32,
@@ -78,7 +79,7 @@ impl From<RunStats> for StatsJson {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RunsJson<'a> {
     pub runs: Vec<RunJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -3,15 +3,17 @@ use conveyor_domain::job::Metadata;
 use conveyor_domain::params::Format;
 use conveyor_domain::task::Attempt;
 use conveyor_domain::task_input::Method;
-use conveyor_domain::{Problem, RunId, Task, TaskStatus};
+use conveyor_domain::{Problem, RunId, Task, TaskId, TaskStatus};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A successful task whose result is past its time. Not a state: it is a matter of when somebody looks.
 const EXPIRED: &str = "expired";
 
 /// A row of a results list. The task's request body and parameters are not repeated: they may hold secrets.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct TaskJson<'a> {
+    #[schemars(with = "TaskId")]
     task_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     external_id: Option<&'a str>,
@@ -21,6 +23,7 @@ pub(crate) struct TaskJson<'a> {
     metadata: &'a Metadata,
     #[serde(skip_serializing_if = "is_get")]
     method: Method,
+    #[schemars(extend("enum" = ["pending", "processing", "successful", "failed", EXPIRED]))]
     status: &'static str,
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     format: Option<Format>,
@@ -59,19 +62,20 @@ fn is_get(method: &Method) -> bool {
     *method == Method::Get
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ResultsJson<'a> {
     pub results: Vec<TaskJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct HistoryJson<'a> {
     events: Vec<EventJson<'a>>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Attempt")]
 struct EventJson<'a> {
     started_at: Time,
     ended_at: Time,
