@@ -3,26 +3,23 @@
 //! Callers choose the URLs, so every address is checked before anything is sent to it, on every hop. Names are
 //! checked where they become addresses, in the resolver that the connection uses: a check in front of it could be
 //! told one address and the connection another. The client does not resolve literal addresses, so those are checked
-//! on the URL.
+//! on the URL. Both checks are those of `conveyor-outbound`.
 
-use super::address::Rule;
 use super::answer::AnswerReader;
-use super::no_answer::{NoAnswer, ResolveError};
+use super::no_answer::NoAnswer;
 use super::outgoing::{self, Outgoing};
 use super::{Gateway, GatewayAnswer, GatewayLimits, GatewayRequest, OpenError};
 use async_trait::async_trait;
 use conveyor_domain::gateway_answer::Source;
 use conveyor_domain::limits;
 use conveyor_domain::time::Clock;
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use conveyor_outbound::address::Rule;
+use conveyor_outbound::{CheckedResolver, check_literal};
 use reqwest::header::LOCATION;
 use reqwest::{Client, Response};
-use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
-use url::{Host, Url};
+use url::Url;
 
 #[derive(Debug)]
 pub struct DirectGateway {
@@ -75,13 +72,11 @@ impl DirectGateway {
     }
 
     fn check_literal(&self, url: &Url) -> Result<(), NoAnswer> {
-        let address = match url.host() {
-            Some(Host::Ipv4(v4)) => IpAddr::V4(v4),
-            Some(Host::Ipv6(v6)) => IpAddr::V6(v6),
-            Some(Host::Domain(_)) => return Ok(()),
-            None => return Err(NoAnswer::Unusable("it has no host".to_owned())),
-        };
-        if (self.rule)(address) { Ok(()) } else { Err(NoAnswer::AddressNotAllowed) }
+        match check_literal(url, self.rule) {
+            Some(Ok(())) => Ok(()),
+            Some(Err(_)) => Err(NoAnswer::AddressNotAllowed),
+            None => Err(NoAnswer::Unusable("it has no host".to_owned())),
+        }
     }
 
     /// Once more, on what the socket says: if a way around the checks is ever found, what it reached is not handed
@@ -124,67 +119,5 @@ fn next_hop(response: &Response, url: &Url) -> Hop {
         Some(next) if matches!(next.scheme(), "http" | "https") => Hop::To(next),
         Some(_) => Hop::Nowhere("a redirect to a scheme that is not http or https"),
         None => Hop::Nowhere("a redirect to something that is not a URL"),
-    }
-}
-
-/// Resolves names, and refuses those of which any address is refused: of a mixed answer the client could pick the
-/// wrong one.
-struct CheckedResolver {
-    rule: Rule,
-    /// A lookup that nobody waits for any more still has its thread, for as long as the system's resolver takes. Those
-    /// threads are shared with every read of the store, so lookups may have only some of them.
-    turns: Arc<Semaphore>,
-}
-
-impl CheckedResolver {
-    fn new(rule: Rule) -> CheckedResolver {
-        CheckedResolver { rule, turns: Arc::new(Semaphore::new(limits::LOOKUPS_MAX)) }
-    }
-}
-
-impl Resolve for CheckedResolver {
-    fn resolve(&self, name: Name) -> Resolving {
-        let (rule, turns) = (self.rule, self.turns.clone());
-        Box::pin(async move {
-            let turn = turns.acquire_owned().await.map_err(|e| ResolveError::Lookup(io::Error::other(e)))?;
-            let lookup = move || {
-                // Port 0: the client puts in the URL's own.
-                let found = (name.as_str(), 0).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
-                drop(turn);
-                found
-            };
-            let found =
-                tokio::task::spawn_blocking(lookup).await.map_err(|e| ResolveError::Lookup(e.into()))?;
-            let addresses = check_all(found.map_err(ResolveError::Lookup)?, rule)?;
-            Ok(Box::new(addresses.into_iter()) as Addrs)
-        })
-    }
-}
-
-fn check_all(addresses: Vec<SocketAddr>, rule: Rule) -> Result<Vec<SocketAddr>, ResolveError> {
-    if addresses.is_empty() {
-        Err(ResolveError::NoAddress)
-    } else if addresses.iter().all(|address| rule(address.ip())) {
-        Ok(addresses)
-    } else {
-        Err(ResolveError::NotAllowed)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::address::is_public;
-    use super::*;
-
-    #[test]
-    fn one_refused_address_refuses_the_name() {
-        let check = |hosts: &[&str]| {
-            let addresses = hosts.iter().map(|host| SocketAddr::new(host.parse().unwrap(), 0)).collect();
-            check_all(addresses, is_public)
-        };
-        assert_eq!(check(&["1.1.1.1", "2606:4700::1111"]).unwrap().len(), 2);
-        assert!(matches!(check(&["1.1.1.1", "10.0.0.1"]), Err(ResolveError::NotAllowed)));
-        assert!(matches!(check(&["::1", "1.1.1.1"]), Err(ResolveError::NotAllowed)));
-        assert!(matches!(check(&[]), Err(ResolveError::NoAddress)));
     }
 }

@@ -3,7 +3,6 @@
 //! `http` asks a service, `direct` fetches by itself, `demo` and `null` make their answers up. None of them retries,
 //! and none of them knows of jobs, runs or stores: one request in, one answer out, within the limits.
 
-pub mod address;
 mod answer;
 mod choice;
 pub mod demo;
@@ -23,6 +22,7 @@ use conveyor_domain::limits;
 use conveyor_domain::params::Params;
 use conveyor_domain::task_input::{Method, TaskBody};
 use conveyor_domain::time::Clock;
+use conveyor_outbound::address;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,6 +4,7 @@ use super::{GatewayAnswer, UNREACHABLE};
 use conveyor_domain::failure::{FailureClass, Problem, cut};
 use conveyor_domain::gateway_answer::Source;
 use conveyor_domain::limits;
+use conveyor_outbound::ResolveError;
 use std::error::Error;
 use std::time::Duration;
 
@@ -19,17 +20,6 @@ pub(super) enum NoAnswer {
     Unresolvable(String),
     /// The URL parses, but nothing can be asked of it. No attempt will ever get anywhere with it.
     Unusable(String),
-}
-
-/// What the resolver of a direct fetch says; it comes back to us inside an error of the HTTP client.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ResolveError {
-    #[error("the name leads to an address that may not be fetched")]
-    NotAllowed,
-    #[error("the name has no address")]
-    NoAddress,
-    #[error("the name does not resolve")]
-    Lookup(#[source] std::io::Error),
 }
 
 impl From<reqwest::Error> for NoAnswer {

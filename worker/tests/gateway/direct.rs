@@ -6,7 +6,7 @@ use axum::response::IntoResponse;
 use conveyor_domain::failure::FailureClass;
 use conveyor_domain::limits::REDIRECTS_MAX;
 use conveyor_domain::task_input::{Method, TaskBody};
-use conveyor_worker::gateway::address::{self, Rule};
+use conveyor_outbound::address::{self, Rule};
 use conveyor_worker::gateway::direct::DirectGateway;
 use conveyor_worker::gateway::{Gateway, GatewayAnswer, GatewayChoice, GatewayRequest, open};
 use std::net::{IpAddr, Ipv4Addr};
