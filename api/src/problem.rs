@@ -396,6 +396,8 @@ impl From<Refusal> for ApiError {
             Refusal::UploadComplete => Code::FileInputComplete,
             Refusal::TooManyUploads => Code::QuotaExceeded,
             Refusal::RunHasDescendants => Code::RunHasDescendants,
+            Refusal::RunNotTerminal => Code::RunNotTerminal,
+            Refusal::AnotherRunBegan => Code::Conflict,
             // No route sends `Drained` or a step of an ingest.
             Refusal::NotDrained | Refusal::RunEnded | Refusal::NotIngesting => {
                 return ApiError::internal(refusal.to_string());

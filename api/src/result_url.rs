@@ -36,7 +36,7 @@ pub(crate) async fn of(
 
 /// Nobody who asks us sees a result past its time, and a URL, which asks nobody, must not show it either.
 fn expiry(spec: &JobSpec, run: &Run, task: &Task, now: Timestamp) -> Timestamp {
-    let until = now.after(limits::RESULT_URL_TTL).min(task.updated.after(result_ttl(spec)));
+    let until = now.after(limits::RESULT_URL_TTL).min(task.ended().after(result_ttl(spec)));
     match run.status.is_terminal() {
         true => until.min(run.updated.after(limits::ROWS_KEPT)),
         false => until,

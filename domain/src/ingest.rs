@@ -5,7 +5,8 @@ use crate::id::UploadId;
 use crate::lifecycle::IngestStep;
 use crate::list::{Compression, Layout, ListFault, ListSpec, OnInvalidRows, Position};
 use crate::params::ParamPolicy;
-use crate::run::Run;
+use crate::rerun::Replay;
+use crate::run::{Counts, Run};
 use crate::time::Timestamp;
 use crate::upload::Staged;
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,10 @@ pub enum IngestEvent {
     Accepted {
         source: Source,
     },
+    /// The run was begun with the tasks of an earlier one.
+    Replaying {
+        replay: Replay,
+    },
     /// The pinned bytes were opened; this is what they turned out to be.
     SourcePinned {
         compression: Compression,
@@ -50,6 +55,9 @@ pub enum IngestEvent {
         /// Where the rejected rows are reported, if there are any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         report: Option<String>,
+        /// Rows, among these, that an earlier run did.
+        #[serde(default, skip_serializing_if = "Counts::is_zero")]
+        inherited: Counts,
     },
     TotalSet {
         total: u32,
@@ -86,6 +94,7 @@ impl IngestEvent {
     pub fn name(&self) -> &'static str {
         match self {
             IngestEvent::Accepted { .. } => "accepted",
+            IngestEvent::Replaying { .. } => "replaying",
             IngestEvent::SourcePinned { .. } => "source_pinned",
             IngestEvent::Validated { .. } => "validated",
             IngestEvent::ChunkCommitted { .. } => "chunk_committed",
@@ -158,12 +167,19 @@ pub struct LogOutOfOrder {
     pub event: &'static str,
 }
 
+/// What tasks are made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    List(Box<Source>),
+    Run(Replay),
+}
+
 /// What a log amounts to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IngestState {
     /// Events so far: the number that the next one gets.
     pub events: u32,
-    pub source: Source,
+    pub origin: Origin,
     pub opened: Option<(Compression, Layout)>,
     pub validated: bool,
     /// Where the next chunk begins.
@@ -171,6 +187,8 @@ pub struct IngestState {
     pub chunks: u32,
     pub accepted: u32,
     pub rejected: u32,
+    /// Of those accepted, what an earlier run did.
+    pub inherited: Counts,
     pub total: Option<u32>,
     pub phase: Phase,
     /// Tries that came to nothing since the last progress, and what the last one said.
@@ -210,10 +228,11 @@ impl IngestState {
         let Some((first, rest)) = log.split_first() else {
             return Err(LogOutOfOrder { number: 0, event: "none" });
         };
-        let IngestEvent::Accepted { source } = &first.event else {
-            return Err(LogOutOfOrder { number: first.number, event: first.event.name() });
+        let mut state = match &first.event {
+            IngestEvent::Accepted { source } => IngestState::accepted(source.clone()),
+            IngestEvent::Replaying { replay } => IngestState::replaying(replay.clone()),
+            other => return Err(LogOutOfOrder { number: first.number, event: other.name() }),
         };
-        let mut state = IngestState::accepted(source.clone());
         for logged in rest {
             state.apply(logged.number, &logged.event)?;
         }
@@ -221,15 +240,32 @@ impl IngestState {
     }
 
     pub fn accepted(source: Source) -> IngestState {
+        IngestState::begun(Origin::List(Box::new(source)))
+    }
+
+    pub fn replaying(replay: Replay) -> IngestState {
+        IngestState::begun(Origin::Run(replay))
+    }
+
+    /// The list that it reads, if it reads one.
+    pub fn list(&self) -> Option<&Source> {
+        match &self.origin {
+            Origin::List(source) => Some(source),
+            Origin::Run(_) => None,
+        }
+    }
+
+    fn begun(origin: Origin) -> IngestState {
         IngestState {
             events: 1,
-            source,
+            origin,
             opened: None,
             validated: false,
             next: Position::default(),
             chunks: 0,
             accepted: 0,
             rejected: 0,
+            inherited: Counts::default(),
             total: None,
             phase: Phase::Reading,
             failures: 0,
@@ -249,12 +285,13 @@ impl IngestState {
         }
         self.events += 1;
         match event {
-            IngestEvent::Accepted { .. } => {}
+            IngestEvent::Accepted { .. } | IngestEvent::Replaying { .. } => {}
             IngestEvent::SourcePinned { compression, layout } => {
                 self.opened = Some((*compression, layout.clone()));
             }
             IngestEvent::Validated { .. } => self.validated = true,
-            IngestEvent::ChunkCommitted { rows, rejected, next, .. } => {
+            IngestEvent::ChunkCommitted { rows, rejected, next, inherited, .. } => {
+                self.inherited = self.inherited.plus(*inherited);
                 self.chunks += 1;
                 self.accepted += rows;
                 self.rejected += rejected;
@@ -298,18 +335,20 @@ impl IngestState {
     fn follows(&self, event: &IngestEvent) -> bool {
         let reading = self.phase == Phase::Reading;
         match event {
-            IngestEvent::Accepted { .. } => false,
-            IngestEvent::SourcePinned { .. } => reading && self.opened.is_none(),
+            IngestEvent::Accepted { .. } | IngestEvent::Replaying { .. } => false,
+            IngestEvent::SourcePinned { .. } => reading && self.opened.is_none() && self.list().is_some(),
             IngestEvent::Validated { .. } => {
                 reading && self.opened.is_some() && !self.validated && self.chunks == 0
             }
             IngestEvent::ChunkCommitted { chunk, rows, rejected, next, .. } => {
                 let records = rows.checked_add(*rejected);
-                reading
-                    && self.opened.is_some()
-                    && *chunk == self.chunks
-                    && records == next.index.checked_sub(self.next.index)
-                    && next.offset >= self.next.offset
+                let passed = next.index.checked_sub(self.next.index);
+                let fits = match &self.origin {
+                    Origin::List(_) => self.opened.is_some() && records == passed,
+                    // Not every index of a run is a task.
+                    Origin::Run(_) => passed.is_some() && records <= passed,
+                };
+                reading && fits && *chunk == self.chunks && next.offset >= self.next.offset
             }
             IngestEvent::TotalSet { total } => reading && *total == self.accepted,
             IngestEvent::Latched => self.phase == Phase::TotalSet,
@@ -331,6 +370,7 @@ impl IngestState {
         }
         match (self.phase, &self.opened) {
             (Phase::TotalSet, _) => NextStep::Latch,
+            (_, None) if self.list().is_none() => NextStep::Read { from: self.next },
             (_, None) => NextStep::Open,
             (_, Some(_)) if self.must_validate() => NextStep::Validate,
             (_, Some(_)) => NextStep::Read { from: self.next },
@@ -338,9 +378,9 @@ impl IngestState {
     }
 
     fn must_validate(&self) -> bool {
-        match self.source.on_invalid_rows {
-            OnInvalidRows::Fail => !self.validated,
-            OnInvalidRows::Skip => false,
+        match self.list().map(|source| source.on_invalid_rows) {
+            Some(OnInvalidRows::Fail) => !self.validated,
+            Some(OnInvalidRows::Skip) | None => false,
         }
     }
 
@@ -353,18 +393,23 @@ impl IngestState {
     /// What appending the event does to the run.
     fn effect_of(&self, event: &IngestEvent) -> Option<IngestStep> {
         match event {
-            IngestEvent::ChunkCommitted { rows, next, .. } => {
-                Some(IngestStep::Progress { total: self.accepted + rows, next_index: next.index })
-            }
-            IngestEvent::TotalSet { total } => {
-                Some(IngestStep::Progress { total: *total, next_index: self.next.index })
-            }
+            IngestEvent::ChunkCommitted { rows, next, inherited, .. } => Some(IngestStep::Progress {
+                total: self.accepted + rows,
+                next_index: next.index,
+                inherited: self.inherited.plus(*inherited),
+            }),
+            IngestEvent::TotalSet { total } => Some(IngestStep::Progress {
+                total: *total,
+                next_index: self.next.index,
+                inherited: self.inherited,
+            }),
             IngestEvent::Latched => Some(IngestStep::Latch),
             IngestEvent::Cut { total } => Some(IngestStep::Cut { total: *total }),
             IngestEvent::Failed { fault, detail, .. } => {
                 Some(IngestStep::Fail { fault: *fault, detail: detail.clone() })
             }
             IngestEvent::Accepted { .. }
+            | IngestEvent::Replaying { .. }
             | IngestEvent::SourcePinned { .. }
             | IngestEvent::Validated { .. }
             | IngestEvent::AttemptFailed { .. }

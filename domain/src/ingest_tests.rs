@@ -83,7 +83,17 @@ impl World {
                 let rejected = (end - first - rows.len()) as u32;
                 let next = Position { offset: end as u64 * 10, line: end as u64, index: end as u32 };
                 let (chunk, count) = (state.chunks, rows.len() as u32);
-                Some((IngestEvent::ChunkCommitted { chunk, rows: count, rejected, next, report: None }, rows))
+                Some((
+                    IngestEvent::ChunkCommitted {
+                        chunk,
+                        rows: count,
+                        rejected,
+                        next,
+                        report: None,
+                        inherited: Counts::default(),
+                    },
+                    rows,
+                ))
             }
             NextStep::Latch => Some((IngestEvent::Latched, vec![])),
             NextStep::Cut { total } => Some((IngestEvent::Cut { total }, vec![])),
@@ -182,7 +192,7 @@ proptest! {
         let next = Position { offset, line, index };
         let events = [
             IngestEvent::Accepted { source: source(OnInvalidRows::Fail) },
-            IngestEvent::ChunkCommitted { chunk: 1, rows, rejected, next, report: Some("r".into()) },
+            IngestEvent::ChunkCommitted { chunk: 1, rows, rejected, next, report: Some("r".into()), inherited: Counts::default() },
             IngestEvent::Failed { fault: ListFault::TooManyRows, detail: "d".into(), line: Some(line), report: None, rejected },
             IngestEvent::AttemptFailed { error: "e".into(), dead_lettered: true },
             IngestEvent::Resent,

@@ -23,6 +23,7 @@ pub mod proof;
 pub mod rate;
 pub mod record;
 pub mod repair;
+pub mod rerun;
 pub mod result_index;
 pub mod retention;
 pub mod retry;

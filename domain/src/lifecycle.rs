@@ -6,7 +6,8 @@ use crate::id::{CallerId, JobId, RunId};
 use crate::job::{Job, JobSpec, JobStatus, LimitsChange};
 use crate::limits;
 use crate::list::ListFault;
-use crate::run::{Counts, FailureReason, IngestStatus, Run, RunDoc, RunFailure, RunStatus, Storage};
+use crate::params::Params;
+use crate::run::{Counts, FailureReason, IngestStatus, Run, RunDoc, RunFailure, RunStatus, Storage, Trigger};
 use crate::time::Timestamp;
 use std::sync::Arc;
 
@@ -39,6 +40,8 @@ pub enum IngestStep {
     Progress {
         total: u32,
         next_index: u32,
+        /// What an earlier run did of it.
+        inherited: Counts,
     },
     /// The list is all there.
     Latch,
@@ -83,6 +86,10 @@ pub enum Refusal {
     TooManyUploads,
     #[error("a later run still points to results of this one")]
     RunHasDescendants,
+    #[error("the latest run has not ended, or its list is still being ingested")]
+    RunNotTerminal,
+    #[error("another run was begun meanwhile")]
+    AnotherRunBegan,
 }
 
 /// The rows as they shall be. Equal to what went in when there was nothing to do.
@@ -233,6 +240,76 @@ pub fn decide(
     Ok(next)
 }
 
+/// A run that shall be begun for a job that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewRun {
+    pub id: RunId,
+    /// The latest run, as it was when this was decided.
+    pub after: RunId,
+    pub trigger: Trigger,
+    /// The run that it replays, whose results it may point to.
+    pub rerun_of: Option<RunId>,
+    pub overrides: Params,
+    /// Runs whose results its tasks point to.
+    pub sources: Vec<RunId>,
+    pub tasks: NewTasks,
+}
+
+/// Where the tasks of a new run come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewTasks {
+    /// They are written together with the run.
+    Written { total: u32, next_index: u32, inherited: Counts },
+    /// They are ingested.
+    Ingested,
+}
+
+/// Begins a run, once the latest one has ended. Its tasks have the ids of that one.
+pub fn start_run(job: &Job, latest: &Run, new: &NewRun, now: Timestamp) -> Result<Decision, Refusal> {
+    if job.status == JobStatus::Deleted {
+        return Err(Refusal::JobDeleted);
+    }
+    if !latest.status.is_terminal() || latest.is_ingesting() {
+        return Err(Refusal::RunNotTerminal);
+    }
+    if latest.id != new.after {
+        return Err(Refusal::AnotherRunBegan);
+    }
+    let (total, next_index, inherited, ingest) = match new.tasks {
+        NewTasks::Written { total, next_index, inherited } => (total, next_index, inherited, None),
+        NewTasks::Ingested => (0, 0, Counts::default(), Some(IngestStatus::Pending)),
+    };
+    let mut job = job.clone();
+    job.status = JobStatus::Closed;
+    job.latest_run = new.id;
+    job.updated = now.max(job.updated);
+    let run = Run {
+        id: new.id,
+        job: job.id,
+        sequence: latest.sequence + 1,
+        status: RunStatus::Running,
+        total,
+        next_index,
+        latched: ingest.is_none(),
+        ingest,
+        id_seed: latest.id_seed,
+        failure: None,
+        paused: false,
+        sources: new.sources.clone(),
+        storage: Storage::Kept,
+        doc: RunDoc {
+            trigger: new.trigger,
+            rerun_of: new.rerun_of,
+            overrides: new.overrides.clone(),
+            inherited,
+            ..RunDoc::default()
+        },
+        created: now,
+        updated: now,
+    };
+    Ok(Decision { job, run })
+}
+
 /// Deletes one run of a job. `pointed_to`: another run that is kept has it among its sources.
 /// A run that has ended becomes deleted as well: its rows are on their way out, and nobody is to read half of them.
 pub fn delete_run(job: &Job, run: &Run, pointed_to: bool, now: Timestamp) -> Result<Decision, Refusal> {
@@ -287,7 +364,8 @@ fn ingest(next: &mut Decision, counts: &Counts, step: &IngestStep) -> Result<(),
             return Err(Refusal::RunEnded);
         }
         // Never lower: where rows are counted before their event is logged, somebody else may have counted more of them.
-        IngestStep::Progress { total, next_index } => {
+        IngestStep::Progress { total, next_index, inherited } => {
+            next.run.doc.inherited = next.run.doc.inherited.max(*inherited);
             next.run.total = next.run.total.max(*total);
             next.run.next_index = next.run.next_index.max(*next_index);
         }

@@ -147,7 +147,7 @@ fn accepted(open: bool) -> Decision {
 }
 
 fn progress(total: u32) -> Command {
-    Command::Ingest(IngestStep::Progress { total, next_index: total + 1 })
+    Command::Ingest(IngestStep::Progress { total, next_index: total + 1, inherited: Counts::default() })
 }
 
 #[test]

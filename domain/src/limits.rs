@@ -218,6 +218,10 @@ pub const RESULTS_PAGE_DEFAULT: u32 = 100;
 pub const RESULTS_PAGE_MAX: u32 = 1_000;
 /// A page of results ends early once its rows hold about this much.
 pub const RESULTS_PAGE_BYTES: usize = 4 * MIB;
+/// How long after its start the tasks of a run can be done again in part: what the others are handed down must still be there.
+pub const PARTIAL_RERUN_WINDOW: Duration = Duration::from_secs(10 * 24 * 3600);
+/// Words in one filter of a rerun.
+pub const RERUN_WORDS_MAX: usize = 100;
 pub const CURSOR_TTL: Duration = Duration::from_secs(24 * 3600);
 pub const RESULT_URL_TTL: Duration = Duration::from_secs(2 * 3600);
 /// Connections at once, and how long one may take to send a request's head, and its body.

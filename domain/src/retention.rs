@@ -17,12 +17,12 @@ pub fn result_ttl(spec: &JobSpec) -> Duration {
 
 /// Whether it is a successful task whose result is past its time.
 pub fn is_expired(task: &Task, spec: &JobSpec, now: Timestamp) -> bool {
-    task.status == TaskStatus::Successful && task.updated.after(result_ttl(spec)) <= now
+    task.status == TaskStatus::Successful && task.ended().after(result_ttl(spec)) <= now
 }
 
 /// Whether it ended so long ago that nothing of it is kept, whatever its run does.
 pub fn is_over(task: &Task, now: Timestamp) -> bool {
-    task.status.is_terminal() && task.updated.after(limits::ROWS_KEPT) <= now
+    task.status.is_terminal() && task.ended().after(limits::ROWS_KEPT) <= now
 }
 
 /// What is left of a run that ended so long ago that nothing of it is kept but what was counted.
@@ -69,6 +69,7 @@ mod tests {
             result: None,
             error: None,
             class: None,
+            inherited: None,
             created: Timestamp(0),
             updated: Timestamp(0),
         }

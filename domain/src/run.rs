@@ -3,6 +3,7 @@
 use crate::failure::{AccountFault, FailureClass};
 use crate::id::{JobId, RunId};
 use crate::list::ListFault;
+use crate::params::Params;
 use crate::time::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -112,6 +113,28 @@ impl Storage {
     }
 }
 
+/// What set a run in motion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trigger {
+    #[default]
+    Manual,
+    Scheduled,
+}
+
+impl Trigger {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Trigger::Manual => "manual",
+            Trigger::Scheduled => "scheduled",
+        }
+    }
+
+    fn is_manual(&self) -> bool {
+        *self == Trigger::Manual
+    }
+}
+
 /// Why the system itself paused a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -143,6 +166,17 @@ pub struct RunDoc {
     /// What had been counted when it was last resumed: the breaker looks at what came after that.
     #[serde(skip_serializing_if = "Counts::is_zero")]
     pub breaker_from: Counts,
+    #[serde(skip_serializing_if = "Trigger::is_manual")]
+    pub trigger: Trigger,
+    /// The run that it replays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rerun_of: Option<RunId>,
+    /// Parameters that win over those of the job and of its tasks.
+    #[serde(skip_serializing_if = "Params::is_empty")]
+    pub overrides: Params,
+    /// Tasks that were copied from another run with their ends: no worker counts them. Absolute, and part of the total.
+    #[serde(skip_serializing_if = "Counts::is_zero")]
+    pub inherited: Counts,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -172,6 +206,11 @@ pub struct Run {
 }
 
 impl Run {
+    /// What is done of it: what workers counted, and what it inherited.
+    pub fn counted(&self, by_workers: Counts) -> Counts {
+        by_workers.plus(self.doc.inherited)
+    }
+
     pub fn is_ingesting(&self) -> bool {
         self.ingest == Some(IngestStatus::Pending)
     }
@@ -206,11 +245,21 @@ impl Counts {
         self.completed() == 0
     }
 
+    /// Of two counts of the same tasks, at different times, the later.
+    #[must_use]
+    pub fn max(mut self, other: Counts) -> Counts {
+        self.successful = self.successful.max(other.successful);
+        for (mine, theirs) in self.failed.iter_mut().zip(other.failed) {
+            *mine = (*mine).max(theirs);
+        }
+        self
+    }
+
     #[must_use]
     pub fn plus(mut self, other: Counts) -> Counts {
-        self.successful += other.successful;
+        self.successful = self.successful.saturating_add(other.successful);
         for (mine, theirs) in self.failed.iter_mut().zip(other.failed) {
-            *mine += theirs;
+            *mine = mine.saturating_add(theirs);
         }
         self
     }

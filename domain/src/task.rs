@@ -4,6 +4,7 @@ use crate::failure::{FailureClass, Problem};
 use crate::id::TaskId;
 use crate::limits;
 use crate::params::Format;
+use crate::rerun::InheritedFrom;
 use crate::task_input::TaskInput;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -59,11 +60,18 @@ pub struct Task {
     pub error: Option<Problem>,
     /// Of a failed one; rows of earlier versions do not say.
     pub class: Option<FailureClass>,
+    /// Whose result it is, if it was copied from another run.
+    pub inherited: Option<InheritedFrom>,
     pub created: Timestamp,
     pub updated: Timestamp,
 }
 
 impl Task {
+    /// When it ended, if it has: that of a copy is when the task did that it is a copy of.
+    pub fn ended(&self) -> Timestamp {
+        self.inherited.map_or(self.updated, |from| from.ended)
+    }
+
     /// About how much the row takes, in memory and in an answer.
     pub fn weight(&self) -> usize {
         let metadata: usize = self.input.metadata.iter().map(|(key, value)| key.len() + value.len()).sum();

@@ -4,7 +4,7 @@ use crate::id::RunId;
 use crate::ingest::IngestEvent;
 use crate::job::{Job, JobStatus};
 use crate::rate::Rate;
-use crate::run::{Run, RunFailure, RunStatus};
+use crate::run::{Run, RunFailure, RunStatus, Trigger};
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +18,13 @@ pub enum LifecycleEvent {
     },
     TasksAdded {
         tasks: u32,
+    },
+    /// Another run of the job began.
+    RunStarted {
+        sequence: u32,
+        trigger: Trigger,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rerun_of: Option<RunId>,
     },
     /// More tasks came to a run that had nothing left to do.
     RunResumed,
@@ -48,6 +55,7 @@ impl LifecycleEvent {
         match self {
             LifecycleEvent::Submitted { .. } => "job.submitted",
             LifecycleEvent::TasksAdded { .. } => "tasks.added",
+            LifecycleEvent::RunStarted { .. } => "run.started",
             LifecycleEvent::RunResumed => "run.resumed",
             LifecycleEvent::RunPending => "run.pending",
             LifecycleEvent::RunPaused => "run.paused",
@@ -82,6 +90,15 @@ pub struct TimelineEntry {
 /// What a submit made happen.
 pub fn submitted(job: &Job, run: &Run) -> LifecycleEvent {
     LifecycleEvent::Submitted { tasks: run.total, open: job.status == JobStatus::Open }
+}
+
+/// What it made happen that a run was begun for a job that is there.
+pub fn run_started(run: &Run) -> LifecycleEvent {
+    LifecycleEvent::RunStarted {
+        sequence: run.sequence,
+        trigger: run.doc.trigger,
+        rerun_of: run.doc.rerun_of,
+    }
 }
 
 /// What happened between two states of a job and its run, in the order in which a reader expects it.

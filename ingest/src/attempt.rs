@@ -2,8 +2,8 @@
 
 use crate::IngestConfig;
 use crate::source::{self, Reader};
-use crate::{Ingester, read, validate};
-use conveyor_domain::ingest::{IngestEvent, IngestState, LogOutOfOrder, NextStep};
+use crate::{Ingester, read, replay, validate};
+use conveyor_domain::ingest::{IngestEvent, IngestState, LogOutOfOrder, NextStep, Origin, Source};
 use conveyor_domain::list::ListFault;
 use conveyor_lists::ListError;
 use conveyor_store::Error;
@@ -87,7 +87,13 @@ impl Work<'_> {
     /// What this process was told, except for what the list was accepted under: another ingester's rows must be valid here.
     pub fn config(&self) -> IngestConfig {
         let own = self.ingester.config;
-        IngestConfig { param_policy: self.state.source.param_policy.unwrap_or(own.param_policy), ..own }
+        let accepted_under = self.state.list().and_then(|source| source.param_policy);
+        IngestConfig { param_policy: accepted_under.unwrap_or(own.param_policy), ..own }
+    }
+
+    /// The list that is read.
+    pub fn list(&self) -> Result<&Source, Trouble> {
+        self.state.list().ok_or_else(|| Trouble::Passing("there is no list to read".to_owned()))
     }
 
     /// Appends an event; the state moves with it if it was won.
@@ -162,8 +168,8 @@ impl Ingester {
     ) -> Result<Step, Trouble> {
         match work.state.next_step(&work.ingest.run) {
             NextStep::Open => {
-                let (compression, reader) =
-                    source::open(&self.backend, &work.state.source, &self.config).await?;
+                let list = work.list()?.clone();
+                let (compression, reader) = source::open(&self.backend, &list, &self.config).await?;
                 let layout = reader.layout().clone();
                 *opened = Some(reader);
                 Ok(Step::Appended(work.append(IngestEvent::SourcePinned { compression, layout }).await?))
@@ -175,7 +181,10 @@ impl Ingester {
                     None => Ok(Step::End(End::Stopped)),
                 }
             }
-            NextStep::Read { .. } => read::read(work, opened.take(), stop).await,
+            NextStep::Read { .. } => match work.state.origin.clone() {
+                Origin::List(_) => read::read(work, opened.take(), stop).await,
+                Origin::Run(earlier) => replay::replay(work, &earlier, stop).await,
+            },
             NextStep::Latch => Ok(Step::Appended(work.append(IngestEvent::Latched).await?)),
             NextStep::Cut { total } => Ok(Step::Appended(work.append(IngestEvent::Cut { total }).await?)),
             NextStep::Nothing => Ok(Step::End(End::Over)),

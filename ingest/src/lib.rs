@@ -8,6 +8,7 @@ mod attempt;
 mod chunk;
 mod control;
 mod read;
+mod replay;
 mod rows;
 mod source;
 mod validate;

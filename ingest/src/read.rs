@@ -4,9 +4,12 @@ use crate::attempt::{End, Step, Trouble, Work};
 use crate::chunk::Gathered;
 use crate::source::{self, Reader};
 use crate::{IngestConfig, source::fault};
+use conveyor_domain::TaskInput;
 use conveyor_domain::ingest::IngestEvent;
 use conveyor_domain::job::JobSpec;
 use conveyor_domain::list::{ListFault, RejectedRow};
+use conveyor_domain::rerun::ReplayedTask;
+use conveyor_domain::run::Counts;
 use conveyor_lists::ListError;
 use conveyor_store::port::{Appended, BlobKey, Chunk};
 use std::sync::Arc;
@@ -60,7 +63,7 @@ pub async fn reader_at_next(work: &Work<'_>, opened: Option<Reader>) -> Result<R
         (Some(reader), _) if state.chunks == 0 => Ok(reader),
         (_, Some(opened)) => {
             let (backend, config) = (&ingester.backend, &ingester.config);
-            Ok(source::reopen(backend, &state.source, config, opened.clone(), state.next).await?)
+            Ok(source::reopen(backend, work.list()?, config, opened.clone(), state.next).await?)
         }
         (_, None) => Err(Trouble::Passing("the source was not opened".to_owned())),
     }
@@ -119,20 +122,39 @@ async fn commit(work: &mut Work<'_>, gathered: Gathered) -> Result<Appended, Tro
         false => Some(put_report(work, &rejected).await?),
     };
     let named = report.clone();
-    let event =
-        IngestEvent::ChunkCommitted { chunk: number, rows: accepted, rejected: refused, next, report };
-    let entry = work.state.entry(event)?;
-    let (logged, event) = (entry.number(), entry.event().clone());
-    let chunk = Chunk { rows, entry };
-    let (store, now) = (&work.ingester.backend.store, work.ingester.clock.now());
-    let appended = store.commit_chunk(work.key, chunk, now).await?;
+    let event = IngestEvent::ChunkCommitted {
+        chunk: number,
+        rows: accepted,
+        rejected: refused,
+        next,
+        report,
+        inherited: Counts::default(),
+    };
+    let appended = commit_rows(work, event, rows, Vec::new()).await?;
     if appended == Appended::Done {
-        work.state.apply(logged, &event)?;
         metrics::counter!("conveyor_ingest_rows_total", "outcome" => "accepted").increment(accepted.into());
         metrics::counter!("conveyor_ingest_rows_total", "outcome" => "rejected").increment(refused.into());
         metrics::histogram!("conveyor_ingest_chunk_seconds").record(started.elapsed().as_secs_f64());
     }
     forget_report(work, named, appended).await;
+    Ok(appended)
+}
+
+/// Commits rows and the event that says that they are there; the state moves with it if it was won.
+pub async fn commit_rows(
+    work: &mut Work<'_>,
+    event: IngestEvent,
+    rows: Vec<(u32, TaskInput)>,
+    replayed: Vec<ReplayedTask>,
+) -> Result<Appended, Trouble> {
+    let entry = work.state.entry(event)?;
+    let (logged, event) = (entry.number(), entry.event().clone());
+    let chunk = Chunk { rows, replayed, entry };
+    let (store, now) = (&work.ingester.backend.store, work.ingester.clock.now());
+    let appended = store.commit_chunk(work.key, chunk, now).await?;
+    if appended == Appended::Done {
+        work.state.apply(logged, &event)?;
+    }
     Ok(appended)
 }
 

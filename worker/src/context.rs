@@ -5,6 +5,7 @@ use crate::gateway::Credential;
 use conveyor_domain::Job;
 use conveyor_domain::grant::Scope;
 use conveyor_domain::message::QueueName;
+use conveyor_domain::params::Params;
 use conveyor_domain::seal::{NotAuthentic, Purpose};
 use conveyor_store::port::{ActiveRun, RunKey};
 use std::sync::Arc;
@@ -16,6 +17,8 @@ pub struct RunContext {
     pub key: RunKey,
     pub job: Job,
     pub queue: QueueName,
+    /// Parameters that this run has instead of its job's and tasks' own.
+    pub overrides: Params,
     pub credential: Option<Credential>,
     /// Cannot be worked on here: its forwarded key does not open.
     pub unusable: bool,
@@ -40,6 +43,7 @@ impl RunContext {
             credential: credential.unwrap_or_default(),
             key: RunKey { job: active.job.id, run: active.run.id },
             queue: QueueName::Run(active.run.id),
+            overrides: active.run.doc.overrides,
             job: active.job,
             seen: Arc::default(),
         }
@@ -51,6 +55,7 @@ impl RunContext {
             key: self.key,
             job,
             queue: self.queue,
+            overrides: self.overrides.clone(),
             credential: self.credential.clone(),
             unusable: self.unusable,
             seen: self.seen.clone(),

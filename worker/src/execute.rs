@@ -40,6 +40,8 @@ pub struct Executed {
 /// Calls the gateway.
 pub async fn execute(worker: &Worker, run: &RunContext, task: &ClaimedTask) -> Executed {
     let merged = params::merge(&run.job.spec.params, &task.input.params);
+    // What a rerun asks for wins over both.
+    let merged = params::merge(&merged, &run.overrides);
     let format = Format::of(&merged);
     let request = GatewayRequest {
         url: task.input.url.clone(),

@@ -82,6 +82,7 @@ fn reports_of(ingest: &Ingest) -> Result<Vec<BlobKey>> {
     let report = |event: &IngestEvent| match event {
         IngestEvent::ChunkCommitted { report, .. } | IngestEvent::Failed { report, .. } => report.clone(),
         IngestEvent::Accepted { .. }
+        | IngestEvent::Replaying { .. }
         | IngestEvent::SourcePinned { .. }
         | IngestEvent::Validated { .. }
         | IngestEvent::TotalSet { .. }

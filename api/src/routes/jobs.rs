@@ -93,28 +93,6 @@ pub(super) fn on_run(command: Command) -> MethodRouter<Shared> {
     post(handle)
 }
 
-/// Not implemented; but whether a run could be started now is already known.
-pub(super) async fn rerun(
-    caller: Caller,
-    State(state): State<Shared>,
-    Path(Id(job)): Path<Id<JobId>>,
-    query: Query,
-) -> Result<Response> {
-    query.only(&["status"])?;
-    let run = run_of(&state, &caller, job, None).await?.view.run;
-    if run.is_ingesting() {
-        return Err(ApiError::new(
-            Code::RunNotTerminal,
-            "The list of the latest run is still being ingested.",
-        ));
-    }
-    if !run.status.is_terminal() {
-        let detail = format!("The latest run is {}.", run.status.as_str());
-        return Err(ApiError::new(Code::RunNotTerminal, detail));
-    }
-    Err(ApiError::not_implemented("`rerun`"))
-}
-
 /// Applies a command to a job of this caller. `apply` itself does not ask whose it is; a job never changes hands, so
 /// looking first is enough.
 async fn apply(state: &Shared, caller: &Caller, job: JobId, command: Command) -> Result<JobView> {

@@ -12,6 +12,7 @@ mod jobs;
 mod leases;
 mod limits;
 mod reconcile;
+mod rerun;
 mod results;
 mod runs;
 mod submit;
@@ -80,7 +81,7 @@ fn with_key() -> Router<Shared> {
         .route("/v1/jobs/{job}/resume", jobs::on_run(Command::Resume))
         .route("/v1/jobs/{job}/limits", get(limits::show))
         .route("/v1/leases", get(leases::list))
-        .route("/v1/jobs/{job}/rerun", post(jobs::rerun))
+        .route("/v1/jobs/{job}/rerun", post(rerun::rerun))
         .route("/v1/jobs/{job}/events", get(events::list))
         .route("/v1/jobs/{job}/runs", get(runs::list))
         .route("/v1/jobs/{job}/runs/{run}", get(runs::show).delete(runs::delete))

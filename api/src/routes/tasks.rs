@@ -71,8 +71,12 @@ pub(super) async fn history_of_run(
 
 async fn history(state: &ApiState, found: &FoundRun, task: TaskId) -> Result<Response> {
     found.rows(state)?;
-    task_of(state, &found.view.run, task).await?;
-    let key = key_of(&found.view.run, task)?;
+    let row = task_of(state, &found.view.run, task).await?;
+    let mut key = key_of(&found.view.run, task)?;
+    if let Some(from) = row.inherited {
+        // Whoever did it has the attempts.
+        key.run = from.run;
+    }
     let attempts = state.store().attempts(key, task).await?.ok_or_else(ApiError::not_found)?;
     Ok(Json(HistoryJson::from(&attempts[..])).into_response())
 }

@@ -111,7 +111,14 @@ impl ShortList {
         };
         let mut log = Vec::new();
         let pinned = IngestEvent::SourcePinned { compression: self.compression, layout: self.layout.clone() };
-        let chunk = IngestEvent::ChunkCommitted { chunk: 0, rows, rejected, next: self.end, report };
+        let chunk = IngestEvent::ChunkCommitted {
+            chunk: 0,
+            rows,
+            rejected,
+            next: self.end,
+            report,
+            inherited: Default::default(),
+        };
         let end = [chunk, IngestEvent::TotalSet { total: rows }, IngestEvent::Latched];
         for event in std::iter::once(pinned).chain(validated).chain(end) {
             state.apply(state.events, &event)?;

@@ -43,6 +43,13 @@ fn of_lifecycle(event: &LifecycleEvent) -> Value {
     match event {
         LifecycleEvent::Submitted { tasks, open } => json!({"tasks": tasks, "open": open}),
         LifecycleEvent::TasksAdded { tasks } => json!({"tasks": tasks}),
+        LifecycleEvent::RunStarted { sequence, trigger, rerun_of } => {
+            let mut data = json!({"run_sequence": sequence, "trigger": trigger});
+            if let Some(earlier) = rerun_of {
+                data["rerun_of"] = json!(earlier);
+            }
+            data
+        }
         LifecycleEvent::LimitsChanged { max_inflight, rate } => {
             let mut data = json!({"max_inflight": max_inflight});
             if let Some(rate) = rate {
@@ -69,14 +76,19 @@ fn of_lifecycle(event: &LifecycleEvent) -> Value {
 fn of_ingest(event: &IngestEvent) -> Value {
     match event {
         IngestEvent::Accepted { source } => of_source(source),
+        IngestEvent::Replaying { replay } => json!({"rerun_of": replay.run, "selection": replay.selection}),
         IngestEvent::SourcePinned { compression, layout } => {
             let mut data = of_layout(layout);
             data["compression"] = compression.as_str().into();
             data
         }
         IngestEvent::Validated { rows } => json!({"rows": rows}),
-        IngestEvent::ChunkCommitted { chunk, rows, rejected, next, report: _ } => {
-            json!({"chunk": chunk, "rows": rows, "rejected": rejected, "next": next})
+        IngestEvent::ChunkCommitted { chunk, rows, rejected, next, report: _, inherited } => {
+            let mut data = json!({"chunk": chunk, "rows": rows, "rejected": rejected, "next": next});
+            if !inherited.is_zero() {
+                data["inherited"] = inherited.completed().into();
+            }
+            data
         }
         IngestEvent::TotalSet { total } | IngestEvent::Cut { total } => json!({"total": total}),
         IngestEvent::Failed { fault, detail, line, report: _, rejected } => {

@@ -2,7 +2,7 @@
 
 use super::Time;
 use super::input::{LIST_TYPES, format_of};
-use conveyor_domain::ingest::{IngestEvent, IngestState, LoggedEvent, Phase};
+use conveyor_domain::ingest::{IngestEvent, IngestState, LoggedEvent, Origin, Phase};
 use conveyor_domain::list::{Compression, ListFault, OnInvalidRows};
 use conveyor_domain::{RunId, Timestamp, UploadId};
 use schemars::JsonSchema;
@@ -27,16 +27,23 @@ enum State {
 pub(crate) struct IngestJson<'a> {
     run_id: RunId,
     state: State,
-    file_input_id: UploadId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file_input_id: Option<UploadId>,
+    /// The run whose tasks are taken over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rerun_of: Option<RunId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = LIST_TYPES))]
-    format: &'static str,
+    format: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     compression: Option<Compression>,
     /// As it was uploaded.
-    size_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sha256: Option<&'a str>,
-    on_invalid_rows: OnInvalidRows,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_invalid_rows: Option<OnInvalidRows>,
     rows_read: u32,
     rows_accepted: u32,
     rows_rejected: u32,
@@ -71,19 +78,27 @@ impl<'a> IngestJson<'a> {
         let at = |is: fn(&IngestEvent) -> bool| {
             log.iter().rev().find(|logged| is(&logged.event)).map(|logged| logged.at)
         };
-        let started = at(|event| matches!(event, IngestEvent::SourcePinned { .. }));
+        let begins = |event: &IngestEvent| {
+            matches!(event, IngestEvent::SourcePinned { .. } | IngestEvent::Replaying { .. })
+        };
+        let started = at(begins);
         let last_chunk = at(|event| matches!(event, IngestEvent::ChunkCommitted { .. }));
         let updated = log.last().map_or(Timestamp::default(), |logged| logged.at);
-        let source = &folded.source;
+        let source = folded.list();
+        let rerun_of = match &folded.origin {
+            Origin::List(_) => None,
+            Origin::Run(replay) => Some(replay.run),
+        };
         IngestJson {
             run_id: run,
             state: state_of(folded),
-            file_input_id: source.upload,
-            format: format_of(&source.spec),
+            file_input_id: source.map(|source| source.upload),
+            rerun_of,
+            format: source.map(|source| format_of(&source.spec)),
             compression: folded.opened.as_ref().map(|(compression, _)| *compression),
-            size_bytes: source.staged.size,
-            sha256: source.staged.sha256(),
-            on_invalid_rows: source.on_invalid_rows,
+            size_bytes: source.map(|source| source.staged.size),
+            sha256: source.and_then(|source| source.staged.sha256()),
+            on_invalid_rows: source.map(|source| source.on_invalid_rows),
             // A list that was only checked has no chunk, but its bad rows were read.
             rows_read: folded.next.index.max(folded.accepted + folded.rejected),
             rows_accepted: folded.accepted,
@@ -107,7 +122,7 @@ fn state_of(folded: &IngestState) -> State {
         Phase::Cut => State::Cut,
         Phase::Failed => State::Failed,
         Phase::Reading | Phase::TotalSet if folded.dead_lettered => State::Stalled,
-        Phase::Reading if folded.opened.is_none() => State::Waiting,
+        Phase::Reading if folded.opened.is_none() && folded.chunks == 0 => State::Waiting,
         Phase::Reading | Phase::TotalSet => State::Reading,
     }
 }
@@ -118,6 +133,7 @@ fn fault_of(event: &IngestEvent) -> Option<FaultJson<'_>> {
             Some(FaultJson { code: *fault, detail, line: *line })
         }
         IngestEvent::Accepted { .. }
+        | IngestEvent::Replaying { .. }
         | IngestEvent::SourcePinned { .. }
         | IngestEvent::Validated { .. }
         | IngestEvent::ChunkCommitted { .. }

@@ -10,6 +10,7 @@ pub(crate) mod limits;
 pub(crate) mod parts;
 pub(crate) mod rejected;
 pub(crate) mod repair;
+pub(crate) mod rerun;
 pub(crate) mod run;
 pub(crate) mod submit;
 pub(crate) mod task;

@@ -42,7 +42,7 @@ impl<'a> From<&'a RunView> for RunJson<'a> {
             job_id: run.job,
             run_sequence: run.sequence,
             status: run.status,
-            trigger: "manual",
+            trigger: run.doc.trigger.as_str(),
             stats: (*stats).into(),
             last_batch_received: run.latched,
             // A run that has ended waits for nobody to resume it.

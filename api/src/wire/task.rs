@@ -31,6 +31,9 @@ pub(crate) struct TaskJson<'a> {
     result_url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a Problem>,
+    /// The run that did it, if this row was handed down from an earlier run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_run_id: Option<RunId>,
     created_at: Time,
     updated_at: Time,
 }
@@ -52,6 +55,7 @@ impl<'a> TaskJson<'a> {
             format: task.result.as_ref().filter(|_| successful).map(|result| result.format),
             result_url: result_url.filter(|_| successful && !expired),
             error,
+            source_run_id: task.inherited.map(|from| from.run),
             created_at: Time(task.created),
             updated_at: Time(task.updated),
         }

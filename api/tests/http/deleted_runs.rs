@@ -103,9 +103,10 @@ async fn a_removed_run_is_not_there_and_its_job_is() {
     ] {
         world.get(&path).await.refused(404, "not_found");
     }
-    for verb in ["stop", "pause", "resume", "rerun"] {
+    for verb in ["stop", "pause", "resume"] {
         world.act(&format!("{job}/{verb}")).await.refused(404, "not_found");
     }
+    world.act(&format!("{job}/rerun")).await.refused(409, "no_prior_run");
     world.delete_run(key).await.refused(404, "not_found");
     assert_eq!(world.get(&format!("{job}/runs")).await.json(), json!({"runs": []}));
     let shown = world.get(&job).await.json();

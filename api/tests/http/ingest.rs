@@ -19,7 +19,7 @@ fn pinned() -> IngestEvent {
 
 fn chunk(chunk: u32, rows: u32, rejected: u32, index: u32, report: Option<String>) -> IngestEvent {
     let next = Position { offset: u64::from(index) * 20, line: index.into(), index };
-    IngestEvent::ChunkCommitted { chunk, rows, rejected, next, report }
+    IngestEvent::ChunkCommitted { chunk, rows, rejected, next, report, inherited: Default::default() }
 }
 
 impl World {
@@ -33,7 +33,7 @@ impl World {
             let appended = if let IngestEvent::ChunkCommitted { rows, .. } = event {
                 let task = |n: u32| (state.next.index + n, TaskInput::from_url("https://a.example").unwrap());
                 let rows = (0..*rows).map(task).collect();
-                let chunk = Chunk { rows, entry };
+                let chunk = Chunk { rows, replayed: Vec::new(), entry };
                 self.backend.store.commit_chunk(key, chunk, self.now()).await
             } else {
                 self.backend.store.append(key, entry, self.now()).await

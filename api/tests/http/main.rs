@@ -18,6 +18,7 @@ mod limits;
 mod multipart;
 mod operations;
 mod operators;
+mod reruns;
 mod results;
 mod retention;
 mod staged_lists;

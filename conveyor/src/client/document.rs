@@ -28,6 +28,14 @@ pub struct Run {
     pub failure_detail: Option<String>,
 }
 
+/// The answer to a rerun.
+#[derive(Debug, Deserialize)]
+pub struct Rerun {
+    pub latest_run: Run,
+    pub retried_tasks: u64,
+    pub inherited_tasks: u64,
+}
+
 impl Run {
     /// Whether the run will not change its status any more.
     pub fn is_over(&self) -> bool {

@@ -25,6 +25,7 @@ mod print;
 mod progress;
 mod reconcile;
 mod rejected;
+mod rerun;
 mod results;
 mod sse;
 mod status;
@@ -65,6 +66,7 @@ async fn dispatch(command: ClientCommand, output: Output) -> Result<ExitCode, Fa
         ClientCommand::Leases(args) => leases::run(&api, &args, output).await,
         ClientCommand::Pause(args) => control::pause(&api, &args, output).await,
         ClientCommand::Resume(args) => control::resume(&api, &args, output).await,
+        ClientCommand::Rerun(args) => rerun::run(&api, &args, output).await,
         ClientCommand::Stop(args) => control::stop(&api, &args, output).await,
         ClientCommand::Delete(args) => control::delete(&api, &args, output).await,
         ClientCommand::Audit(args) => audit::run(&api, &args, output).await,

@@ -1,5 +1,6 @@
 """Real processes for the client's tests: Conveyor itself, and the gateways it sends tasks to."""
 
+import json
 import os
 import queue
 import re
@@ -81,7 +82,9 @@ class Conveyor(Process):
     def __init__(self, folder: Path, gateway_url: str, *args: str):
         keys = [word for key in KEYS for word in ("--api-key", key)]
         data = ["--data-dir", str(folder / "data"), "--listen", "127.0.0.1:0"]
-        super().__init__("CONVEYOR_BIN", ["dev", *data, "--gateway-url", gateway_url, *keys, *args], folder)
+        # Receivers of webhooks are on loopback, and speak plain HTTP.
+        own = ["--gateway-url", gateway_url, "--allow-http-webhooks"]
+        super().__init__("CONVEYOR_BIN", ["dev", *data, *own, *keys, *args], folder)
         eventually("ready", lambda: httpx.get(f"{self.url}/readyz").status_code == 200)
 
     def client(self, key: str = KEYS[0]) -> ZenRowsBatchClient:
@@ -189,3 +192,55 @@ def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Conveyo
     gateway.release_all()
     conveyor.stop()
     gateway.close()
+
+
+class Receiver:
+    """A server that webhooks are sent to: it answers 200 and keeps what it got."""
+
+    def __init__(self) -> None:
+        self._seen: list[dict] = []
+        self._changed = threading.Condition()
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                receiver._got({"path": self.path, "headers": dict(self.headers), "body": body})
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}{path}"
+
+    def _got(self, request: dict) -> None:
+        request["headers"] = httpx.Headers(request["headers"])
+        request["json"] = json.loads(request["body"])
+        with self._changed:
+            self._seen.append(request)
+            self._changed.notify_all()
+
+    def wait_for(self, wanted: Callable[[dict], bool], deadline_s: float = 60.0) -> dict:
+        with self._changed:
+            found = self._changed.wait_for(lambda: next(filter(wanted, self._seen), None), deadline_s)
+        assert found, f"no such delivery within {deadline_s} s"
+        return found
+
+    def close(self) -> None:
+        self._server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def receiver() -> Iterator[Receiver]:
+    receiver = Receiver()
+    yield receiver
+    receiver.close()

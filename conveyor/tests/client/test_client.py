@@ -387,13 +387,6 @@ def test_after_the_last_batch_comes_no_other(scripted: tuple[Conveyor, ScriptedG
         assert ref.run.wait(**WAIT).stats.total == 1
 
 
-def test_what_is_not_there_yet_says_so(client: ZenRowsBatchClient):
-    error = refused(client.submit_regular, urls(1), idempotency_key="once")
-    assert (error.status_code, error.code) == (501, "not_implemented")
-    error = refused(client.submit_regular, urls(1), webhook={"url": "https://hook.example/x"})
-    assert (error.status_code, error.code) == (501, "not_implemented")
-
-
 def test_a_foreign_cursor_is_refused(demo: Conveyor, client: ZenRowsBatchClient):
     ref = client.submit_regular(urls(150))
     ref.run.wait(**WAIT)

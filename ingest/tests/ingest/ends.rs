@@ -27,9 +27,16 @@ async fn commit_first_ten(world: &World, key: RunKey) {
         (0..10).map(|n| (n, TaskInput::from_url(&format!("https://example.com/{n}")).unwrap())).collect();
     let offset = lines(10).len() as u64;
     let next = conveyor_domain::list::Position { offset, line: 10, index: 10 };
-    let event = IngestEvent::ChunkCommitted { chunk: 0, rows: 10, rejected: 0, next, report: None };
+    let event = IngestEvent::ChunkCommitted {
+        chunk: 0,
+        rows: 10,
+        rejected: 0,
+        next,
+        report: None,
+        inherited: Default::default(),
+    };
     let entry = state.entry(event).unwrap();
-    let chunk = Chunk { rows, entry };
+    let chunk = Chunk { rows, replayed: Vec::new(), entry };
     world.backend.store.commit_chunk(key, chunk, world.now()).await.unwrap();
 }
 

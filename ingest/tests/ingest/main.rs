@@ -8,4 +8,5 @@ mod ends;
 mod heartbeat;
 mod lists;
 mod messages;
+mod reruns;
 mod world;

@@ -176,7 +176,7 @@ impl World {
 
     /// Where the staged bytes of a run are.
     pub async fn source_path(&self, key: RunKey) -> std::path::PathBuf {
-        self.dir.path().join("blobs").join(self.state(key).await.source.staged.object)
+        self.dir.path().join("blobs").join(self.state(key).await.list().unwrap().staged.object.clone())
     }
 }
 

@@ -264,7 +264,7 @@ async fn append_again(world: &World, key: RunKey, ingest: &Ingest) -> Check {
         let list = world.model.find(key.job).and_then(|job| job.list.as_ref());
         let tasks = list.into_iter().flat_map(|list| list.list.tasks(before.next.index, next.index));
         let rows = tasks.map(|(index, task)| (index, task.clone())).collect();
-        store.commit_chunk(key, Chunk { rows, entry }, now).await
+        store.commit_chunk(key, Chunk { rows, replayed: Vec::new(), entry }, now).await
     } else {
         store.append(key, entry, now).await
     };

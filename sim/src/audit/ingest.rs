@@ -53,6 +53,7 @@ fn count(tally: &mut Tally, event: &IngestEvent) {
         IngestEvent::Failed { .. } => tally.lists_failed += 1,
         IngestEvent::Cut { .. } => tally.lists_cut += 1,
         IngestEvent::Accepted { .. }
+        | IngestEvent::Replaying { .. }
         | IngestEvent::SourcePinned { .. }
         | IngestEvent::Validated { .. }
         | IngestEvent::TotalSet { .. }
@@ -85,6 +86,8 @@ fn event(job: &JobModel, model: &ListModel, from: u32, event: &IngestEvent) -> C
         IngestEvent::Accepted { .. } | IngestEvent::Latched | IngestEvent::Resent | IngestEvent::Redriven => {
             true
         }
+        // No simulated caller runs a job again.
+        IngestEvent::Replaying { .. } => false,
         IngestEvent::SourcePinned { compression, .. } => *compression == list.compression,
         IngestEvent::Validated { rows } => checks && *rows == all && list.valid(0, all) == all,
         IngestEvent::ChunkCommitted { rows, rejected, next, report, .. } => {

@@ -89,7 +89,9 @@ fn adds_up(job: &JobModel, entries: &[TimelineEntry], view: &JobView) -> Check {
                 status = Some(if runs { RunStatus::Running } else { RunStatus::Pending });
             }
             LifecycleEvent::TasksAdded { tasks } => total += tasks,
-            LifecycleEvent::RunResumed => status = Some(RunStatus::Running),
+            LifecycleEvent::RunStarted { .. } | LifecycleEvent::RunResumed => {
+                status = Some(RunStatus::Running)
+            }
             LifecycleEvent::RunPending => status = Some(RunStatus::Pending),
             LifecycleEvent::RunPaused => paused = true,
             LifecycleEvent::RunUnpaused => paused = false,

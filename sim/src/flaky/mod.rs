@@ -9,14 +9,15 @@ use async_trait::async_trait;
 use conveyor_domain::ingest::Entry;
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::TaskRef;
+use conveyor_domain::rerun::ReplayedTask;
 use conveyor_domain::seal::KeyHash;
 use conveyor_domain::task::{Attempt, Outcome};
 use conveyor_domain::timeline::TimelineEntry;
 use conveyor_domain::{CallerId, ClaimToken, JobId, RunId, Task, TaskId, TaskInput, Timestamp, WorkerId};
 use conveyor_store::port::{
     Acceptance, ActiveRun, Added, Appended, ChangedRuns, Chunk, Claim, EventStore, Ingest, IngestStore,
-    JobStore, JobView, JobsQuery, KeyStore, RunKey, RunView, SettleGroup, Settled, Submission, TaskStore,
-    TasksQuery,
+    JobStore, JobView, JobsQuery, KeyStore, RunKey, RunView, SettleGroup, Settled, StartRun, Submission,
+    TaskStore, TasksQuery,
 };
 use conveyor_store::{Backend, Result};
 use std::sync::Arc;
@@ -72,6 +73,10 @@ impl JobStore for Flaky {
     ) -> Result<Added> {
         let call = self.inner.store.add_tasks(job, tasks, last_batch, run_tasks_max, now);
         self.pass("add_tasks", call).await
+    }
+
+    async fn start_run(&self, start: StartRun, now: Timestamp) -> Result<JobView> {
+        self.pass("start_run", self.inner.store.start_run(start, now)).await
     }
 
     async fn apply(&self, job: JobId, command: Command, now: Timestamp) -> Result<JobView> {
@@ -175,6 +180,15 @@ impl IngestStore for Flaky {
 
     async fn ingest(&self, key: RunKey) -> Result<Option<Ingest>> {
         self.pass("ingest", self.inner.store.ingest(key)).await
+    }
+
+    async fn fix_replayed(
+        &self,
+        key: RunKey,
+        tasks: Vec<ReplayedTask>,
+        now: Timestamp,
+    ) -> Result<Vec<ReplayedTask>> {
+        self.pass("fix_replayed", self.inner.store.fix_replayed(key, tasks, now)).await
     }
 
     async fn commit_chunk(&self, key: RunKey, chunk: Chunk, now: Timestamp) -> Result<Appended> {

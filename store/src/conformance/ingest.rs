@@ -37,9 +37,15 @@ pub(super) fn chunk(view: &IngestState, count: u32) -> Chunk {
     let first = view.next.index;
     let rows = (first..first + count).zip(World::inputs(first + count).into_iter().skip(first as usize));
     let next = Position { offset: u64::from(first + count), line: 0, index: first + count };
-    let event =
-        IngestEvent::ChunkCommitted { chunk: view.chunks, rows: count, rejected: 0, next, report: None };
-    Chunk { rows: rows.collect(), entry: must(view.entry(event)) }
+    let event = IngestEvent::ChunkCommitted {
+        chunk: view.chunks,
+        rows: count,
+        rejected: 0,
+        next,
+        report: None,
+        inherited: Default::default(),
+    };
+    Chunk { rows: rows.collect(), replayed: Vec::new(), entry: must(view.entry(event)) }
 }
 
 pub(super) async fn commit(world: &World, key: RunKey, count: u32) -> Appended {

@@ -13,6 +13,7 @@ pub mod proof;
 pub mod queue;
 pub mod records;
 pub mod refs;
+pub mod reruns;
 pub mod restore;
 pub mod retention;
 pub mod tasks;
@@ -172,6 +173,15 @@ macro_rules! conformance_suite {
             refs::the_refs_of_tasks_are_messages_like_any_others,
         }
     };
+    (reruns: $open:expr) => {
+        $crate::conformance_suite! { @each $open;
+            reruns::a_full_rerun_has_the_same_ids_and_begins_anew,
+            reruns::a_partial_rerun_hands_down_what_is_not_done_again,
+            reruns::of_many_who_begin_a_run_at_once_one_does,
+            reruns::a_run_is_not_begun_while_another_lives,
+            reruns::an_ingested_rerun_counts_what_is_there,
+        }
+    };
     (restore: $open:expr) => {
         $crate::conformance_suite! { @each $open;
             restore::a_restored_task_is_terminal_and_counted_once,
@@ -251,6 +261,7 @@ macro_rules! conformance_suite {
         $crate::conformance_suite! { queue: $open }
         $crate::conformance_suite! { records: $open }
         $crate::conformance_suite! { refs: $open }
+        $crate::conformance_suite! { reruns: $open }
         $crate::conformance_suite! { restore: $open }
         $crate::conformance_suite! { retention: $open }
         $crate::conformance_suite! { tasks: $open }

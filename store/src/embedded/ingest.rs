@@ -90,9 +90,10 @@ impl IngestStore for Embedded {
     }
 
     async fn commit_chunk(&self, key: RunKey, chunk: Chunk, now: Timestamp) -> Result<Appended> {
-        let Chunk { rows, entry } = chunk;
+        let Chunk { rows, replayed, entry } = chunk;
         // The writer's time is everybody's: what can be prepared outside of it, is.
-        let rows = tasks::encode(rows.iter().map(|(index, input)| (*index, input)))?;
+        let mut rows = tasks::encode(rows.iter().map(|(index, input)| (*index, input)))?;
+        rows.extend(tasks::encode_replayed(&replayed)?);
         let latest = self.latest.clone();
         let outcome = self
             .write(move |connection| {

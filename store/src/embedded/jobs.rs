@@ -6,13 +6,14 @@ use super::runs::{self, StoredRun};
 use super::tasks::EncodedTask;
 use super::{Embedded, codec, events, ingest, probe, records, tasks, tombstones, uploads};
 use crate::port::{
-    ActiveRun, Added, ChangedRuns, Error, JobStore, JobView, JobsQuery, Result, RunKey, RunView, Submission,
+    ActiveRun, Added, ChangedRuns, Error, JobStore, JobView, JobsQuery, Result, RunKey, RunView, StartRun,
+    Submission,
 };
 use async_trait::async_trait;
 use conveyor_domain::beside::{self, Change};
 use conveyor_domain::ingest::IngestEvent;
 use conveyor_domain::job::JobSpec;
-use conveyor_domain::lifecycle::{Command, Decision, decide, delete_run};
+use conveyor_domain::lifecycle::{self, Command, Decision, decide, delete_run};
 use conveyor_domain::message::TaskRef;
 use conveyor_domain::run::Counts;
 use conveyor_domain::timeline;
@@ -76,7 +77,7 @@ pub fn transition(
     command: &Command,
     now: Timestamp,
 ) -> Result<StoredJob> {
-    let counts = runs::counts(connection, stored.run.key)?;
+    let counts = runs::counts(connection, &stored.run)?;
     let next = decide(&stored.job, &stored.run.run, &counts, command, now)?;
     let had_ended = stored.run.run.status.is_terminal();
     let written = write(connection, latest, stored, next, &counts, now)?;
@@ -119,6 +120,43 @@ fn write(
     Ok(StoredJob { job: next.job, run: StoredRun { key, run: next.run } })
 }
 
+/// Begins another run. All of it is one transaction.
+fn start(
+    connection: &Connection,
+    latest: &Latest,
+    start: &StartRun,
+    rows: &[EncodedTask],
+    now: Timestamp,
+) -> Result<StoredJob> {
+    let StoredJob { job, run: earlier } = find(connection, start.job)?.ok_or(Error::NotFound)?;
+    let Decision { job: next, run } = lifecycle::start_run(&job, &earlier.run, &start.run, now)?;
+    let key = runs::insert(connection, latest, &run)?;
+    connection
+        .prepare_cached(
+            "UPDATE jobs SET status = ?2, updated_ms = ?3, doc = ?4, latest_run_key = ?5 WHERE job_id = ?1",
+        )?
+        .execute(params![
+            job.id.to_bytes(),
+            next.status.as_str(),
+            next.updated.0,
+            to_json(next.spec.as_ref())?,
+            key
+        ])?;
+    events::happened(connection, &run, &timeline::run_started(&run), now)?;
+    if let Some(first) = &start.log {
+        events::logged(connection, &run, 0, first, now)?;
+        ingest::call(connection, &run, now)?;
+    }
+    let stored = StoredRun { key, run };
+    tasks::put(connection, &stored, rows, now)?;
+    let before = Some((&job, &earlier.run));
+    write_beside(
+        connection,
+        Change { before, after: (&next, &stored.run), counts: &Counts::default(), now },
+    )?;
+    Ok(StoredJob { job: next, run: stored })
+}
+
 /// Writes the records that go with a change.
 fn write_beside(connection: &Connection, change: Change<'_>) -> Result<()> {
     for record in beside::records(change) {
@@ -135,7 +173,7 @@ fn delete(connection: &Connection, latest: &Latest, key: RunKey, now: Timestamp)
     let job = find(connection, key.job)?.ok_or(Error::NotFound)?.job;
     let pointed_to = runs::is_pointed_to(connection, key)?;
     let next = delete_run(&job, &run.run, pointed_to, now)?;
-    let counts = runs::counts(connection, run.key)?;
+    let counts = runs::counts(connection, &run)?;
     runs::view(connection, write(connection, latest, StoredJob { job, run }, next, &counts, now)?.run)
 }
 
@@ -227,6 +265,16 @@ impl JobStore for Embedded {
             .await?;
         self.announce();
         Ok(Added { view, unsent: Vec::new() })
+    }
+
+    async fn start_run(&self, run: StartRun, now: Timestamp) -> Result<JobView> {
+        let rows = tasks::encode_replayed(&run.tasks)?;
+        let latest = self.latest.clone();
+        let view = self
+            .write(move |connection| start(connection, &latest, &run, &rows, now)?.view(connection))
+            .await?;
+        self.announce();
+        Ok(view)
     }
 
     async fn apply(&self, job: JobId, command: Command, now: Timestamp) -> Result<JobView> {

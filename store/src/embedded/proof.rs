@@ -63,7 +63,7 @@ impl ProofStore for Embedded {
                 if with_objects { name_objects(connection, stored.key)? } else { NamedObjects::default() };
             Ok(Some(Tally {
                 rows: count_rows(connection, stored.key)?,
-                counters: runs::sums(connection, stored.key)?,
+                counters: runs::sums(connection, stored.key)?.plus(stored.run.doc.inherited.into()),
                 revision: revision(connection, stored.key)?,
                 run: stored.run,
                 objects,

@@ -179,8 +179,9 @@ fn failure_doc(run: &Run) -> Result<Option<String>> {
     run.failure.as_ref().map(to_json).transpose()
 }
 
-pub fn counts(connection: &Connection, key: i64) -> Result<Counts> {
-    Ok(sums(connection, key)?.counts())
+/// What is done of a run.
+pub fn counts(connection: &Connection, stored: &StoredRun) -> Result<Counts> {
+    Ok(stored.run.counted(sums(connection, stored.key)?.counts()))
 }
 
 /// What the counter rows of a run add up to, as they are: one that was damaged can hold anything.
@@ -242,7 +243,7 @@ pub fn add(connection: &Connection, key: i64, worker: WorkerId, delta: Sums, rev
 }
 
 pub fn view(connection: &Connection, stored: StoredRun) -> Result<RunView> {
-    let counts = counts(connection, stored.key)?;
+    let counts = counts(connection, &stored)?;
     let stats = RunStats { total: stored.run.total, counts };
     Ok(RunView { run: stored.run, stats })
 }

@@ -11,6 +11,7 @@ use crate::port::{
 };
 use async_trait::async_trait;
 use conveyor_domain::message::TaskRef;
+use conveyor_domain::rerun::{Inherited, ReplayedTask};
 use conveyor_domain::run::Counts;
 use conveyor_domain::task::{Attempt, ClaimDecision, Outcome, decide_claim};
 use conveyor_domain::{ClaimToken, Problem, RunId, RunStatus, Task, TaskId, TaskInput, Timestamp, WorkerId};
@@ -20,24 +21,56 @@ const PUT: &str = "INSERT OR IGNORE INTO tasks
     (task_key, status, attempts, claims, not_before_ms, created_ms, updated_ms, input)
     VALUES (?1, 0, 0, 0, 0, ?2, ?2, ?3)";
 
+const PUT_INHERITED: &str = "INSERT OR IGNORE INTO tasks
+    (task_key, status, attempts, claims, not_before_ms, created_ms, updated_ms, input, result, error, class, inherited)
+    VALUES (?1, ?4, 0, 0, 0, ?2, ?2, ?3, ?5, ?6, ?7, ?8)";
+
 /// A row as it is stored.
 #[derive(Debug)]
 pub struct EncodedTask {
     index: u32,
     input: String,
+    inherited: Option<EncodedEnd>,
+}
+
+/// The end that a row is written with.
+#[derive(Debug)]
+struct EncodedEnd {
+    status: i64,
+    end: End,
+    from: String,
 }
 
 pub fn encode<'a>(rows: impl Iterator<Item = (u32, &'a TaskInput)>) -> Result<Vec<EncodedTask>> {
-    rows.map(|(index, input)| Ok(EncodedTask { index, input: to_json(input)? })).collect()
+    rows.map(|(index, input)| Ok(EncodedTask { index, input: to_json(input)?, inherited: None })).collect()
+}
+
+pub fn encode_replayed(tasks: &[ReplayedTask]) -> Result<Vec<EncodedTask>> {
+    let end = |inherited: &Inherited| -> Result<EncodedEnd> {
+        let outcome = inherited.end.outcome();
+        let status = task_status_code(outcome.status());
+        Ok(EncodedEnd { status, end: End::of(&outcome)?, from: to_json(&inherited.from)? })
+    };
+    let encode = |task: &ReplayedTask| {
+        let inherited = task.inherited.as_ref().map(end).transpose()?;
+        Ok(EncodedTask { index: task.index, input: to_json(&task.input)?, inherited })
+    };
+    tasks.iter().map(encode).collect()
 }
 
 /// Writes the rows that are missing, and sends the refs of exactly those. The caller is inside a transaction.
 pub fn put(connection: &Connection, stored: &StoredRun, rows: &[EncodedTask], now: Timestamp) -> Result<()> {
     let mut statement = connection.prepare_cached(PUT)?;
+    let mut with_end = connection.prepare_cached(PUT_INHERITED)?;
     let mut fresh = Vec::with_capacity(rows.len());
     for row in rows {
-        if statement.execute(params![task_key(stored.key, row.index), now.0, row.input])? == 1 {
-            fresh.push(row.index);
+        let key = task_key(stored.key, row.index);
+        match &row.inherited {
+            None if statement.execute(params![key, now.0, row.input])? == 1 => fresh.push(row.index),
+            None => {}
+            Some(EncodedEnd { status, end: End { result, error, class }, from }) => {
+                with_end.execute(params![key, now.0, row.input, status, result, error, class, from])?;
+            }
         }
     }
     spans::enqueue(connection, stored.run.id, stored.run.id_seed, fresh.into_iter(), now)
@@ -90,6 +123,7 @@ fn claim_one(
 }
 
 /// What an outcome writes into a row.
+#[derive(Debug)]
 pub struct End {
     pub result: Option<String>,
     pub error: Option<String>,
@@ -199,7 +233,7 @@ fn settle(connection: &Connection, group: &SettleGroup, now: Timestamp) -> Resul
     Ok(answers)
 }
 
-const COLUMNS: &str = "task_key, status, created_ms, updated_ms, input, result, error, class";
+const COLUMNS: &str = "task_key, status, created_ms, updated_ms, input, result, error, class, inherited";
 
 fn decode(seed: RunId, row: &Row<'_>) -> Result<Task> {
     let text = |column: usize| -> Result<Option<String>> { Ok(row.get(column)?) };
@@ -213,6 +247,7 @@ fn decode(seed: RunId, row: &Row<'_>) -> Result<Task> {
         result: text(5)?.map(|t| from_json(&t)).transpose()?,
         error: text(6)?.map(|t| from_json(&t)).transpose()?,
         class: row.get::<_, Option<i64>>(7)?.and_then(failure_class),
+        inherited: text(8)?.map(|t| from_json(&t)).transpose()?,
     })
 }
 

@@ -1,6 +1,7 @@
 use super::{Result, RunKey};
 use async_trait::async_trait;
 use conveyor_domain::ingest::{Entry, LoggedEvent, Source};
+use conveyor_domain::rerun::ReplayedTask;
 use conveyor_domain::timeline::TimelineEntry;
 use conveyor_domain::{Job, JobId, Run, RunId, TaskInput, Timestamp};
 
@@ -24,6 +25,8 @@ pub struct Ingest {
 #[derive(Clone, Debug)]
 pub struct Chunk {
     pub rows: Vec<(u32, TaskInput)>,
+    /// Of an earlier run, as [`fix_replayed`](IngestStore::fix_replayed) returned them.
+    pub replayed: Vec<ReplayedTask>,
     pub entry: Entry,
 }
 
@@ -50,6 +53,18 @@ pub trait IngestStore: Send + Sync {
 
     /// `None` if there is no such run, it never had a list, or its job was deleted.
     async fn ingest(&self, key: RunKey) -> Result<Option<Ingest>>;
+
+    /// What these tasks of an earlier run are in this one, before they are counted. Where rows are written before they are
+    /// counted, what somebody wrote before stays, though the earlier run may have brought more to an end since: so it is
+    /// what is there that has to be counted.
+    async fn fix_replayed(
+        &self,
+        _key: RunKey,
+        tasks: Vec<ReplayedTask>,
+        _now: Timestamp,
+    ) -> Result<Vec<ReplayedTask>> {
+        Ok(tasks)
+    }
 
     /// Writes the rows that are missing, raises the run's total, sends the refs and appends the event, in an order that can
     /// be broken off anywhere and repeated by anybody.

@@ -1,8 +1,9 @@
 use super::{Result, RunKey};
 use async_trait::async_trait;
 use conveyor_domain::ingest::{IngestEvent, Source};
-use conveyor_domain::lifecycle::Command;
+use conveyor_domain::lifecycle::{Command, NewRun};
 use conveyor_domain::message::TaskRef;
+use conveyor_domain::rerun::ReplayedTask;
 use conveyor_domain::{CallerId, Job, JobId, JobStatus, Run, RunId, RunStats, TaskInput, Timestamp};
 
 /// A job and its first run, with its tasks at their indexes.
@@ -21,6 +22,17 @@ pub struct SubmittedList {
     pub source: Source,
     /// What its ingest logs after `accepted`, to `latched`.
     pub log: Vec<IngestEvent>,
+}
+
+/// Another run of a job that is there.
+#[derive(Clone, Debug)]
+pub struct StartRun {
+    pub job: JobId,
+    pub run: NewRun,
+    /// Its tasks, if they are written with it.
+    pub tasks: Vec<ReplayedTask>,
+    /// The first event of its ingest, if they are ingested.
+    pub log: Option<IngestEvent>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +103,10 @@ pub trait JobStore: Send + Sync {
         run_tasks_max: u32,
         now: Timestamp,
     ) -> Result<Added>;
+
+    /// Begins another run of a job and makes it visible with its tasks, or with the ingest that brings them, all or nothing.
+    /// Of two who decided on the same latest run, one is refused.
+    async fn start_run(&self, start: StartRun, now: Timestamp) -> Result<JobView>;
 
     /// Decides a command on the job and its latest run and writes the outcome, in one step.
     async fn apply(&self, job: JobId, command: Command, now: Timestamp) -> Result<JobView>;

@@ -22,7 +22,7 @@ pub use direct::{DirectAccess, Found, Joined, SignedPut, Validity};
 pub use error::{Error, Result};
 pub use ingest::{Acceptance, Appended, Chunk, EventStore, Ingest, IngestStore};
 pub use jobs::{
-    ActiveRun, Added, ChangedRuns, JobStore, JobView, JobsQuery, RunView, Submission, SubmittedList,
+    ActiveRun, Added, ChangedRuns, JobStore, JobView, JobsQuery, RunView, StartRun, Submission, SubmittedList,
 };
 pub use keys::KeyStore;
 pub use proof::{NamedObjects, ProofStore, Tally};

@@ -4,12 +4,14 @@ mod connection;
 mod dlq;
 mod limits;
 mod repair;
+mod rerun;
 mod submit;
 
 pub use connection::{ClientArgs, Connection, OperatorArgs};
 pub use dlq::{DlqArgs, DlqCommand, DlqListArgs, DlqPurgeArgs, DlqRedriveArgs, DlqShowArgs, Selection};
 pub use limits::{LeasesArgs, LimitsArgs};
 pub use repair::{AuditArgs, DeleteArgs, ReconcileArgs};
+pub use rerun::RerunArgs;
 pub use submit::{ListFormat, SubmitArgs};
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -37,6 +39,8 @@ pub enum ClientCommand {
     Pause(JobArgs),
     /// Go on with a job that was paused
     Resume(JobArgs),
+    /// Do the tasks of a job again, all of them or some, as another run
+    Rerun(RerunArgs),
     /// Stop the current run of a job; tasks in flight may still finish
     Stop(JobArgs),
     /// Delete a job with everything that belongs to it, or one of its runs
@@ -61,6 +65,7 @@ impl ClientCommand {
             ClientCommand::Uploads(args) => &args.client,
             ClientCommand::Limits(args) => &args.client,
             ClientCommand::Leases(args) => &args.client,
+            ClientCommand::Rerun(args) => &args.client,
             ClientCommand::Pause(args) | ClientCommand::Resume(args) | ClientCommand::Stop(args) => {
                 &args.client
             }

@@ -85,7 +85,9 @@ impl Caller {
                     | Refusal::UploadClaimed
                     | Refusal::UploadComplete
                     | Refusal::TooManyUploads
-                    | Refusal::RunHasDescendants => false,
+                    | Refusal::RunHasDescendants
+                    | Refusal::RunNotTerminal
+                    | Refusal::AnotherRunBegan => false,
                 };
                 require(fair, Rule::Lifecycle, || {
                     format!("{name}: tasks were refused without a reason: {refusal}")
@@ -166,7 +168,9 @@ impl Caller {
                     | Refusal::UploadClaimed
                     | Refusal::UploadComplete
                     | Refusal::TooManyUploads
-                    | Refusal::RunHasDescendants => false,
+                    | Refusal::RunHasDescendants
+                    | Refusal::RunNotTerminal
+                    | Refusal::AnotherRunBegan => false,
                 };
                 require(fair, Rule::Lifecycle, || {
                     format!("{name}: {command:?} was refused without a reason: {refusal}")

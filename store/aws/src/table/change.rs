@@ -35,7 +35,7 @@ impl Next {
     /// What the domain makes of a command.
     pub fn decided(state: &State, command: &Command, now: Timestamp) -> Result<Next> {
         let (job, run) = (&state.job.job, &state.run.run);
-        Ok(Next::of(state, decide(job, run, &state.counts, command, now)?))
+        Ok(Next::of(state, decide(job, run, &state.done(), command, now)?))
     }
 
     fn of(state: &State, decision: Decision) -> Next {
@@ -138,7 +138,7 @@ impl Table {
         let change = Change {
             before: Some((&seen.job.job, &seen.run.run)),
             after: (&job.job, &run.run),
-            counts: &seen.counts,
+            counts: &seen.done(),
             now,
         };
         for record in beside::records(change) {

@@ -272,7 +272,7 @@ impl Table {
         let Some(run) = run.filter(|run| run.status == RunStatus::Running) else { return Ok(None) };
         // Behind the run, which changes together with the limits of its job: they are never older than it is.
         let Some(row) = self.find_job(key.job).await? else { return Ok(None) };
-        let stats = RunStats { total: run.total, counts };
+        let stats = RunStats { total: run.total, counts: run.counted(counts) };
         Ok(Some(ActiveRun { job: row.job, run, stats }))
     }
 

@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use conveyor_domain::ingest::{Entry, IngestEvent};
 use conveyor_domain::lifecycle::{Command, IngestStep, Refusal};
 use conveyor_domain::message::{QueueName, TaskRef};
+use conveyor_domain::rerun::ReplayedTask;
 use conveyor_domain::{JobStatus, RunId, RunStatus, Timestamp, timeline};
 use conveyor_store::port::{Acceptance, Appended, Chunk, Ingest, IngestStore, RunKey};
 use conveyor_store::{Error, Result};
@@ -68,7 +69,10 @@ impl Table {
                 Err(why) => return Ok(Some(why)),
             };
             let mut run = next.run;
-            if run.run.total == state.run.run.total && run.run.next_index == state.run.run.next_index {
+            let unmoved = run.run.total == state.run.run.total
+                && run.run.next_index == state.run.run.next_index
+                && run.run.doc.inherited == state.run.run.doc.inherited;
+            if unmoved {
                 return Ok(None);
             }
             run.version += 1;
@@ -181,9 +185,23 @@ impl IngestStore for Table {
         }
     }
 
+    async fn fix_replayed(
+        &self,
+        key: RunKey,
+        tasks: Vec<ReplayedTask>,
+        now: Timestamp,
+    ) -> Result<Vec<ReplayedTask>> {
+        // Of a run that has ended meanwhile nothing is written: its append finds that out.
+        let Some(run) = self.find_run(key).await?.filter(|row| !row.run.status.is_terminal()) else {
+            return Ok(tasks);
+        };
+        let place = RowPlace { key, seed: run.run.id_seed, shards: run.shards };
+        self.insert_replayed(place, tasks, now).await
+    }
+
     async fn commit_chunk(&self, key: RunKey, chunk: Chunk, now: Timestamp) -> Result<Appended> {
         self.latest.learn(now);
-        let Chunk { rows, entry } = chunk;
+        let Chunk { rows, replayed, entry } = chunk;
         let state = match takes(self.load_run(key).await?, &entry) {
             Ok(state) => state,
             Err(why) => return Ok(why),
@@ -197,7 +215,9 @@ impl IngestStore for Table {
         if let Some(why) = self.raise_total(key, &entry, now).await? {
             return Ok(why);
         }
-        let bodies: Vec<String> = refs(seed, shards, rows.iter().map(|(index, _)| *index))
+        // Those of an earlier run are there: `fix_replayed` wrote them.
+        let again = replayed.iter().filter(|task| task.inherited.is_none()).map(|task| task.index);
+        let bodies: Vec<String> = refs(seed, shards, rows.iter().map(|(index, _)| *index).chain(again))
             .map(|task: TaskRef| task.to_string())
             .collect();
         if !bodies.is_empty() {

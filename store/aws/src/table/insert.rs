@@ -12,9 +12,9 @@ use conveyor_store::{Error, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 
 /// What one call takes.
-const STATEMENTS_MAX: usize = 25;
+pub const STATEMENTS_MAX: usize = 25;
 /// Calls under way at once.
-const CALLS_INFLIGHT: usize = 8;
+pub const CALLS_INFLIGHT: usize = 8;
 
 /// Where the rows of a run go.
 #[derive(Clone, Copy, Debug)]
@@ -70,32 +70,38 @@ impl Table {
             .map_err(|e| Error::Corrupt(e.to_string()))
     }
 
-    /// Repeats what was not processed, until all of it is.
-    async fn insert_batch(&self, mut batch: Vec<BatchStatementRequest>) -> Result<()> {
+    /// That a row is there is all that is wanted.
+    async fn insert_batch(&self, batch: Vec<BatchStatementRequest>) -> Result<()> {
+        self.insert_or_find(batch).await.map(drop)
+    }
+
+    /// Repeats what was not processed, until all of it is. Returns the places of those whose rows were there.
+    pub async fn insert_or_find(&self, batch: Vec<BatchStatementRequest>) -> Result<Vec<usize>> {
         let mut backoff = self.backoff();
+        let mut batch: Vec<(usize, BatchStatementRequest)> = batch.into_iter().enumerate().collect();
+        let mut found = Vec::new();
         loop {
             let answer = self
                 .dynamodb
                 .batch_execute_statement()
-                .set_statements(Some(batch.clone()))
+                .set_statements(Some(batch.iter().map(|(_, statement)| statement.clone()).collect()))
                 .return_consumed_capacity(ReturnConsumedCapacity::Total)
                 .send()
                 .await
                 .map_err(|e| unavailable("BatchExecuteStatement", &e))?;
             count_capacity("BatchExecuteStatement", "write", answer.consumed_capacity());
             let mut again = Vec::new();
-            for (statement, response) in batch.into_iter().zip(answer.responses()) {
+            for ((at, statement), response) in batch.into_iter().zip(answer.responses()) {
                 let Some(error) = response.error() else { continue };
                 match error.code() {
-                    // The row is there: that is all that was wanted.
-                    Some(BatchStatementErrorCodeEnum::DuplicateItem) => {}
+                    Some(BatchStatementErrorCodeEnum::DuplicateItem) => found.push(at),
                     Some(
                         BatchStatementErrorCodeEnum::ThrottlingError
                         | BatchStatementErrorCodeEnum::ProvisionedThroughputExceeded
                         | BatchStatementErrorCodeEnum::RequestLimitExceeded
                         | BatchStatementErrorCodeEnum::InternalServerError
                         | BatchStatementErrorCodeEnum::TransactionConflict,
-                    ) => again.push(statement),
+                    ) => again.push((at, statement)),
                     code => {
                         let code = code.map_or("?", |code| code.as_str());
                         let message = error.message().unwrap_or("no message");
@@ -104,7 +110,7 @@ impl Table {
                 }
             }
             if again.is_empty() {
-                return Ok(());
+                return Ok(found);
             }
             batch = again;
             backoff.wait("BatchExecuteStatement").await?;

@@ -16,7 +16,7 @@ use conveyor_domain::message::TaskRef;
 use conveyor_domain::run::Storage;
 use conveyor_domain::{CallerId, JobId, Run, RunId, TaskId, TaskInput, Timestamp, shards, timeline};
 use conveyor_store::port::{
-    ActiveRun, Added, ChangedRuns, JobStore, JobView, JobsQuery, RunKey, RunView, Submission,
+    ActiveRun, Added, ChangedRuns, JobStore, JobView, JobsQuery, RunKey, RunView, StartRun, Submission,
 };
 use conveyor_store::{Error, Result};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -184,6 +184,11 @@ impl JobStore for Table {
         let state = self.count_addition(job, &command, Some((first, first + count)), now).await?;
         self.send_refs(id, refs(seed, shards, first..first + count), now).await;
         Ok(Added { view: state.view(), unsent: Vec::new() })
+    }
+
+    async fn start_run(&self, start: StartRun, now: Timestamp) -> Result<JobView> {
+        self.latest.learn(now);
+        Ok(self.start(start, now).await?.view())
     }
 
     async fn apply(&self, job: JobId, command: Command, now: Timestamp) -> Result<JobView> {

@@ -6,7 +6,7 @@ use super::settle::answer;
 use super::tasks::{TaskRow, status_number};
 use super::transact::{Condition, Expression, TTL_NAME};
 use super::{Table, keys};
-use aws_sdk_dynamodb::types::TransactWriteItem;
+use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem};
 use conveyor_domain::run::Counts;
 use conveyor_domain::task::Outcome;
 use conveyor_domain::{ClaimToken, TaskId, TaskStatus, Timestamp, limits};
@@ -16,6 +16,11 @@ use std::time::Duration;
 
 /// How long a row that is settled is kept: a day longer than anybody may see it.
 const SETTLED_KEPT: Duration = limits::ROWS_KEPT.saturating_add(Duration::from_secs(24 * 3600));
+
+/// When a row that is settled now may go.
+pub fn settled_until(now: Timestamp) -> AttributeValue {
+    time_to_live(now, SETTLED_KEPT)
+}
 
 /// Whose outcome it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +99,7 @@ impl Change<'_> {
         values.extend(more);
         values.extend([(":one", number(1)), (":zero", number(0))]);
         if self.outcome.status().is_terminal() {
-            values.extend([(":cb", item::text(counted)), (":ttl", time_to_live(now, SETTLED_KEPT))]);
+            values.extend([(":cb", item::text(counted)), (":ttl", settled_until(now))]);
         }
         Ok(Expression { text, values })
     }
@@ -128,7 +133,7 @@ impl Table {
                 .set("sa", number(found.started.unwrap_or(now).0))
                 .set("ea", number(now.0))
                 .set("err", json(problem)?)
-                .set(keys::TTL, time_to_live(now, SETTLED_KEPT));
+                .set(keys::TTL, settled_until(now));
             writes.push(self.put(kept.item(), None)?);
         }
         Ok(Ok(writes))

@@ -22,8 +22,8 @@ use std::collections::HashMap;
 
 /// Partitions that are read at once, a megabyte of each at a time.
 const PARTITIONS_AT_ONCE: usize = 8;
-const ATTRIBUTES: &str = "sk, st, cb, fc";
-const ATTRIBUTES_AND_RESULT: &str = "sk, st, cb, fc, res";
+const ATTRIBUTES: &str = "sk, st, cb, fc, inh";
+const ATTRIBUTES_AND_RESULT: &str = "sk, st, cb, fc, inh, res";
 
 /// Settled rows.
 #[derive(Clone, Debug, Default)]
@@ -96,6 +96,10 @@ impl Seen {
 
     /// Where a settled row belongs.
     fn place(&mut self, row: Row<'_>, moment: &Counters) -> Result<&mut Settled> {
+        if row.find_text("inh")?.is_some() {
+            // No worker counted it: it counts with its run, of which it is part since it shows.
+            return Ok(&mut self.settled);
+        }
         let counted = row.find_text("cb")?.and_then(|text| text.rsplit_once('#'));
         let Some((name, at)) = counted.and_then(|(name, at)| Some((name, at.parse::<u64>().ok()?))) else {
             return Ok(&mut self.undated);
@@ -202,7 +206,7 @@ impl ProofStore for Table {
         let Settled { counts, unclassified, objects } = seen.settled;
         let rows =
             RowCounts { pending: seen.pending, processing: seen.processing, settled: counts, unclassified };
-        let (counters, revision) = (moment.sums(), moment.revision);
+        let (counters, revision) = (moment.sums().plus(run.run.doc.inherited.into()), moment.revision);
         Ok(Some(Tally { run: run.run, rows, counters, revision, objects }))
     }
 

@@ -201,6 +201,7 @@ impl RunRow {
     }
 
     pub fn view(self, counts: Counts) -> RunView {
+        let counts = self.run.counted(counts);
         RunView { stats: RunStats { total: self.run.total, counts }, run: self.run }
     }
 }
@@ -210,7 +211,7 @@ fn storage(row: Row<'_>) -> Result<Storage> {
     Storage::ALL.into_iter().find(|s| s.as_str() == text).ok_or_else(|| corrupt("storage of a run"))
 }
 
-/// A job with a run of it, and what was counted of that before it was read: so never more than its total.
+/// A job with a run of it, and what workers had counted of that before it was read: so never more than its total.
 #[derive(Clone, Debug)]
 pub struct State {
     pub job: JobRow,
@@ -219,6 +220,11 @@ pub struct State {
 }
 
 impl State {
+    /// What is done of the run.
+    pub fn done(&self) -> Counts {
+        self.run.run.counted(self.counts)
+    }
+
     pub fn view(self) -> JobView {
         JobView { job: self.job.job, latest: self.run.view(self.counts) }
     }

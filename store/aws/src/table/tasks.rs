@@ -78,6 +78,7 @@ pub fn decode_task(item: &Item) -> Result<Task> {
         result: row.find_json("res")?,
         error: row.find_json("err")?,
         class: failure_class(row)?,
+        inherited: row.find_json("inh")?,
     })
 }
 

@@ -1,0 +1,141 @@
+//! Another run of a job (SPEC 6.19).
+
+use crate::world::{Answer, KEY, World, golden};
+use conveyor_domain::TaskId;
+use conveyor_domain::lifecycle::Command;
+use conveyor_domain::params::Format;
+use conveyor_store::port::RunKey;
+use serde_json::{Value, json};
+
+impl World {
+    async fn rerun(&self, key: RunKey, query: &str) -> Answer {
+        self.call("POST", &format!("/v1/jobs/{}/rerun{query}", key.job), Some(KEY), None).await
+    }
+
+    /// A job of four tasks: one works, two fail, one is left when it is stopped.
+    async fn stopped(&self) -> RunKey {
+        let key = self.submit("closed", 4).await;
+        self.succeed(key, 0, Format::Html, b"first").await;
+        self.fail(key, 1).await;
+        self.fail(key, 2).await;
+        self.apply(key.job, Command::Stop).await;
+        key
+    }
+
+    async fn rows(&self, job: RunKey, run: &Value) -> Vec<Value> {
+        let path = format!("/v1/jobs/{}/runs/{}/results", job.job, run.as_str().unwrap());
+        self.get(&path).await.json()["results"].as_array().unwrap().clone()
+    }
+}
+
+/// The answer but for the run that was replayed, which it has to name.
+fn without_source(answer: &Answer, key: RunKey) -> Value {
+    let mut body = answer.json();
+    assert_eq!(body["rerun_of"].take(), json!(key.run));
+    body
+}
+
+#[tokio::test]
+async fn a_full_rerun_does_everything_again() {
+    let world = World::new().await;
+    let key = world.stopped().await;
+    world.pass_ms(1_000);
+    let answer = world.rerun(key, "").await;
+    assert_eq!(answer.status, 201);
+    golden("rerun_full", &without_source(&answer, key));
+    let body = answer.json();
+    let rows = world.rows(key, &body["latest_run"]["run_id"]).await;
+    let earlier = world.rows(key, &json!(key.run)).await;
+    let ids = |rows: &[Value]| rows.iter().map(|row| row["task_id"].clone()).collect::<Vec<_>>();
+    assert_eq!(ids(&rows), ids(&earlier));
+    assert!(rows.iter().all(|row| row["status"] == "pending" && row.get("source_run_id").is_none()));
+    world.rerun(key, "").await.refused(409, "run_not_terminal");
+}
+
+#[tokio::test]
+async fn a_partial_rerun_keeps_what_it_does_not_do_again() {
+    let world = World::new().await;
+    let key = world.stopped().await;
+    world.pass_ms(1_000);
+    let answer = world.rerun(key, "?status=failed,pending").await;
+    assert_eq!(answer.status, 201);
+    golden("rerun_partial", &without_source(&answer, key));
+    let run = answer.json()["latest_run"]["run_id"].clone();
+    let rows = world.rows(key, &run).await;
+    assert_eq!((&rows[0]["status"], &rows[0]["source_run_id"]), (&json!("successful"), &json!(key.run)));
+    assert!(rows[1..].iter().all(|row| row["status"] == "pending"));
+    let task = TaskId::of(key.run, 0);
+    let content =
+        world.get(&format!("/v1/jobs/{}/runs/{}/tasks/{task}/content", key.job, run.as_str().unwrap())).await;
+    assert_eq!(content.text(), "first", "the body is where it was");
+    let url = rows[0]["result_url"].as_str().unwrap().strip_prefix("http://api.test:8080").unwrap();
+    assert_eq!(world.call("GET", url, None, None).await.text(), "first");
+    let history = format!("/v1/jobs/{}/tasks/{task}/history", key.job);
+    assert_eq!(world.get(&history).await.json()["events"].as_array().unwrap().len(), 1);
+    let delete = format!("/v1/jobs/{}/runs/{}", key.job, key.run);
+    world.call("DELETE", &delete, Some(KEY), None).await.refused(409, "run_has_descendants");
+}
+
+#[tokio::test]
+async fn tasks_are_picked_by_what_went_wrong_and_where() {
+    for (query, retried) in [
+        ("?error_class=gateway_error,timeout,blocked,other,bad_target,rate_limited,auth_failed", 2),
+        ("?http_status=404", 2),
+        ("?http_status=503", 0),
+        ("?domain=example", 4),
+        ("?domain=example&status=failed", 2),
+        ("?domain=other.example", 0),
+        ("?status=successful", 1),
+    ] {
+        let world = World::new().await;
+        let key = world.stopped().await;
+        let answer = world.rerun(key, query).await;
+        match retried {
+            0 => drop(answer.refused(409, "no_matching_tasks")),
+            n => {
+                assert_eq!(answer.status, 201, "{query}: {}", answer.text());
+                let body = answer.json();
+                assert_eq!(
+                    (&body["retried_tasks"], &body["inherited_tasks"]),
+                    (&json!(n), &json!(4 - n)),
+                    "{query}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn other_parameters_are_the_runs_own() {
+    let world = World::new().await;
+    let key = world.stopped().await;
+    let path = format!("/v1/jobs/{}/rerun", key.job);
+    world.post(&path, json!({"zenrows_params": {"no_such_param": "1"}})).await.refused(400, "unknown_param");
+    world.post(&path, json!({"params": {}})).await.refused(400, "invalid_argument");
+    let answer = world.post(&path, json!({"zenrows_params": {"js_render": true}})).await;
+    assert_eq!(answer.status, 201);
+    let view = world.backend.store.any_job(key.job).await.unwrap().unwrap();
+    assert_eq!(view.latest.run.doc.overrides.get("js_render").map(String::as_str), Some("true"));
+    assert!(view.job.spec.params.is_empty(), "the job keeps its own");
+}
+
+#[tokio::test]
+async fn what_cannot_be_run_again_says_why() {
+    let world = World::new().await;
+    let key = world.stopped().await;
+    for bad in ["?status=expired", "?status=", "?error_class=x", "?http_status=9", "?domain=", "?limit=1"] {
+        world.rerun(key, bad).await.refused(400, "invalid_argument");
+    }
+    let live = world.submit("closed", 1).await;
+    world.rerun(live, "?status=failed").await.refused(409, "run_not_terminal");
+    world.pass_days(10);
+    world.rerun(key, "?status=failed").await.refused(409, "partial_rerun_window_expired");
+    assert_eq!(world.rerun(key, "").await.status, 201, "a full one still works");
+    let gone = world.stopped().await;
+    world.pass_days(31);
+    world.rerun(gone, "").await.refused(410, "result_expired");
+    let deleted = world.stopped().await;
+    let path = format!("/v1/jobs/{}/runs/{}", deleted.job, deleted.run);
+    world.call("DELETE", &path, Some(KEY), None).await;
+    world.rerun(deleted, "").await.refused(409, "no_prior_run");
+}

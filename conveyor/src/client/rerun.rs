@@ -1,0 +1,57 @@
+//! `conveyor rerun`: another run of a job, of all its tasks or of some.
+
+use super::args::RerunArgs;
+use super::document::Rerun;
+use super::failure::Failure;
+use super::http::{Answer, Api};
+use super::print::{self, Output, clean};
+use super::progress::unless_interrupted;
+use super::status;
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+pub async fn run(api: &Api, args: &RerunArgs, output: Output) -> Result<ExitCode, Failure> {
+    let mut url = api.url(&["jobs", &args.job, "rerun"]);
+    let filters = [
+        ("status", &args.status),
+        ("error_class", &args.error_class),
+        ("http_status", &args.http_status),
+        ("domain", &args.domain),
+    ];
+    for (name, words) in filters {
+        if !words.is_empty() {
+            url.query_pairs_mut().append_pair(name, &words.join(","));
+        }
+    }
+    let body = overrides(args)?;
+    let answer: Answer<Rerun> =
+        unless_interrupted(api.post(url, body.as_ref())).await.ok_or_else(|| {
+            Failure::stopped("whether the run was begun is not known; `conveyor status` tells")
+        })??;
+    if args.watch {
+        return status::watch(api, &args.job, output).await;
+    }
+    if output.json {
+        print::line(&answer.text)?;
+    } else {
+        let Rerun { latest_run, retried_tasks, inherited_tasks } = &answer.document;
+        let run = &latest_run.run_id;
+        let kept = if *inherited_tasks > 0 { format!(", {inherited_tasks} kept") } else { String::new() };
+        print::line(&clean(&format!("run {run}: {retried_tasks} tasks to do{kept}")))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn overrides(args: &RerunArgs) -> Result<Option<Value>, Failure> {
+    if args.param.is_empty() {
+        return Ok(None);
+    }
+    let mut params = serde_json::Map::new();
+    for param in &args.param {
+        let Some((name, value)) = param.split_once('=') else {
+            return Err(Failure::usage(format!("--param {param}: expected NAME=VALUE")));
+        };
+        params.insert(name.to_owned(), json!(value));
+    }
+    Ok(Some(json!({ "zenrows_params": params })))
+}

@@ -1,0 +1,60 @@
+//! The tasks of an earlier run becoming those of this one, chunk by chunk (SPEC 6.19).
+
+use crate::attempt::{End, Step, Trouble, Work};
+use crate::read::{commit_rows, count};
+use conveyor_domain::ingest::IngestEvent;
+use conveyor_domain::list::{ListFault, Position};
+use conveyor_domain::rerun::{Replay, inherited_counts};
+use conveyor_domain::{TaskId, limits};
+use conveyor_store::port::{Appended, RunKey, StatusFilter, TasksQuery};
+use tokio_util::sync::CancellationToken;
+
+/// From where the log is to the end of the earlier run. The last event is `total_set`.
+pub async fn replay(
+    work: &mut Work<'_>,
+    earlier: &Replay,
+    stop: &CancellationToken,
+) -> Result<Step, Trouble> {
+    let source = RunKey { job: work.key.job, run: earlier.run };
+    loop {
+        if stop.is_cancelled() {
+            return Ok(Step::End(End::Stopped));
+        }
+        let next = work.state.next;
+        // Ids are the same in both runs, and sort by index.
+        let after = next.index.checked_sub(1).map(|last| TaskId::of(work.ingest.run.id_seed, last));
+        let query = TasksQuery {
+            key: source,
+            filter: StatusFilter::All,
+            after,
+            limit: work.ingester.config.chunk_rows,
+            max_bytes: limits::CHUNK_MAX_BYTES,
+        };
+        let store = &work.ingester.backend.store;
+        let tasks = store.tasks(query).await?;
+        let Some(last) = tasks.last().map(|task| task.id.index()) else { break };
+        let tasks = tasks.into_iter().map(|task| earlier.replayed(task)).collect();
+        let tasks = store.fix_replayed(work.key, tasks, work.ingester.clock.now()).await?;
+        let rows = count(tasks.len())?;
+        let event = IngestEvent::ChunkCommitted {
+            chunk: work.state.chunks,
+            rows,
+            rejected: 0,
+            next: Position { index: last + 1, ..next },
+            report: None,
+            inherited: inherited_counts(&tasks),
+        };
+        let appended = commit_rows(work, event, Vec::new(), tasks).await?;
+        if appended != Appended::Done {
+            return Ok(Step::Appended(appended));
+        }
+        metrics::counter!("conveyor_ingest_rows_total", "outcome" => "accepted").increment(rows.into());
+    }
+    if work.state.accepted == 0 {
+        let detail = "the run that it replays has no tasks any more".to_owned();
+        let fault = ListFault::NoValidRows;
+        return Err(Trouble::List { fault, detail, line: None, report: None, rejected: 0 });
+    }
+    let total = work.state.accepted;
+    Ok(Step::Appended(work.append(IngestEvent::TotalSet { total }).await?))
+}

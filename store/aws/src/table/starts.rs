@@ -1,0 +1,70 @@
+//! Another run of a job that is there (SPEC 5.4, 6.19): rows first, which nobody sees, then one transaction that makes the run
+//! visible, then refs.
+
+use super::Table;
+use super::change::NewEvent;
+use super::ingest::logged;
+use super::insert::RowPlace;
+use super::jobs::refs;
+use super::rows::{JobRow, RunRow, State};
+use super::transact::Condition;
+use conveyor_domain::beside::{self, Change};
+use conveyor_domain::lifecycle::{self, Decision};
+use conveyor_domain::run::Counts;
+use conveyor_domain::{Timestamp, timeline};
+use conveyor_store::port::{RunKey, StartRun};
+use conveyor_store::{Error, Result};
+
+impl Table {
+    pub async fn start(&self, start: StartRun, now: Timestamp) -> Result<State> {
+        let seen = self.load(start.job).await?.ok_or(Error::NotFound)?;
+        // Whether it may be begun at all is found out before anything is written.
+        lifecycle::start_run(&seen.job.job, &seen.run.run, &start.run, now)?;
+        let (seed, shards) = (seen.run.run.id_seed, seen.run.shards);
+        let key = RunKey { job: start.job, run: start.run.id };
+        if !start.tasks.is_empty() {
+            self.insert_replayed(RowPlace { key, seed, shards }, start.tasks.clone(), now).await?;
+        }
+        let state = self.make_run_visible(&start, now).await?;
+        let again = start.tasks.iter().filter(|task| task.inherited.is_none()).map(|task| task.index);
+        self.send_refs(key.run, refs(seed, shards, again), now).await;
+        if start.log.is_some() {
+            self.call_ingester(key.job, key.run, now).await;
+        }
+        Ok(state)
+    }
+
+    async fn make_run_visible(&self, start: &StartRun, now: Timestamp) -> Result<State> {
+        let mut backoff = self.backoff();
+        loop {
+            let seen = self.load(start.job).await?.ok_or(Error::NotFound)?;
+            if seen.run.run.id == start.run.id {
+                // Ours, although its answer was lost.
+                return Ok(seen);
+            }
+            let Decision { job, run } = lifecycle::start_run(&seen.job.job, &seen.run.run, &start.run, now)?;
+            let mut events = vec![NewEvent::Lifecycle(timeline::run_started(&run))];
+            events.extend(start.log.clone().map(|first| NewEvent::Ingest(0, first)));
+            let mut job_row = JobRow { job, version: seen.job.version + 1, ..seen.job.clone() };
+            let mut run_row = RunRow::new(&run, seen.run.shards);
+            run_row.logged = logged(&events);
+            let events = self.event_rows(&mut job_row, run.id, &events, now)?;
+            let mut writes = vec![
+                self.put(job_row.encode()?, Some(Condition::version(seen.job.version)))?,
+                self.put(run_row.encode()?, Some(Condition::absent()))?,
+            ];
+            for event in events {
+                writes.push(self.put(event, Some(Condition::absent()))?);
+            }
+            let before = Some((&seen.job.job, &seen.run.run));
+            let change = Change { before, after: (&job_row.job, &run), counts: &Counts::default(), now };
+            for record in beside::records(change) {
+                writes.push(self.record_write(&record)?);
+            }
+            if self.transact(writes).await?.is_ok() {
+                return Ok(State { job: job_row, run: run_row, counts: Counts::default() });
+            }
+            backoff.wait("the start of a run").await?;
+        }
+    }
+}
