@@ -31,9 +31,11 @@ mod state;
 mod submit;
 mod unread;
 mod waiting;
+mod webhooks;
 mod wire;
 
 pub use submit::{Accepted, NotAccepted};
+pub use webhooks::Webhooks;
 
 pub use auth::{NO_OPERATOR_KEY, OperatorKeys};
 pub use operations::{
@@ -79,6 +81,7 @@ pub struct Api {
     pub entropy: Arc<Entropy>,
     pub config: ApiConfig,
     pub operations: Arc<dyn Operations>,
+    pub webhooks: Arc<dyn Webhooks>,
     /// With none, nobody is an operator.
     pub operators: OperatorKeys,
     pub metrics: MetricsText,

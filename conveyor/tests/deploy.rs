@@ -15,7 +15,7 @@ use support::{conveyor, run};
 const ROLES: [&str; 5] = ["api", "ingest", "provision", "sweeper", "worker"];
 
 /// Statements whose resource AWS requires to be `*`, as "role.Sid".
-const EVERY_RESOURCE: [&str; 0] = [];
+const EVERY_RESOURCE: [&str; 1] = ["sweeper.StateMachines"];
 
 /// What may be called on a client that is no call of AWS.
 const NOT_OPERATIONS: [&str; 2] = ["clone", "config"];
@@ -50,6 +50,8 @@ const OPERATIONS: &[(&str, &str, &str, &[&str])] = &[
     ("sqs", "receive_message", "ReceiveMessage", &["ReceiveMessage"]),
     ("sqs", "send_message_batch", "SendMessageBatch", &["SendMessage"]),
     ("sqs", "set_queue_attributes", "SetQueueAttributes", &["SetQueueAttributes"]),
+    ("states", "send_task_failure", "SendTaskFailure", &["SendTaskFailure"]),
+    ("states", "send_task_success", "SendTaskSuccess", &["SendTaskSuccess"]),
     ("s3", "abort_multipart_upload", "AbortMultipartUpload", &["AbortMultipartUpload"]),
     ("s3", "complete_multipart_upload", "CompleteMultipartUpload", &["PutObject"]),
     ("s3", "copy_object", "CopyObject", &["GetObject", "PutObject"]),
@@ -234,7 +236,9 @@ fn every_call_of_the_backend_is_permitted_and_every_permission_is_for_a_call() {
     let mut needed = BTreeSet::new();
     for path in files(&root().join("store/aws/src"), ".rs") {
         let source = squeezed(&fs::read_to_string(&path).expect("a source file"));
-        for (name, client) in [("dynamodb", "dynamodb"), ("sqs", "sqs"), ("s3", "s3"), ("quick", "s3")] {
+        for (name, client) in
+            [("dynamodb", "dynamodb"), ("sqs", "sqs"), ("s3", "s3"), ("quick", "s3"), ("states", "states")]
+        {
             for call in calls(&source, name) {
                 if NOT_OPERATIONS.contains(&call.as_str()) {
                     continue;
@@ -422,7 +426,7 @@ fn every_metric_exists() {
     let of_metric = |c: char| c.is_ascii_lowercase() || c == '_';
     let named = after(&readme, "`conveyor_", of_metric);
     assert!(named.len() > 5, "the scan has gone blind: {named:?}");
-    let folders = ["api", "conveyor", "ingest", "store", "sweeper", "worker"];
+    let folders = ["api", "conveyor", "ingest", "notify", "store", "sweeper", "worker"];
     let sources: Vec<String> = folders
         .iter()
         .flat_map(|folder| files(&root().join(folder), ".rs"))

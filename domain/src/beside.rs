@@ -3,6 +3,7 @@
 //! made up.
 
 use crate::CallerId;
+use crate::delivery::{self, Delivery};
 use crate::id::JobId;
 use crate::job::{Job, JobStatus};
 use crate::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
@@ -20,7 +21,7 @@ pub struct Change<'a> {
 }
 
 pub fn records(change: Change<'_>) -> Vec<RecordWrite> {
-    live_job(change).into_iter().collect()
+    live_job(change).into_iter().chain(notices(change)).collect()
 }
 
 /// A job is live from the moment that a run of it is made until that run ends.
@@ -37,6 +38,19 @@ fn live_job(Change { before, after: (job, run), .. }: Change<'_>) -> Option<Reco
         (true, false) if run.id == job.latest_run => Some(RecordWrite::remove(key, Expected::Anything)),
         (true, false) | (false, false) | (true, true) => None,
     }
+}
+
+/// Whoever is to hear of the end of a run is told because of the very write that ended it (SPEC 6.21).
+fn notices(Change { before, after: (job, run), counts, now }: Change<'_>) -> Vec<RecordWrite> {
+    let had_ended = before.is_some_and(|(_, run)| run.status.is_terminal());
+    if had_ended || !run.status.is_terminal() {
+        return Vec::new();
+    }
+    let notice = |delivery: Delivery| {
+        // Nothing can be there: a run ends once.
+        RecordWrite::put(delivery.record(RecordVersion::of(run.id), Some(now)), Expected::Anything)
+    };
+    delivery::of_ended_run(job, run, counts).into_iter().map(notice).collect()
 }
 
 pub fn live_job_key(caller: CallerId, job: JobId) -> RecordKey {

@@ -28,7 +28,7 @@ macro_rules! ulid_id {
             pub fn to_bytes(self) -> [u8; 16] {
                 self.0.to_bytes()
             }
-            pub fn from_bytes(bytes: [u8; 16]) -> Self {
+            pub const fn from_bytes(bytes: [u8; 16]) -> Self {
                 Self(Ulid::from_bytes(bytes))
             }
         }
@@ -96,6 +96,25 @@ ulid_id!(
     /// A dead letter: the same for every message that asks for the same thing.
     LetterId
 );
+
+ulid_id!(
+    /// A notification: the same for every try to deliver it.
+    EventId
+);
+ulid_id!(
+    /// A key that notifications are signed with.
+    KeyId
+);
+
+impl EventId {
+    /// As old as the run, and otherwise told by it and a name.
+    pub fn derived(run: RunId, name: &str) -> EventId {
+        let digest = Sha256::digest(format!("{run}:{name}").as_bytes());
+        let mut bytes = run.to_bytes();
+        bytes[6..].copy_from_slice(&digest[..10]);
+        EventId::from_bytes(bytes)
+    }
+}
 
 /// A task: 8 hex digits of its index, then 24 of `sha256("{run_id}:{index}")`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

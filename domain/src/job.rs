@@ -9,6 +9,7 @@ use crate::rate::Rate;
 use crate::retry::RetryChoice;
 use crate::seal::Sealed;
 use crate::time::Timestamp;
+use crate::webhook::WebhookConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -67,6 +68,12 @@ pub struct JobSpec {
     pub result_ttl_days: Option<u32>,
     /// Partitions of its task rows, fixed for life. Readers use this, never the configuration.
     pub task_shard_count: u32,
+    /// Where the ends of its runs are told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<WebhookConfig>,
+    /// What a state machine waits with for its first run, sealed for the caller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sfn_task_token: Option<Sealed>,
     /// The key that is forwarded to the gateway, sealed for this job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credential: Option<Sealed>,
@@ -88,6 +95,8 @@ impl Default for JobSpec {
             submitted_open: false,
             result_ttl_days: None,
             task_shard_count: 1,
+            webhook: None,
+            sfn_task_token: None,
             credential: None,
         }
     }

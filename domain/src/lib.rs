@@ -6,6 +6,7 @@
 
 pub mod beside;
 pub mod dead_letter;
+pub mod delivery;
 pub mod domains;
 pub mod entropy;
 pub mod failure;
@@ -30,15 +31,17 @@ pub mod retry;
 pub mod run;
 pub mod seal;
 pub mod shards;
+pub mod signing_keys;
 pub mod task;
 pub mod task_input;
 pub mod time;
 pub mod timeline;
 pub mod upload;
+pub mod webhook;
 
 pub use entropy::Entropy;
 pub use failure::{AccountFault, FailureClass, Problem};
-pub use id::{CallerId, ClaimToken, JobId, LetterId, RunId, TaskId, UploadId, WorkerId};
+pub use id::{CallerId, ClaimToken, EventId, JobId, KeyId, LetterId, RunId, TaskId, UploadId, WorkerId};
 pub use job::{Job, JobStatus};
 pub use run::{Run, RunStats, RunStatus};
 pub use task::{Task, TaskStatus};

@@ -9,6 +9,7 @@ use crate::list::ListFault;
 use crate::params::Params;
 use crate::run::{Counts, FailureReason, IngestStatus, Run, RunDoc, RunFailure, RunStatus, Storage, Trigger};
 use crate::time::Timestamp;
+use crate::webhook::WebhookConfig;
 use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +25,13 @@ pub enum Command {
     Resume,
     /// Other limits, for what is started from now on.
     Limits(LimitsChange),
+    /// Another receiver of notifications, or none.
+    Webhook(Option<WebhookConfig>),
+    /// The receiver at this URL wants no more of them.
+    DisableWebhook {
+        url: String,
+        reason: String,
+    },
     FailRun {
         reason: AccountFault,
         detail: String,
@@ -204,6 +212,22 @@ pub fn decide(
                 if !run.status.is_terminal() {
                     next.run.updated = now;
                 }
+            }
+        }
+        Command::Webhook(webhook) => {
+            if job.status == JobStatus::Deleted {
+                return Err(Refusal::JobDeleted);
+            }
+            let spec = job.spec.with_webhook(webhook.clone(), now);
+            // Nobody who works on the run has to know.
+            if spec != *job.spec {
+                next.job.spec = Arc::new(spec);
+            }
+        }
+        Command::DisableWebhook { url, reason } => {
+            let spec = job.spec.without_receiver(url, reason, now);
+            if spec != *job.spec {
+                next.job.spec = Arc::new(spec);
             }
         }
         Command::FailRun { reason, detail } => match run.status {

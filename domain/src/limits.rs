@@ -208,6 +208,38 @@ pub const ROWS_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 pub const TOMBSTONE_LOOKS: [Duration; 3] =
     [Duration::from_secs(3600), Duration::from_secs(24 * 3600), Duration::from_secs(7 * 24 * 3600)];
 pub const TOMBSTONE_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+/// A webhook's URL is looked up within this before it is taken.
+pub const WEBHOOK_RESOLVED_WITHIN: Duration = Duration::from_secs(1);
+/// One try to deliver a notification, and how much of the answer is read.
+pub const DELIVERY_TIMEOUT: Duration = Duration::from_secs(10);
+pub const DELIVERY_ANSWER_MAX_BYTES: usize = 4 * KIB;
+/// For how long nobody else tries while somebody does: longer than any try takes.
+pub const DELIVERY_LEASE: Duration = Duration::from_secs(60);
+/// What lies between one try and the next; the last from then on.
+pub const DELIVERY_PAUSES: [Duration; 10] = [
+    Duration::from_secs(5),
+    Duration::from_secs(30),
+    Duration::from_secs(2 * 60),
+    Duration::from_secs(10 * 60),
+    Duration::from_secs(30 * 60),
+    Duration::from_secs(3600),
+    Duration::from_secs(2 * 3600),
+    Duration::from_secs(4 * 3600),
+    Duration::from_secs(8 * 3600),
+    Duration::from_secs(12 * 3600),
+];
+/// For how long a notification is tried.
+pub const DELIVERY_TRIED_FOR: Duration = Duration::from_secs(3 * 24 * 3600);
+/// For how long it can be seen and replayed.
+pub const DELIVERY_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Tries of one notification that are kept, and how much is kept of why one failed.
+pub const DELIVERY_ATTEMPTS_KEPT: usize = 30;
+pub const DELIVERY_ERROR_MAX_CHARS: usize = 200;
+/// Notifications that one process delivers at once, and how often it looks for those that are due.
+pub const DELIVERIES_INFLIGHT_MAX: usize = 64;
+pub const DELIVER_EVERY: Duration = Duration::from_secs(1);
+/// What AWS takes as a task token.
+pub const SFN_TASK_TOKEN_MAX_CHARS: usize = 2_048;
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(20);
 
 pub const PAGE_DEFAULT: u32 = 50;

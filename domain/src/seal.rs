@@ -39,6 +39,10 @@ impl fmt::Debug for Secret {
 pub enum Purpose {
     Credential,
     Cursor,
+    /// What notifications are signed with.
+    SigningKey,
+    /// What a state machine is answered with.
+    TaskToken,
 }
 
 impl Purpose {
@@ -46,6 +50,8 @@ impl Purpose {
         match self {
             Purpose::Credential => "conveyor/1/credential",
             Purpose::Cursor => "conveyor/1/cursor",
+            Purpose::SigningKey => "conveyor/1/signing-key",
+            Purpose::TaskToken => "conveyor/1/task-token",
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::job::{Job, JobStatus};
 use crate::rate::Rate;
 use crate::run::{Run, RunFailure, RunStatus, Trigger};
 use crate::time::Timestamp;
+use crate::webhook::WebhookConfig;
 use serde::{Deserialize, Serialize};
 
 /// A change of a job or of its run. Stored as JSON: new fields need a default.
@@ -37,6 +38,11 @@ pub enum LifecycleEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rate: Option<Rate>,
     },
+    WebhookChanged,
+    WebhookRemoved,
+    WebhookDisabled {
+        reason: String,
+    },
     Closed,
     RunCompleted {
         total: u32,
@@ -61,6 +67,9 @@ impl LifecycleEvent {
             LifecycleEvent::RunPaused => "run.paused",
             LifecycleEvent::RunUnpaused => "run.unpaused",
             LifecycleEvent::LimitsChanged { .. } => "limits.changed",
+            LifecycleEvent::WebhookChanged => "webhook.changed",
+            LifecycleEvent::WebhookRemoved => "webhook.removed",
+            LifecycleEvent::WebhookDisabled { .. } => "webhook.disabled",
             LifecycleEvent::Closed => "job.closed",
             LifecycleEvent::RunCompleted { .. } => "run.completed",
             LifecycleEvent::RunStopped => "run.stopped",
@@ -113,6 +122,16 @@ pub fn changes(before: (&Job, &Run), after: (&Job, &Run)) -> Vec<LifecycleEvent>
     if job.spec.limits_revision != job_before.spec.limits_revision {
         events
             .push(LifecycleEvent::LimitsChanged { max_inflight: job.spec.max_inflight, rate: job.spec.rate });
+    }
+    if job.spec.webhook != job_before.spec.webhook {
+        events.push(match &job.spec.webhook {
+            None => LifecycleEvent::WebhookRemoved,
+            // Where to is the caller's business, and may be a secret.
+            Some(WebhookConfig { disabled: None, .. }) => LifecycleEvent::WebhookChanged,
+            Some(WebhookConfig { disabled: Some(disabled), .. }) => {
+                LifecycleEvent::WebhookDisabled { reason: disabled.reason.clone() }
+            }
+        });
     }
     if run.paused != run_before.paused {
         events.push(if run.paused { LifecycleEvent::RunPaused } else { LifecycleEvent::RunUnpaused });

@@ -4,8 +4,10 @@ mod audit;
 mod complete;
 mod content;
 mod dead_letters;
+mod deliveries;
 mod events;
 mod health;
+mod hmac;
 mod ingest;
 mod inputs;
 mod jobs;
@@ -18,6 +20,7 @@ mod runs;
 mod submit;
 mod tasks;
 mod uploads;
+mod webhook;
 
 use crate::answer;
 use crate::auth::{Caller, Operator};
@@ -82,6 +85,14 @@ fn with_key() -> Router<Shared> {
         .route("/v1/jobs/{job}/limits", get(limits::show))
         .route("/v1/leases", get(leases::list))
         .route("/v1/jobs/{job}/rerun", post(rerun::rerun))
+        .route("/v1/jobs/{job}/webhook", get(webhook::show).put(webhook::put).delete(webhook::delete))
+        .route("/v1/webhook/test", post(webhook::test))
+        .route("/v1/hmac/keys", get(hmac::list))
+        .route("/v1/hmac/keys/rotate", post(hmac::rotate).delete(hmac::cancel))
+        .route("/v1/hmac/keys/rotate/finalize", post(hmac::finalize))
+        .route("/v1/jobs/{job}/deliveries", get(deliveries::list))
+        .route("/v1/jobs/{job}/deliveries/{event}", get(deliveries::show))
+        .route("/v1/jobs/{job}/deliveries/{event}/replay", post(deliveries::replay))
         .route("/v1/jobs/{job}/events", get(events::list))
         .route("/v1/jobs/{job}/runs", get(runs::list))
         .route("/v1/jobs/{job}/runs/{run}", get(runs::show).delete(runs::delete))

@@ -2,7 +2,7 @@
 
 use super::inputs::upload_of;
 use super::jobs::refuse_idempotency_key;
-use super::send;
+use super::{send, webhook};
 use crate::auth::Caller;
 use crate::body::room_within;
 use crate::direct;
@@ -17,6 +17,7 @@ use crate::wire::job::SubmittedJson;
 use crate::wire::run::RunJson;
 use crate::wire::submit::{NamedList, SubmitRequest};
 use crate::wire::tasks::{self, CHECKED_AT_ONCE};
+use crate::wire::webhook::WebhookJson;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -34,6 +35,7 @@ use conveyor_domain::{Job, JobId, Run, RunId, RunStats, TaskInput, limits};
 use conveyor_lists::Record;
 use conveyor_store::Error;
 use conveyor_store::port::{Acceptance, BlobKey, RunView, Submission, SubmittedList};
+use std::sync::Arc;
 
 pub(super) async fn submit(
     caller: Caller,
@@ -60,7 +62,8 @@ pub(super) async fn submit(
 
 async fn short(state: &ApiState, caller: &Caller, rest: &Rest, lines: Lines) -> Result<Response> {
     let policy = state.config.param_policy;
-    let request = SubmitRequest::parse(rest, lines.count, policy)?;
+    let mut request = SubmitRequest::parse(rest, lines.count, policy)?;
+    webhook::admit(state, caller, &mut request).await?;
     if let Some(list) = request.list {
         return from_upload(state, caller, request.spec, list).await;
     }
@@ -77,7 +80,8 @@ async fn short(state: &ApiState, caller: &Caller, rest: &Rest, lines: Lines) -> 
 /// Tasks of a body that had too many: all are checked, then accepted.
 async fn long(state: &ApiState, caller: &Caller, rest: &Rest, tasks: &StagedTasks) -> Result<Response> {
     let count = tasks.count as usize;
-    let request = SubmitRequest::parse(rest, count, state.config.param_policy)?;
+    let mut request = SubmitRequest::parse(rest, count, state.config.param_policy)?;
+    webhook::admit(state, caller, &mut request).await?;
     check_staged(state, tasks, &request.spec.params).await?;
     let source = Source {
         upload: tasks.upload.id,
@@ -276,12 +280,14 @@ struct Answer {
     status: conveyor_domain::JobStatus,
     view: RunView,
     accepted: usize,
+    spec: Arc<JobSpec>,
 }
 
 impl Answer {
     fn new(job: &Job, run: &Run, accepted: usize) -> Answer {
         let stats = RunStats { total: run.total, counts: Counts::default() };
-        Answer { job: job.id, status: job.status, view: RunView { run: run.clone(), stats }, accepted }
+        let view = RunView { run: run.clone(), stats };
+        Answer { job: job.id, status: job.status, view, accepted, spec: job.spec.clone() }
     }
 
     fn created(&self) -> Response {
@@ -303,6 +309,7 @@ impl Answer {
             status: self.status,
             latest_run: RunJson::from(&self.view),
             accepted_tasks: self.accepted,
+            webhook: self.spec.webhook.as_ref().map(WebhookJson::from),
         }
     }
 }

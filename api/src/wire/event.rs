@@ -61,11 +61,14 @@ fn of_lifecycle(event: &LifecycleEvent) -> Value {
         LifecycleEvent::RunFailed { failure: Some(failure) } => {
             json!({"failure_reason": failure.reason, "failure_detail": failure.detail})
         }
+        LifecycleEvent::WebhookDisabled { reason } => json!({"reason": reason}),
         LifecycleEvent::RunFailed { failure: None }
         | LifecycleEvent::RunResumed
         | LifecycleEvent::RunPending
         | LifecycleEvent::RunPaused
         | LifecycleEvent::RunUnpaused
+        | LifecycleEvent::WebhookChanged
+        | LifecycleEvent::WebhookRemoved
         | LifecycleEvent::Closed
         | LifecycleEvent::RunStopped
         | LifecycleEvent::RunDeleted

@@ -1,6 +1,7 @@
 use super::Time;
 use super::limits::{DomainLimitJson, DomainLimitsJson, RateJson};
 use super::run::{RunJson, is_there};
+use super::webhook::WebhookJson;
 use conveyor_domain::job::Metadata;
 use conveyor_domain::params::{Format, Params};
 use conveyor_domain::retry::RetryChoice;
@@ -36,6 +37,8 @@ pub(crate) struct JobJson<'a> {
     domain_limits: DomainLimitsJson<'a>,
     result_ttl_days: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
+    webhook: Option<WebhookJson<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     latest_run: Option<RunJson<'a>>,
     created_at: Time,
     updated_at: Time,
@@ -57,6 +60,7 @@ impl<'a> From<&'a JobView> for JobJson<'a> {
             retry: job.spec.retry,
             domain_limits: DomainLimitsJson(&job.spec.domain_limits),
             result_ttl_days: job.spec.result_ttl_days.unwrap_or(limits::RESULT_TTL_DAYS),
+            webhook: job.spec.webhook.as_ref().map(WebhookJson::from),
             latest_run: is_there(&latest.run).then(|| latest.into()),
             created_at: Time(job.created),
             updated_at: Time(job.updated),
@@ -78,6 +82,8 @@ pub(crate) struct SubmittedJson<'a> {
     pub status: JobStatus,
     pub latest_run: RunJson<'a>,
     pub accepted_tasks: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<WebhookJson<'a>>,
 }
 
 /// The answer to an addition.

@@ -1,7 +1,9 @@
 //! The shapes on the wire: what callers send, checked, and what they get.
 
 pub(crate) mod budget;
+pub(crate) mod delivery;
 pub(crate) mod event;
+pub(crate) mod hmac;
 pub(crate) mod ingest;
 pub(crate) mod input;
 pub(crate) mod job;
@@ -15,6 +17,7 @@ pub(crate) mod run;
 pub(crate) mod submit;
 pub(crate) mod task;
 pub(crate) mod tasks;
+pub(crate) mod webhook;
 
 use conveyor_domain::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};

@@ -3,6 +3,7 @@
 use super::limits::{
     parse_domain_limits, parse_max_inflight, parse_rate_limit, parse_result_ttl_days, parse_retry,
 };
+use super::webhook::{self, TaskToken, parse_task_token};
 use crate::fields::Fields;
 use crate::problem::{ApiError, Code, Result};
 use crate::split::Rest;
@@ -28,12 +29,13 @@ const FIELDS: &[&str] = &[
     "domain_limits",
     "result_ttl_days",
     "webhook",
+    "sfn_task_token",
     "schedule",
     "file_input_id",
     "on_invalid_rows",
 ];
 /// Known to the batch client, not yet to us.
-const NOT_IMPLEMENTED: [&str; 2] = ["webhook", "schedule"];
+const NOT_IMPLEMENTED: [&str; 1] = ["schedule"];
 
 /// A submit but for its tasks, which do not pass through here.
 #[derive(Debug)]
@@ -41,6 +43,8 @@ pub(crate) struct SubmitRequest {
     pub open: bool,
     pub spec: JobSpec,
     pub list: Option<NamedList>,
+    /// Of a state machine that waits; not yet sealed.
+    pub task_token: Option<TaskToken>,
 }
 
 /// A list that was staged before.
@@ -62,7 +66,7 @@ impl SubmitRequest {
         if list.is_none() && tasks == 0 && !open {
             return Err(ApiError::invalid("`tasks` must have at least one task, unless the job is open."));
         }
-        Ok(SubmitRequest { open, spec, list })
+        Ok(SubmitRequest { open, spec, list, task_token: parse_task_token(&fields)? })
     }
 }
 
@@ -122,6 +126,10 @@ fn parse_spec(fields: &Fields<'_>, policy: ParamPolicy) -> Result<JobSpec> {
         retry: parse_retry(fields)?,
         domain_limits: parse_domain_limits(fields)?,
         result_ttl_days: parse_result_ttl_days(fields)?,
+        webhook: match fields.nested("webhook", webhook::FIELDS)? {
+            Some(fields) => Some(webhook::parse_webhook(&fields, false)?),
+            None => None,
+        },
         ..JobSpec::default()
     })
 }

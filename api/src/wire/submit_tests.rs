@@ -112,9 +112,7 @@ fn job_params_have_their_reason_as_code() {
 
 #[test]
 fn what_is_not_implemented_is_not_accepted() {
-    for (field, value) in
-        [("webhook", json!({"url": "https://a"})), ("schedule", json!({})), ("type", json!("scheduled"))]
-    {
+    for (field, value) in [("schedule", json!({})), ("type", json!("scheduled"))] {
         let (status, code, detail) = refused(field, value);
         assert_eq!((status, code.as_str()), (501, "not_implemented"));
         assert!(detail.contains(&format!("`{field}`")), "{detail}");

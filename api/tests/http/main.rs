@@ -7,6 +7,7 @@ mod audit;
 mod content;
 mod dead_letters;
 mod deleted_runs;
+mod deliveries;
 mod direct;
 mod errors;
 mod events;
@@ -24,8 +25,13 @@ mod retention;
 mod staged_lists;
 mod tasks;
 mod uploads;
+mod webhooks;
 mod world;
 
 /// The repairs, as the binary wires them.
 #[path = "../../../conveyor/src/server/operations.rs"]
 mod repairs;
+
+/// Receivers of notifications, as the binary wires them.
+#[path = "../../../conveyor/src/server/webhooks.rs"]
+mod reached;

@@ -1,3 +1,4 @@
+use crate::reached::Reached;
 use crate::repairs::Repairs;
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -12,6 +13,7 @@ use conveyor_domain::{
     CallerId, ClaimToken, Clock, Entropy, FailureClass, JobId, Problem, RunId, TaskId, Timestamp, WorkerId,
     limits,
 };
+use conveyor_notify::{Notifier, Receivers};
 use conveyor_store::Backend;
 use conveyor_store::embedded::Embedded;
 use conveyor_store::port::{BlobKey, Claim, ClaimedTask, RunKey, Settle, SettleGroup, Settled};
@@ -45,6 +47,7 @@ impl Clock for TestClock {
 /// One deployment with two callers.
 pub struct World {
     pub backend: Backend,
+    pub notifier: Arc<Notifier>,
     pub router: Router,
     pub shutting_down: watch::Sender<bool>,
     pub entropy: Arc<Entropy>,
@@ -111,6 +114,14 @@ impl World {
             backend.store.put_key(KeyHash::of(key), caller, clock.now()).await.unwrap();
         }
         let repairs = Repairs::new(backend.clone(), clock.clone(), CancellationToken::new());
+        let notifier = Arc::new(Notifier {
+            backend: backend.clone(),
+            secret: Secret::new(SECRET),
+            clock: clock.clone(),
+            entropy: entropy.clone(),
+            receivers: Receivers::new(true).unwrap(),
+            machines: None,
+        });
         let (shutting_down, watched) = watch::channel(false);
         let api = conveyor_api::Api {
             backend: backend.clone(),
@@ -119,13 +130,14 @@ impl World {
             entropy: entropy.clone(),
             config,
             operations: Arc::new(repairs),
+            webhooks: Arc::new(Reached(notifier.clone())),
             operators: OperatorKeys::new(operators.iter().copied()),
             metrics,
             shutting_down: watched,
         };
         let router = api.router();
         let worker = WorkerId::new(clock.now(), &entropy);
-        World { backend, router, shutting_down, entropy, clock, worker, objects: 0.into(), dir }
+        World { backend, notifier, router, shutting_down, entropy, clock, worker, objects: 0.into(), dir }
     }
 
     pub fn now(&self) -> Timestamp {

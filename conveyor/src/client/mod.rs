@@ -10,6 +10,7 @@
 mod args;
 mod audit;
 mod control;
+mod deliveries;
 mod dlq;
 mod document;
 mod download;
@@ -61,6 +62,7 @@ async fn dispatch(command: ClientCommand, output: Output) -> Result<ExitCode, Fa
         ClientCommand::Results(args) => results::run(&api, &args, output).await,
         ClientCommand::Rejected(args) => rejected::run(&api, &args, output).await,
         ClientCommand::Events(args) => events::run(&api, &args, output).await,
+        ClientCommand::Deliveries(args) => deliveries::run(&api, &args, output).await,
         ClientCommand::Uploads(args) => uploads::run(&api, &args, output).await,
         ClientCommand::Limits(args) => limits::run(&api, &args, output).await,
         ClientCommand::Leases(args) => leases::run(&api, &args, output).await,

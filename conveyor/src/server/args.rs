@@ -135,6 +135,15 @@ pub struct ServerArgs {
     #[arg(long, env = "CONVEYOR_ALLOW_PRIVATE_TARGETS", help_heading = "Gateway")]
     pub allow_private_targets: bool,
 
+    /// For development: webhooks on loopback addresses, and http:// to them. Everywhere else a webhook is https, and on the
+    /// public internet
+    #[arg(long, env = "CONVEYOR_ALLOW_HTTP_WEBHOOKS", help_heading = "Server")]
+    pub allow_http_webhooks: bool,
+
+    /// Answer state machines of Step Functions that wait for a job (`sfn_task_token`). On the AWS backend that is always so
+    #[arg(long, env = "CONVEYOR_SFN", help_heading = "Server")]
+    pub sfn: bool,
+
     /// Limit of one connection attempt [ms]
     #[arg(long, env = "CONVEYOR_CONNECT_TIMEOUT_MS", value_name = "MS", default_value_t = ms(limits::CONNECT_TIMEOUT), help_heading = "Gateway")]
     pub connect_timeout_ms: u64,

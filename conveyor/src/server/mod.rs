@@ -4,10 +4,12 @@ mod args;
 mod aws_args;
 mod backend;
 mod listen;
+mod notify;
 mod observe;
 mod operations;
 mod secrets;
 mod system;
+mod webhooks;
 
 pub use args::{BackendArgs, BackendKind, ServerArgs};
 pub use aws_args::AwsArgs;
@@ -22,6 +24,7 @@ use conveyor_api::{Api, ApiConfig, MetricsText, OperatorKeys};
 use conveyor_domain::seal::Secret;
 use conveyor_domain::{Clock, Entropy, WorkerId};
 use conveyor_ingest::{IngestConfig, Ingester};
+use conveyor_notify::Notifier;
 use conveyor_store::Backend;
 use conveyor_sweeper::Sweeper;
 use conveyor_worker::gateway::{self, Credential};
@@ -108,6 +111,7 @@ pub async fn run(role: Role, args: ServerArgs) -> anyhow::Result<ExitCode> {
         ended,
         args,
     };
+    let notifier = notify::open(&parts).await?;
     let (shutting_down, is_shutting_down) = watch::channel(false);
     if role.works() {
         start_worker(&parts)?;
@@ -126,13 +130,14 @@ pub async fn run(role: Role, args: ServerArgs) -> anyhow::Result<ExitCode> {
             }
         };
         parts.start("sweeper", conveyor_sweeper::run(sweeper, parts.stop.clone()));
+        parts.start("deliverer", conveyor_notify::run(notifier.clone(), parts.stop.clone()));
     }
     let keys = match role.serves_api() {
         true => Keys::ensure(&parts, role == Role::Dev).await?,
         false => Keys::default(),
     };
     let render = Arc::new(move || metrics.render());
-    serve(&parts, role, listener, render, is_shutting_down, keys)?;
+    serve(&parts, role, listener, render, is_shutting_down, keys, notifier)?;
 
     tokio::select! {
         name = signals.next() => tracing::info!(signal = name, "shutting down; again to exit at once"),
@@ -226,6 +231,7 @@ fn serve(
     metrics: MetricsText,
     shutting_down: watch::Receiver<bool>,
     keys: Keys,
+    notifier: Arc<Notifier>,
 ) -> anyhow::Result<()> {
     let args = &parts.args;
     let address = listener.local_addr().context("listening address")?;
@@ -247,6 +253,7 @@ fn serve(
         entropy: parts.entropy.clone(),
         config,
         operations: Arc::new(repairs),
+        webhooks: Arc::new(webhooks::Reached(notifier)),
         operators: keys.operators,
         metrics,
         shutting_down,

@@ -79,11 +79,11 @@ class Process:
 
 
 class Conveyor(Process):
-    def __init__(self, folder: Path, gateway_url: str, *args: str):
+    def __init__(self, folder: Path, gateway_url: str, *args: str, http_webhooks: bool = True):
         keys = [word for key in KEYS for word in ("--api-key", key)]
         data = ["--data-dir", str(folder / "data"), "--listen", "127.0.0.1:0"]
         # Receivers of webhooks are on loopback, and speak plain HTTP.
-        own = ["--gateway-url", gateway_url, "--allow-http-webhooks"]
+        own = ["--gateway-url", gateway_url, *(["--allow-http-webhooks"] if http_webhooks else [])]
         super().__init__("CONVEYOR_BIN", ["dev", *data, *own, *keys, *args], folder)
         eventually("ready", lambda: httpx.get(f"{self.url}/readyz").status_code == 200)
 

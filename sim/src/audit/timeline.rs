@@ -96,6 +96,10 @@ fn adds_up(job: &JobModel, entries: &[TimelineEntry], view: &JobView) -> Check {
             LifecycleEvent::RunPaused => paused = true,
             LifecycleEvent::RunUnpaused => paused = false,
             LifecycleEvent::LimitsChanged { max_inflight, rate } => limits.push((*max_inflight, *rate)),
+            // No caller of the simulation has a webhook.
+            LifecycleEvent::WebhookChanged
+            | LifecycleEvent::WebhookRemoved
+            | LifecycleEvent::WebhookDisabled { .. } => {}
             LifecycleEvent::Closed => closed = true,
             LifecycleEvent::RunCompleted { .. } => (status, ends) = (Some(RunStatus::Completed), ends + 1),
             LifecycleEvent::RunStopped => (status, ends) = (Some(RunStatus::Stopped), ends + 1),

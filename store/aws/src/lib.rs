@@ -5,12 +5,14 @@
 
 mod client;
 mod error;
+mod machines;
 pub mod objects;
 mod provision;
 pub mod queue;
 pub mod table;
 
 pub use client::{Clients, Settings, Timeouts};
+pub use machines::{StepFunctions, TaskAnswer};
 pub use provision::{Provisioned, provision, provision_with};
 
 use conveyor_domain::Entropy;

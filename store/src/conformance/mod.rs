@@ -9,6 +9,7 @@ pub mod events;
 pub mod ingest;
 pub mod jobs;
 pub mod keys;
+pub mod notices;
 pub mod proof;
 pub mod queue;
 pub mod records;
@@ -134,6 +135,12 @@ macro_rules! conformance_suite {
             keys::a_key_belongs_to_its_first_caller,
         }
     };
+    (notices: $open:expr) => {
+        $crate::conformance_suite! { @each $open;
+            notices::a_run_that_completes_is_told_of_once,
+            notices::only_a_state_machine_is_told_of_a_stop,
+        }
+    };
     (proof: $open:expr) => {
         $crate::conformance_suite! { @each $open;
             proof::a_tally_counts_rows_by_what_became_of_them,
@@ -257,6 +264,7 @@ macro_rules! conformance_suite {
         $crate::conformance_suite! { ingest: $open }
         $crate::conformance_suite! { jobs: $open }
         $crate::conformance_suite! { keys: $open }
+        $crate::conformance_suite! { notices: $open }
         $crate::conformance_suite! { proof: $open }
         $crate::conformance_suite! { queue: $open }
         $crate::conformance_suite! { records: $open }
@@ -279,7 +287,7 @@ pub fn rules() -> Vec<String> {
     SOURCES.into_iter().flat_map(of).collect()
 }
 
-const SOURCES: [(&str, &str); 15] = [
+const SOURCES: [(&str, &str); 18] = [
     ("blobs", include_str!("blobs.rs")),
     ("coordinator", include_str!("coordinator.rs")),
     ("dead_letters", include_str!("dead_letters.rs")),
@@ -288,9 +296,12 @@ const SOURCES: [(&str, &str); 15] = [
     ("ingest", include_str!("ingest.rs")),
     ("jobs", include_str!("jobs.rs")),
     ("keys", include_str!("keys.rs")),
+    ("notices", include_str!("notices.rs")),
     ("proof", include_str!("proof.rs")),
     ("queue", include_str!("queue.rs")),
+    ("records", include_str!("records.rs")),
     ("refs", include_str!("refs.rs")),
+    ("reruns", include_str!("reruns.rs")),
     ("restore", include_str!("restore.rs")),
     ("retention", include_str!("retention.rs")),
     ("tasks", include_str!("tasks.rs")),

@@ -9,6 +9,7 @@ mod expired_runs;
 mod expired_uploads;
 mod leftovers;
 mod lost_completion;
+mod lost_notices;
 mod missing_refs;
 mod stalled_ingest;
 mod wrong_counters;
@@ -36,6 +37,7 @@ pub(crate) fn with(proofs: &Arc<Proofs>) -> Vec<Box<dyn Repair>> {
         Box::new(wrong_counters::WrongCounters(proofs.clone())),
         Box::new(lost_completion::LostCompletion(proofs.clone())),
         Box::new(abandoned_submits::AbandonedSubmits),
+        Box::new(lost_notices::LostNotices),
         Box::new(ended_queues::EndedQueues(proofs.clone())),
         Box::new(deleted_runs::DeletedRuns),
         Box::new(deleted_jobs::DeletedJobs),

@@ -8,6 +8,7 @@ mod crashes;
 mod harness;
 mod ingests;
 mod letters;
+mod notices;
 mod reconciliation;
 mod refs;
 mod removal;

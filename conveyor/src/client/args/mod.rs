@@ -29,6 +29,8 @@ pub enum ClientCommand {
     Rejected(RejectedArgs),
     /// Show what happened to a job, and when
     Events(EventsArgs),
+    /// List the notifications of a job and what came of them, or send one again
+    Deliveries(DeliveriesArgs),
     /// List your uploads, or abort one
     Uploads(UploadsArgs),
     /// Show how fast a job may go and what it waits for, or change its limits while it runs
@@ -62,6 +64,7 @@ impl ClientCommand {
             ClientCommand::Results(args) => &args.client,
             ClientCommand::Rejected(args) => &args.client,
             ClientCommand::Events(args) => &args.client,
+            ClientCommand::Deliveries(args) => &args.client,
             ClientCommand::Uploads(args) => &args.client,
             ClientCommand::Limits(args) => &args.client,
             ClientCommand::Leases(args) => &args.client,
@@ -178,6 +181,19 @@ pub struct EventsArgs {
     /// Go on as events happen, until the run has ended; with --json, one JSON object a line
     #[arg(long, env = "CONVEYOR_FOLLOW")]
     pub follow: bool,
+
+    #[command(flatten)]
+    pub client: ClientArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct DeliveriesArgs {
+    /// The id of the job
+    pub job: String,
+
+    /// Send this notification again, under the same id
+    #[arg(long, env = "CONVEYOR_REPLAY", value_name = "EVENT")]
+    pub replay: Option<String>,
 
     #[command(flatten)]
     pub client: ClientArgs,

@@ -112,14 +112,14 @@ impl Clients {
 
 /// Tries again what may pass, out of a budget that a service that fails everything soon exhausts, and sends less where a
 /// service says that it is too much.
-fn retry(timeouts: Timeouts) -> RetryConfig {
+pub(crate) fn retry(timeouts: Timeouts) -> RetryConfig {
     RetryConfig::adaptive()
         .with_max_attempts(timeouts.attempts_max)
         .with_initial_backoff(timeouts.backoff_base)
         .with_max_backoff(timeouts.backoff_max)
 }
 
-fn timeout(connect: Duration, attempt: Duration, operation: Duration) -> TimeoutConfig {
+pub(crate) fn timeout(connect: Duration, attempt: Duration, operation: Duration) -> TimeoutConfig {
     TimeoutConfig::builder()
         .connect_timeout(connect)
         .operation_attempt_timeout(attempt)

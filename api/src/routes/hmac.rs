@@ -1,0 +1,90 @@
+//! The keys that a caller's notifications are signed with (SPEC 6.21).
+
+use crate::auth::Caller;
+use crate::problem::{ApiError, Code, Result};
+use crate::query::Query;
+use crate::state::{ApiState, Shared};
+use crate::wire::Time;
+use crate::wire::hmac::{HmacKeyCreatedJson, HmacKeyFinalizedJson, HmacKeysJson};
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use conveyor_domain::KeyId;
+use conveyor_domain::record::{Expected, Record, RecordVersion, RecordWrite};
+use conveyor_domain::signing_keys::{
+    RotationRefused, SigningKey, SigningKeys, SigningSecret, signing_keys_key,
+};
+
+/// Looks again this often if somebody else was quicker.
+const LOOKS_MAX: u32 = 5;
+
+pub(super) async fn list(caller: Caller, State(state): State<Shared>, query: Query) -> Result<Response> {
+    query.none()?;
+    Ok(Json(HmacKeysJson::from(&keys_of(&state, &caller).await?)).into_response())
+}
+
+pub(super) async fn rotate(caller: Caller, State(state): State<Shared>, query: Query) -> Result<Response> {
+    query.none()?;
+    let (now, entropy) = (state.now(), &state.entropy);
+    let (kid, signing) = (KeyId::new(now, entropy), SigningSecret::new(entropy));
+    let key = SigningKey::new(caller.id, kid, &signing, now, &state.secret, entropy);
+    change(&state, &caller, |keys| keys.rotate(key.clone())).await?;
+    let created = HmacKeyCreatedJson { kid, secret: signing.expose(), created_at: Time(now) };
+    Ok((StatusCode::CREATED, Json(created)).into_response())
+}
+
+pub(super) async fn finalize(caller: Caller, State(state): State<Shared>, query: Query) -> Result<Response> {
+    query.none()?;
+    let keys = change(&state, &caller, SigningKeys::finalize).await?;
+    let active = keys.active.ok_or_else(|| ApiError::internal("a finalized key is not active"))?;
+    let finalized = HmacKeyFinalizedJson { active_kid: active.kid, created_at: Time(active.created) };
+    Ok(Json(finalized).into_response())
+}
+
+pub(super) async fn cancel(caller: Caller, State(state): State<Shared>, query: Query) -> Result<Response> {
+    query.none()?;
+    change(&state, &caller, SigningKeys::cancel).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+pub(super) async fn keys_of(state: &ApiState, caller: &Caller) -> Result<SigningKeys> {
+    Ok(stored(state, caller).await?.0)
+}
+
+async fn stored(state: &ApiState, caller: &Caller) -> Result<(SigningKeys, Expected)> {
+    match state.store().record(&signing_keys_key(caller.id)).await? {
+        None => Ok((SigningKeys::default(), Expected::Absent)),
+        Some(record) => {
+            let keys = record.parse().map_err(|e| ApiError::internal(e.to_string()))?;
+            Ok((keys, Expected::Version(record.version)))
+        }
+    }
+}
+
+async fn change(
+    state: &ApiState,
+    caller: &Caller,
+    decide: impl Fn(&SigningKeys) -> std::result::Result<SigningKeys, RotationRefused>,
+) -> Result<SigningKeys> {
+    for _ in 0..LOOKS_MAX {
+        let (keys, expected) = stored(state, caller).await?;
+        let next = decide(&keys).map_err(refused)?;
+        let version = RecordVersion::new(&state.entropy);
+        let record = Record::new(signing_keys_key(caller.id), version, &next);
+        if state.store().write_record(RecordWrite::put(record, expected)).await? {
+            return Ok(next);
+        }
+    }
+    Err(ApiError::new(Code::Conflict, "The keys are being changed by somebody else right now."))
+}
+
+fn refused(why: RotationRefused) -> ApiError {
+    let (code, detail) = match why {
+        RotationRefused::CandidatePending => {
+            (Code::CandidatePending, "A new key was made already: finalize or cancel it first.")
+        }
+        RotationRefused::NoCandidate => (Code::NoCandidate, "There is no new key: make one first."),
+    };
+    ApiError::new(code, detail)
+}

@@ -1,0 +1,220 @@
+"""Webhooks as a caller's own programs meet them: set with the public client, verified by the public verifiers."""
+
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx
+import pytest
+from conftest import KEYS, Conveyor, eventually
+from standardwebhooks.webhooks import Webhook, WebhookVerificationError
+from zenrows.batch import WEBHOOK_EVENT_ID_HEADER, WEBHOOK_SIGNATURE_HEADER, BatchAPIError, verify_webhook_signature
+from zenrows.batch.models import WebhookEvent, WebhookEventType
+
+WAIT = {"poll_interval": 0.1, "timeout": 60.0}
+URLS = ["https://site.example/a", "https://site.example/b"]
+
+
+class Receiver:
+    """Answers what it is told to, then 200, and remembers what it heard."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[dict[str, str], bytes]] = []
+        self.answers: list[int] = []
+        self._lock = threading.Lock()
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                self.send_response(receiver._hear({k.lower(): v for k, v in self.headers.items()}, body))
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self._server.server_port}/hook"
+
+    def _hear(self, headers: dict[str, str], body: bytes) -> int:
+        with self._lock:
+            self.heard.append((headers, body))
+            return self.answers.pop(0) if self.answers else 200
+
+    def of_job(self, job_id: str) -> list[tuple[dict[str, str], bytes]]:
+        with self._lock:
+            return [(headers, body) for headers, body in self.heard if json.loads(body)["job_id"] == job_id]
+
+    def close(self) -> None:
+        self._server.shutdown()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    receiver = Receiver()
+    yield receiver
+    receiver.close()
+
+
+@pytest.fixture(scope="module")
+def hooked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Conveyor]:
+    """Conveyor of whose signing keys nobody else knows."""
+    conveyor = Conveyor(tmp_path_factory.mktemp("hooked"), "demo:")
+    yield conveyor
+    conveyor.stop()
+
+
+def refused(call, *args, **kwargs) -> BatchAPIError:
+    with pytest.raises(BatchAPIError) as caught:
+        call(*args, **kwargs)
+    return caught.value
+
+
+def deliveries(conveyor: Conveyor, job_id: str, path: str = "", method: str = "GET") -> httpx.Response:
+    url = f"{conveyor.url}/v1/jobs/{job_id}/deliveries{path}"
+    return httpx.request(method, url, headers={"X-API-Key": KEYS[0]})
+
+
+def state(conveyor: Conveyor, job_id: str) -> list[str]:
+    return [one["state"] for one in deliveries(conveyor, job_id).json()["deliveries"]]
+
+
+def test_a_signed_delivery_is_verified_by_both_verifiers(hooked: Conveyor, receiver: Receiver):
+    with hooked.client(KEYS[1]) as client:
+        assert refused(client.test_webhook, {"url": receiver.url, "signature": True}).code == (
+            "webhook_signing_requires_active_key"
+        )
+        assert refused(client.finalize_hmac_key).code == "no_candidate"
+        key = client.rotate_hmac_key()
+        assert refused(client.rotate_hmac_key).code == "candidate_pending"
+        assert client.finalize_hmac_key().active_kid == key.kid
+        assert client.list_hmac_keys().active.kid == key.kid
+
+        ref = client.submit_regular(
+            URLS, webhook={"url": receiver.url, "signature": True}, external_id="mine", metadata={"k": "v"}
+        )
+        ref.run.wait(**WAIT)
+        eventually("told", lambda: receiver.of_job(ref.job_id))
+        headers, body = receiver.of_job(ref.job_id)[0]
+        signature = headers[WEBHOOK_SIGNATURE_HEADER.lower()]
+        assert verify_webhook_signature(body, signature, {key.kid: key.secret})
+        assert not verify_webhook_signature(body + b" ", signature, {key.kid: key.secret})
+        verifier = Webhook(key.secret)
+        assert verifier.verify(body, headers)
+        with pytest.raises(WebhookVerificationError):
+            verifier.verify(body + b" ", headers)
+
+        event = WebhookEvent.model_validate_json(body)
+        assert event.event_type is WebhookEventType.RUN_COMPLETED
+        assert (event.job_id, event.external_id, event.metadata) == (ref.job_id, "mine", {"k": "v"})
+        assert (event.stats.total, event.stats.completed, event.stats.successful) == (2, 2, 2)
+        assert headers[WEBHOOK_EVENT_ID_HEADER.lower()] == headers["webhook-id"] == event.event_id
+
+        # While keys rotate, the old one signs until the new one is finalized.
+        other = client.rotate_hmac_key()
+        assert client.test_webhook({"url": receiver.url, "signature": True}).delivered
+        headers, body = receiver.heard[-1]
+        assert verify_webhook_signature(body, headers["x-signature"], {key.kid: key.secret, other.kid: other.secret})
+        assert f"kid={key.kid}" in headers["x-signature"]
+        client.cancel_hmac_rotation()
+        assert client.list_hmac_keys().candidate is None
+        assert refused(client.cancel_hmac_rotation).code == "no_candidate"
+
+
+def test_a_delivery_without_a_signature_has_none(hooked: Conveyor, receiver: Receiver):
+    with hooked.client() as client:
+        ref = client.submit_regular(URLS, webhook={"url": receiver.url})
+        ref.run.wait(**WAIT)
+        eventually("told", lambda: receiver.of_job(ref.job_id))
+        headers, _ = receiver.of_job(ref.job_id)[0]
+        assert "x-signature" not in headers and "webhook-signature" not in headers
+        assert headers["x-zenrows-event-id"]
+
+
+def test_a_failure_is_tried_again_and_can_be_replayed(hooked: Conveyor, receiver: Receiver):
+    with hooked.client() as client:
+        receiver.answers = [500]
+        ref = client.submit_regular(URLS, webhook={"url": receiver.url})
+        ref.run.wait(**WAIT)
+        eventually("delivered", lambda: state(hooked, ref.job_id) == ["delivered"], 30.0)
+        (delivery,) = deliveries(hooked, ref.job_id).json()["deliveries"]
+        assert [attempt.get("error") for attempt in delivery["attempts"]] == ["http_5xx:500", None]
+        event = delivery["event_id"]
+        assert deliveries(hooked, ref.job_id, f"/{event}/replay", "POST").status_code == 202
+        eventually("told again", lambda: len(receiver.of_job(ref.job_id)) == 3)
+        heard = receiver.of_job(ref.job_id)
+        assert {headers["webhook-id"] for headers, _ in heard} == {event}
+        assert len({body for _, body in heard}) == 1
+
+
+def test_gone_disables_the_webhook(hooked: Conveyor, receiver: Receiver):
+    with hooked.client() as client:
+        receiver.answers = [410]
+        ref = client.submit_regular(URLS, webhook={"url": receiver.url})
+        ref.run.wait(**WAIT)
+        eventually("given up", lambda: state(hooked, ref.job_id) == ["failed"])
+        shown = httpx.get(f"{hooked.url}/v1/jobs/{ref.job_id}/webhook", headers={"X-API-Key": KEYS[0]}).json()
+        assert "410" in shown["disabled"]["reason"]
+
+
+def test_a_webhook_is_set_and_taken_away(hooked: Conveyor, receiver: Receiver):
+    with hooked.client() as client:
+        ref = client.submit_open(URLS)
+        assert refused(ref.get_webhook).status_code == 404
+        assert str(ref.set_webhook(receiver.url, signature=False).url) == receiver.url
+        assert ref.get_webhook().signature is False
+        assert str(client.get_job(ref.job_id).data.webhook.url) == receiver.url
+        ref.delete_webhook()
+        ref.delete_webhook()
+        ref.close()
+        ref.run.wait(**WAIT)
+        assert deliveries(hooked, ref.job_id).json()["deliveries"] == []
+
+
+def test_urls_are_judged_by_the_documented_codes(tmp_path: Path, hooked: Conveyor):
+    strict = Conveyor(tmp_path, "demo:", http_webhooks=False)
+    with strict.client() as client:
+        submit = lambda url: refused(client.submit_regular, URLS, webhook={"url": url}).code
+        assert submit("http://127.0.0.1:1/") == "callback_url_must_be_https"
+        assert submit("https://127.0.0.1:1/") == "callback_address_not_allowed"
+        assert submit("https://no-such-host.invalid/") == "callback_url_unresolvable"
+    strict.stop()
+    with hooked.client() as client:
+        submit = lambda url: refused(client.submit_regular, URLS, webhook={"url": url}).code
+        assert submit("http://10.0.0.1/") == "callback_url_must_be_https"
+        assert submit("https://10.0.0.1/") == "callback_address_not_allowed"
+
+
+def test_a_test_reports_what_came_of_it(hooked: Conveyor, receiver: Receiver):
+    with hooked.client() as client:
+        good = client.test_webhook({"url": receiver.url})
+        assert (good.delivered, good.status_code, good.error) == (True, 200, None)
+        assert WebhookEvent.model_validate_json(receiver.heard[-1][1]).event_type is WebhookEventType.WEBHOOK_TEST
+        receiver.answers = [503]
+        bad = client.test_webhook({"url": receiver.url})
+        assert (bad.delivered, bad.status_code, bad.error) == (False, 503, "http_5xx:503")
+        assert bad.event_id != good.event_id
+        nobody = client.test_webhook({"url": "http://127.0.0.1:1/"})
+        assert not nobody.delivered and nobody.error.startswith("transport_error:")
+
+
+def test_no_secret_is_stored_or_logged_in_the_clear(tmp_path: Path, receiver: Receiver):
+    conveyor = Conveyor(tmp_path, "demo:")
+    with conveyor.client() as client:
+        secret = client.rotate_hmac_key().secret
+        client.finalize_hmac_key()
+        ref = client.submit_regular(URLS, webhook={"url": receiver.url, "signature": True})
+        ref.run.wait(**WAIT)
+        eventually("told", lambda: receiver.of_job(ref.job_id))
+    conveyor.stop()
+    for needle in (secret.encode(), base64.b64decode(secret), base64.b64decode(secret).hex().encode()):
+        for path in [p for p in tmp_path.rglob("*") if p.is_file()]:
+            assert needle not in path.read_bytes(), path

@@ -1,0 +1,19 @@
+//! The key that a caller's notifications are signed with.
+
+use conveyor_domain::seal::Secret;
+use conveyor_domain::signing_keys::{SigningKeys, SigningSecret, signing_keys_key};
+use conveyor_domain::{CallerId, KeyId};
+use conveyor_store::{Backend, Error, Result};
+
+/// The active key of a caller, if it has one.
+pub(crate) async fn active_key(
+    backend: &Backend,
+    secret: &Secret,
+    caller: CallerId,
+) -> Result<Option<(KeyId, SigningSecret)>> {
+    let Some(record) = backend.store.record(&signing_keys_key(caller)).await? else { return Ok(None) };
+    let keys: SigningKeys = record.parse().map_err(|e| Error::Corrupt(e.to_string()))?;
+    let Some(key) = keys.active else { return Ok(None) };
+    let opened = key.open(caller, secret).map_err(|e| Error::Corrupt(e.to_string()))?;
+    Ok(Some((key.kid, opened)))
+}

@@ -1,0 +1,68 @@
+//! State machines that wait for a run.
+
+use crate::world::World;
+use conveyor_domain::AccountFault;
+use conveyor_domain::delivery::{Answer, DeliveryState};
+use conveyor_domain::lifecycle::Command;
+use std::time::Duration;
+
+#[tokio::test]
+async fn every_end_is_told() {
+    let fault =
+        Command::FailRun { reason: AccountFault::InsufficientCredits, detail: "none left".to_owned() };
+    for (command, what) in [
+        (Command::Close, "success"),
+        (fault, "insufficient_credits"),
+        (Command::Stop, "run_stopped"),
+        (Command::Delete, "run_deleted"),
+    ] {
+        let world = World::new();
+        let key = world.awaited("the-token").await;
+        world.apply(key, command).await;
+        assert_eq!(world.deliver().await, 1);
+        let told = world.machines.told.lock().unwrap().clone();
+        let [(token, said, with)] = &told[..] else { panic!("told once: {told:?}") };
+        assert_eq!((token.as_str(), said.as_str()), ("the-token", what));
+        match what {
+            "success" => assert!(with.contains("run.completed"), "{with}"),
+            "insufficient_credits" => assert_eq!(with, "none left"),
+            _ => {}
+        }
+        assert_eq!(world.delivery(key).await.state, DeliveryState::Delivered);
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_nobody_waits_with_is_not_tried_again() {
+    let world = World::new();
+    *world.machines.answer.lock().unwrap() = Some(Answer::Refused("TaskTimedOut".to_owned()));
+    let key = world.awaited("the-token").await;
+    world.apply(key, Command::Close).await;
+    world.deliver().await;
+    let delivery = world.delivery(key).await;
+    assert_eq!(delivery.state, DeliveryState::Failed);
+    assert_eq!(delivery.attempts[0].ended.as_ref().unwrap().error.as_deref(), Some("TaskTimedOut"));
+}
+
+#[tokio::test]
+async fn a_service_that_does_not_hear_is_tried_again() {
+    let world = World::new();
+    *world.machines.answer.lock().unwrap() = Some(Answer::Transport("throttled".to_owned()));
+    let key = world.awaited("the-token").await;
+    world.apply(key, Command::Close).await;
+    world.deliver().await;
+    *world.machines.answer.lock().unwrap() = None;
+    world.pass(Duration::from_secs(60));
+    world.deliver().await;
+    assert_eq!(world.delivery(key).await.state, DeliveryState::Delivered);
+}
+
+#[tokio::test]
+async fn a_token_is_not_stored_in_the_clear() {
+    let world = World::new();
+    let key = world.awaited("the-token").await;
+    world.apply(key, Command::Close).await;
+    assert!(!world.records(key).await[0].doc.contains("the-token"));
+    let job = world.backend.store.any_job(key.job).await.unwrap().unwrap().job;
+    assert!(!serde_json::to_string(job.spec.as_ref()).unwrap().contains("the-token"));
+}

@@ -1,0 +1,85 @@
+//! Rules of what is written because a run ended (SPEC 6.21).
+
+use super::world::{must, success};
+use super::{Harness, World};
+use crate::port::{RecordsQuery, RunKey};
+use conveyor_domain::delivery::Delivery;
+use conveyor_domain::job::JobSpec;
+use conveyor_domain::lifecycle::Command;
+use conveyor_domain::record::{Expected, Record, RecordKind, RecordVersion, RecordWrite};
+use conveyor_domain::seal::Sealed;
+use conveyor_domain::webhook::{EventType, Target, WebhookConfig};
+use conveyor_domain::{AccountFault, RunStatus};
+use futures::future::join_all;
+use std::sync::Arc;
+
+/// A job that both a webhook and a state machine wait for.
+async fn awaited(world: &World, tasks: u32) -> RunKey {
+    let mut submission = world.submission(false, tasks);
+    submission.job.spec = Arc::new(JobSpec {
+        webhook: Some(WebhookConfig::new("https://hook.example/".to_owned(), false)),
+        sfn_task_token: Some(Sealed("token".to_owned())),
+        ..submission.job.spec.as_ref().clone()
+    });
+    let key = RunKey { job: submission.job.id, run: submission.run.id };
+    must(world.backend.store.submit(submission).await);
+    key
+}
+
+async fn notices(world: &World, key: RunKey) -> Vec<Record> {
+    let owner = key.job.to_string();
+    let query =
+        RecordsQuery { kind: RecordKind::Delivery, owner, after: None, newest_first: false, limit: 10 };
+    must(world.backend.store.records(query).await)
+}
+
+pub async fn a_run_that_completes_is_told_of_once(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let key = awaited(&world, 2).await;
+    for index in 0..2 {
+        world.finish(key, index, success()).await;
+    }
+    assert!(notices(&world, key).await.is_empty(), "it has not ended");
+    let drained = || world.backend.store.apply(key.job, Command::Drained, world.now());
+    join_all((0..8).map(|_| drained())).await.into_iter().for_each(|done| {
+        assert_eq!(must(done).latest.run.status, RunStatus::Completed);
+    });
+    let first = notices(&world, key).await;
+    let told: Vec<Delivery> = first.iter().map(|record| must(record.parse())).collect();
+    assert_eq!(told.len(), 2, "one for each who waits: {told:?}");
+    for target in [Target::Webhook, Target::StepFunctions] {
+        let one: Vec<_> = told.iter().filter(|one| one.target == target).collect();
+        let [one] = &one[..] else { panic!("{target:?} once") };
+        assert_eq!((one.kind, one.event), (EventType::RunCompleted, target.event_of(key.run)));
+        assert!(one.body.contains(r#""completed":2"#), "{}", one.body);
+    }
+    let due = must(world.backend.store.due_records(RecordKind::Delivery, world.now(), 10).await);
+    assert_eq!(due.len(), 2, "at once");
+    // What became of one since is not undone by whoever comes late.
+    let seen = first[0].clone();
+    let moved = Record { version: RecordVersion::new(&world.entropy), due: None, ..seen.clone() };
+    let write = RecordWrite::put(moved.clone(), Expected::Version(seen.version));
+    assert!(must(world.backend.store.write_record(write).await));
+    must(drained().await);
+    assert_eq!(must(world.backend.store.record(&moved.key).await), Some(moved));
+    let crashed = harness.crash().await;
+    assert_eq!(notices(&World::new(crashed.backend()), key).await.len(), 2);
+}
+
+pub async fn only_a_state_machine_is_told_of_a_stop(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let stopped = awaited(&world, 1).await;
+    must(world.backend.store.apply(stopped.job, Command::Stop, world.now()).await);
+    let failed = awaited(&world, 1).await;
+    let fault =
+        Command::FailRun { reason: AccountFault::InsufficientCredits, detail: "none left".to_owned() };
+    must(world.backend.store.apply(failed.job, fault, world.now()).await);
+    for (key, count) in [(stopped, 1), (failed, 2)] {
+        assert_eq!(notices(&world, key).await.len(), count);
+    }
+    let deleted = awaited(&world, 1).await;
+    must(world.backend.store.delete_run(deleted, world.now()).await);
+    let told: Vec<Delivery> =
+        notices(&world, deleted).await.iter().map(|record| must(record.parse())).collect();
+    assert!(matches!(&told[..], [Delivery { kind: EventType::RunDeleted, .. }]), "{told:?}");
+}

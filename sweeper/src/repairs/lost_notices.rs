@@ -1,0 +1,100 @@
+//! Notifications that were never written though a run ended (SPEC 6.21): of a store that was damaged or restored, because the
+//! write that ends a run writes them too. They are made anew under the ids that they had.
+
+use crate::repair::{Fixed, Found, Look, Next, Pace, Repair, Scope, page, run_of, subject_of, window};
+use crate::sweep::Sweep;
+use async_trait::async_trait;
+use conveyor_domain::Timestamp;
+use conveyor_domain::delivery::{Delivery, missed};
+use conveyor_domain::record::{Expected, RecordVersion, RecordWrite};
+use conveyor_domain::repair::{Finding, Kind};
+use conveyor_store::port::RunKey;
+use conveyor_store::{Backend, Result};
+
+pub(super) struct LostNotices;
+
+#[async_trait]
+impl Repair for LostNotices {
+    fn name(&self) -> &'static str {
+        "lost_notices"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Damage
+    }
+
+    fn pace(&self) -> Pace {
+        Pace::Slowly
+    }
+
+    /// Of everything, those runs whose queue is still there: each is looked at once, before that is removed.
+    async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
+        let (keys, next) = match look.scope {
+            Scope::All => {
+                let window = window(look, from)?;
+                let ended = look.backend.store.ended_runs_with_queue(window.1).await?;
+                // Most of them are no findings: the next page begins behind all of them.
+                let more = page(ended.iter().collect(), window, |key| self.finding(*key)).next.is_some();
+                let next = more.then(|| Next::After(window.1.to_string()));
+                (ended.into_iter().skip(window.0 as usize).collect::<Vec<_>>(), next)
+            }
+            Scope::Job(_) => {
+                let (runs, next) = look.runs_from(from).await?;
+                let keys = runs.iter().map(|active| RunKey { job: active.job.id, run: active.run.id });
+                (keys.collect(), next)
+            }
+        };
+        let mut found = Found { next, ..Found::default() };
+        for key in keys {
+            let subject = subject_of(key);
+            if !look.is_ours(subject) {
+                continue;
+            }
+            let lost = lost(look.backend, key, look.now()).await;
+            let finding = lost.map(|lost| (!lost.is_empty()).then(|| self.finding(key)));
+            found.add(self, subject, finding, look.now())?;
+        }
+        Ok(found)
+    }
+
+    async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
+        let (key, now) = (run_of(finding)?, sweep.clock.now());
+        let mut made = 0;
+        for delivery in lost(sweep.backend, key, now).await? {
+            let record = delivery.record(RecordVersion::of(key.run), Some(now));
+            let write = RecordWrite::put(record, Expected::Absent);
+            made += u64::from(sweep.backend.store.write_record(write).await?);
+        }
+        Ok(Fixed::Changed(made))
+    }
+}
+
+impl LostNotices {
+    fn finding(&self, key: RunKey) -> Finding {
+        Finding {
+            repair: self.name(),
+            kind: self.kind(),
+            subject: subject_of(key),
+            why: "the run has ended, and nobody who waits for that is to be told".to_owned(),
+            remedy: "makes the notification anew, under the id that it had".to_owned(),
+            fixable: true,
+        }
+    }
+}
+
+/// What should have been written when the run ended, and is not there.
+async fn lost(backend: &Backend, key: RunKey, now: Timestamp) -> Result<Vec<Delivery>> {
+    let Some(view) = backend.store.any_job(key.job).await? else { return Ok(Vec::new()) };
+    let run = match view.latest.run.id == key.run {
+        true => Some(view.latest),
+        false => backend.store.run(key.job, key.run).await?,
+    };
+    let Some(run) = run else { return Ok(Vec::new()) };
+    let mut lost = Vec::new();
+    for delivery in missed(&view.job, &run.run, &run.stats.counts, now) {
+        if backend.store.record(&delivery.key()).await?.is_none() {
+            lost.push(delivery);
+        }
+    }
+    Ok(lost)
+}
