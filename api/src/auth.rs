@@ -1,7 +1,9 @@
 //! Who is asking: a caller, or an operator. The first extractor of every handler under `/v1`, so that nothing about a route
 //! or an id shows before the key is known.
 
+use crate::managed_keys;
 use crate::problem::{ApiError, Code, Result};
+use crate::request_rates::{self, Who};
 use crate::state::Shared;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -35,6 +37,7 @@ impl FromRequestParts<Shared> for Caller {
             return Err(ApiError::new(Code::Unauthenticated, detail));
         }
         let id = state.store().caller_of(KeyHash::of(key)).await?.ok_or_else(refuse)?;
+        request_rates::count(state, parts, Who::Caller(id))?;
         Ok(Caller { id, key: key.to_owned() })
     }
 }
@@ -50,6 +53,13 @@ impl FromRequestParts<Shared> for Operator {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &Shared) -> Result<Operator> {
+        let given = the_key(&parts.headers);
+        if let Some(key) = given
+            && is_operator(state, key).await?
+        {
+            request_rates::count(state, parts, Who::Operator(KeyHash::of(key)))?;
+            return Ok(Operator);
+        }
         if state.operators.is_empty() {
             let detail =
                 format!("{NO_OPERATOR_KEY}: start it with `--operator-key`, or CONVEYOR_OPERATOR_KEY.");
@@ -57,20 +67,19 @@ impl FromRequestParts<Shared> for Operator {
         }
         let refuse =
             || ApiError::new(Code::Unauthenticated, "`X-API-Key` is missing or not a known operator key.");
-        let key = the_key(&parts.headers).ok_or_else(refuse)?;
-        if state.operators.has(key) {
-            return Ok(Operator);
-        }
-        match state.store().caller_of(KeyHash::of(key)).await? {
-            Some(_) => {
-                Err(ApiError::new(Code::Forbidden, "The route needs an operator key, not a caller's."))
-            }
-            None => Err(refuse()),
-        }
+        let key = given.ok_or_else(refuse)?;
+        let caller = state.store().caller_of(KeyHash::of(key)).await?.ok_or_else(refuse)?;
+        request_rates::count(state, parts, Who::Caller(caller))?;
+        Err(ApiError::new(Code::Forbidden, "The route needs an operator key, not a caller's."))
     }
 }
 
-/// The keys that open `/v1/admin`, as hashes.
+/// One that this process was started with, or that an operator made.
+async fn is_operator(state: &Shared, key: &str) -> Result<bool> {
+    Ok(state.operators.has(key) || managed_keys::is_operator(state.store(), KeyHash::of(key)).await?)
+}
+
+/// The keys that open `/v1/admin` of this process, as hashes.
 #[derive(Clone, Default)]
 pub struct OperatorKeys(Vec<KeyHash>);
 

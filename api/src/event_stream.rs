@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use conveyor_domain::timeline::TimelineEntry;
-use conveyor_domain::{CallerId, JobId, JobStatus, limits};
+use conveyor_domain::{CallerId, JobId, JobStatus, RunId, limits};
 use futures::{StreamExt, stream};
 use std::convert::Infallible;
 use std::fmt::Write;
@@ -19,8 +19,15 @@ pub(crate) const CONTENT_TYPE: &str = "text/event-stream";
 const HELLO: &str = "retry: 1000\n\n";
 const HEARTBEAT: &str = ": still here\n\n";
 
-pub(crate) fn answer(state: Shared, caller: CallerId, job: JobId, after: u64) -> Response {
-    let events = stream::unfold(Following::new(state, caller, job, after), |mut following| async move {
+pub(crate) fn answer(
+    state: Shared,
+    caller: CallerId,
+    job: JobId,
+    hidden: Option<RunId>,
+    after: u64,
+) -> Response {
+    let following = Following::new(state, caller, job, hidden, after);
+    let events = stream::unfold(following, |mut following| async move {
         let text = following.next().await?;
         Some((text, following))
     });
@@ -36,6 +43,8 @@ struct Following {
     state: Shared,
     caller: CallerId,
     job: JobId,
+    /// A run of it that nobody can look at.
+    hidden: Option<RunId>,
     after: u64,
     changes: watch::Receiver<u64>,
     shutting_down: watch::Receiver<bool>,
@@ -46,10 +55,10 @@ struct Following {
 }
 
 impl Following {
-    fn new(state: Shared, caller: CallerId, job: JobId, after: u64) -> Following {
+    fn new(state: Shared, caller: CallerId, job: JobId, hidden: Option<RunId>, after: u64) -> Following {
         let (changes, shutting_down) = (state.backend.queue.changes(), state.shutting_down.clone());
         let (looked, checked, said) = (Instant::now(), Instant::now(), Instant::now());
-        Following { state, caller, job, after, changes, shutting_down, looked, checked, said }
+        Following { state, caller, job, hidden, after, changes, shutting_down, looked, checked, said }
     }
 
     /// The next thing to say; `None` at the end of the job, or of this process.
@@ -75,7 +84,7 @@ impl Following {
             let entries = self.state.store().events(self.job, self.after, limits::EVENTS_PAGE_MAX).await?;
             if let Some(last) = entries.last() {
                 self.after = last.number;
-                return Ok(Some(entries.iter().map(said).collect()));
+                return Ok(Some(entries.iter().map(|entry| said(entry, self.hidden)).collect()));
             }
             if ended || self.wait().await.is_none() {
                 return Ok(None);
@@ -114,8 +123,8 @@ impl Following {
     }
 }
 
-fn said(entry: &TimelineEntry) -> String {
-    let json = EventJson::from(entry);
+fn said(entry: &TimelineEntry, hidden: Option<RunId>) -> String {
+    let json = EventJson::of(entry, hidden);
     let data = serde_json::to_string(&json).unwrap_or_default();
     let mut text = String::new();
     // Writing to a string does not fail.

@@ -1,5 +1,6 @@
 //! A body as it arrives, for what is too large to be held.
 
+use crate::idempotency::Intent;
 use crate::problem::{ApiError, Code, Result};
 use axum::body::{Body, BodyDataStream};
 use bytes::Bytes;
@@ -18,11 +19,31 @@ pub(crate) struct Incoming {
     announced: Option<u64>,
     received: u64,
     begun: Instant,
+    /// What it is a repeat of, if it is one, shows only in all of it.
+    intent: Option<Intent>,
 }
 
 impl Incoming {
     pub fn new(body: Body, announced: Option<u64>) -> Incoming {
-        Incoming { body: body.into_data_stream(), announced, received: 0, begun: Instant::now() }
+        Incoming {
+            body: body.into_data_stream(),
+            announced,
+            received: 0,
+            begun: Instant::now(),
+            intent: None,
+        }
+    }
+
+    /// Lets what arrives pass by this.
+    #[must_use]
+    pub fn passing(mut self, intent: Option<Intent>) -> Incoming {
+        self.intent = intent;
+        self
+    }
+
+    /// What has passed by it.
+    pub fn passed(self) -> Option<Intent> {
+        self.intent
     }
 
     pub fn received(&self) -> u64 {
@@ -35,6 +56,9 @@ impl Incoming {
         match next.map_err(|_| slow())? {
             Some(Ok(piece)) => {
                 self.received += piece.len() as u64;
+                if let Some(intent) = &mut self.intent {
+                    intent.pass(&piece);
+                }
                 if self.trickles() { Err(slow()) } else { Ok(Some(piece)) }
             }
             None if self.announced.is_none_or(|announced| announced == self.received) => Ok(None),

@@ -24,8 +24,12 @@ pub(crate) struct InvalidTask {
 
 impl InvalidTasks {
     pub fn add(&mut self, index: usize, line: Option<u64>, invalid: Invalid) {
+        self.add_up_to(limits::INVALID_TASKS_MAX, index, line, invalid);
+    }
+
+    pub fn add_up_to(&mut self, max: usize, index: usize, line: Option<u64>, invalid: Invalid) {
         self.count += 1;
-        if self.named.len() < limits::INVALID_TASKS_MAX {
+        if self.named.len() < max {
             let Invalid { reason, value } = invalid;
             self.named.push(InvalidTask { index, line, reason: reason.as_str(), value });
         }

@@ -6,22 +6,28 @@
 //! A request passes, from the outside in: `answer` (request id, log line, metrics, problems become bodies), routing,
 //! `auth`, then one handler in `routes`, which reads with `path`, `query` and `body` and writes with `wire`.
 
+mod admission;
 mod answer;
 mod audit_turns;
 mod auth;
 mod body;
 mod cursor;
 mod direct;
+mod dry_run;
 mod event_stream;
 mod fields;
+mod idempotency;
 mod incoming;
 mod invalid_tasks;
+mod managed_keys;
+mod openapi;
 mod operations;
 mod path;
 mod problem;
 mod query;
 mod rejected_rows;
 mod request_id;
+mod request_rates;
 mod result_url;
 mod routes;
 mod signed_url;
@@ -34,16 +40,20 @@ mod waiting;
 mod webhooks;
 mod wire;
 
+pub use openapi::{document as openapi_document, document_text as openapi_text};
 pub use submit::{Accepted, NotAccepted};
 pub use webhooks::Webhooks;
 
 pub use auth::{NO_OPERATOR_KEY, OperatorKeys};
+pub use managed_keys::accept_only;
 pub use operations::{
     LetterFilter, LetterView, LettersPage, Operations, Reconcile, Redriven, reconciled_document,
 };
 
 use axum::Router;
 use conveyor_domain::params::ParamPolicy;
+use conveyor_domain::quota::Quotas;
+use conveyor_domain::request_rate::RequestRate;
 use conveyor_domain::seal::Secret;
 use conveyor_domain::{Clock, Entropy};
 use conveyor_store::Backend;
@@ -69,6 +79,10 @@ pub struct ApiConfig {
     pub forward_keys: bool,
     /// For how long results of jobs that do not say so themselves can be seen.
     pub result_ttl_days: u32,
+    /// What callers may have of whom no operator said otherwise.
+    pub quotas: Quotas,
+    /// How many requests of one caller this process takes; `None` is no limit.
+    pub requests: Option<RequestRate>,
 }
 
 /// The API over one backend, and what it needs. While `shutting_down` is true, everything but `/healthz` and `/metrics`
@@ -82,7 +96,7 @@ pub struct Api {
     pub config: ApiConfig,
     pub operations: Arc<dyn Operations>,
     pub webhooks: Arc<dyn Webhooks>,
-    /// With none, nobody is an operator.
+    /// Beside those that operators made.
     pub operators: OperatorKeys,
     pub metrics: MetricsText,
     pub shutting_down: watch::Receiver<bool>,

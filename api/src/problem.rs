@@ -36,7 +36,6 @@ pub(crate) enum Code {
     UnsupportedMediaType,
     QuotaExceeded,
     Internal,
-    NotImplemented,
     Unavailable,
     StorageFull,
     RunNotTerminal,
@@ -66,7 +65,7 @@ pub(crate) enum Code {
 
 impl Code {
     #[cfg(test)]
-    const ALL: [Code; 47] = [
+    const ALL: [Code; 46] = [
         Code::InvalidArgument,
         Code::MalformedJson,
         Code::InvalidCursor,
@@ -90,7 +89,6 @@ impl Code {
         Code::UnsupportedMediaType,
         Code::QuotaExceeded,
         Code::Internal,
-        Code::NotImplemented,
         Code::Unavailable,
         Code::StorageFull,
         Code::RunNotTerminal,
@@ -116,7 +114,7 @@ impl Code {
         Code::RateLimited,
     ];
 
-    fn parts(self) -> (StatusCode, &'static str, &'static str) {
+    pub fn parts(self) -> (StatusCode, &'static str, &'static str) {
         match self {
             Code::InvalidArgument => (StatusCode::BAD_REQUEST, "invalid_argument", "Invalid argument"),
             Code::MalformedJson => (StatusCode::BAD_REQUEST, "malformed_json", "Malformed JSON"),
@@ -145,7 +143,6 @@ impl Code {
             }
             Code::QuotaExceeded => (StatusCode::TOO_MANY_REQUESTS, "quota_exceeded", "Quota exceeded"),
             Code::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal", "Internal error"),
-            Code::NotImplemented => (StatusCode::NOT_IMPLEMENTED, "not_implemented", "Not implemented"),
             Code::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "Unavailable"),
             Code::StorageFull => (StatusCode::INSUFFICIENT_STORAGE, "storage_full", "Storage full"),
             Code::RunNotTerminal => (StatusCode::CONFLICT, "run_not_terminal", "Run not terminal"),
@@ -250,14 +247,15 @@ impl ApiError {
         ApiError::new(Code::NotFound, "There is no such resource.")
     }
 
-    pub fn not_implemented(what: &str) -> ApiError {
-        ApiError::new(Code::NotImplemented, format!("{what} is not implemented."))
-    }
-
     /// A defect. The caller learns nothing but the request id; the log learns the cause.
     pub fn internal(cause: impl Into<String>) -> ApiError {
         let detail = "The request failed because of a defect; the request id finds it in the log.";
         ApiError::new(Code::Internal, detail).caused_by(cause)
+    }
+
+    /// More than a caller may have.
+    pub fn quota(exceeded: &str) -> ApiError {
+        ApiError::new(Code::QuotaExceeded, sentence(exceeded.to_owned()))
     }
 
     /// A job's own `zenrows_params` are at fault: the reason is the code.
@@ -332,6 +330,16 @@ impl ApiError {
         self.status == StatusCode::SERVICE_UNAVAILABLE
     }
 
+    /// Whether what was asked for surely did not happen.
+    pub fn is_refusal(&self) -> bool {
+        self.status.is_client_error() || self.status == StatusCode::INSUFFICIENT_STORAGE
+    }
+
+    /// Whether the store found something else in the place of what was asked for.
+    pub fn is_conflict(&self) -> bool {
+        self.body.problem.code == Code::Conflict.parts().1
+    }
+
     /// Whether the staged list is not the one that was looked at.
     pub fn is_source_changed(&self) -> bool {
         self.body.problem.code == ListFault::SourceChanged.as_str()
@@ -398,8 +406,9 @@ impl From<Refusal> for ApiError {
             Refusal::RunHasDescendants => Code::RunHasDescendants,
             Refusal::RunNotTerminal => Code::RunNotTerminal,
             Refusal::AnotherRunBegan => Code::Conflict,
-            // No route sends `Drained` or a step of an ingest.
-            Refusal::NotDrained | Refusal::RunEnded | Refusal::NotIngesting => {
+            Refusal::JobNotScheduled => Code::JobNotScheduled,
+            // No route sends `Drained`, a step of an ingest, or what a schedule does by itself.
+            Refusal::NotDrained | Refusal::RunEnded | Refusal::NotIngesting | Refusal::FireIsOver => {
                 return ApiError::internal(refusal.to_string());
             }
         };

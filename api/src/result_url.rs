@@ -28,7 +28,7 @@ pub(crate) async fn of(
     }
     if let (Some(direct), Some((object, result))) = (state.direct(), own_object(task)) {
         let validity = Validity { from, until };
-        return Ok(Some(direct.get_url(&object, result.format.content_type(), validity).await?));
+        return Ok(Some(direct.get_url(&object, result.format.content_type(), None, validity).await?));
     }
     let path = ContentPath { job: run.job, run: run.id, task: task.id };
     Ok(Some(path.signed(&state.secret, base, until)))

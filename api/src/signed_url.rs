@@ -1,5 +1,5 @@
-//! Signed URLs: who holds one may do that one thing for a while, without a key (SPEC 10). A result URL reads one body, an
-//! upload URL writes one list or one part of it.
+//! Signed URLs: who holds one may do that one thing for a while, without a key (SPEC 10). A result URL reads one body, that of
+//! an export one file, an upload URL writes one list or one part of it.
 
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Params;
@@ -9,7 +9,7 @@ use axum::http::header::HOST;
 use axum::http::request::Parts;
 use conveyor_domain::list::ListSpec;
 use conveyor_domain::seal::Secret;
-use conveyor_domain::{CallerId, JobId, RunId, TaskId, Timestamp, UploadId};
+use conveyor_domain::{CallerId, ExportId, JobId, RunId, TaskId, Timestamp, UploadId};
 use std::convert::Infallible;
 use std::fmt;
 
@@ -44,6 +44,29 @@ impl ContentPath {
 
     fn allowed(&self) -> Allowed {
         Allowed { method: "GET", content_type: None, path: self.to_string() }
+    }
+}
+
+/// The address of one export.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ExportPath {
+    pub job: JobId,
+    pub run: RunId,
+    pub export: ExportId,
+}
+
+impl ExportPath {
+    pub fn signed(&self, secret: &Secret, base: &BaseUrl, expires: Timestamp) -> String {
+        self.allowed().url(secret, base, expires)
+    }
+
+    pub fn verify(&self, secret: &Secret, query: &Params, now: Timestamp) -> Result<()> {
+        self.allowed().verify(secret, query, now)
+    }
+
+    fn allowed(&self) -> Allowed {
+        let path = format!("/v1/exports/{}/{}/{}", self.job, self.run, self.export);
+        Allowed { method: "GET", content_type: None, path }
     }
 }
 

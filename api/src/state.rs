@@ -2,6 +2,8 @@
 
 use crate::Api;
 use crate::audit_turns::AuditTurns;
+use crate::request_rates::RequestRates;
+use conveyor_domain::headers::HeaderSeal;
 use conveyor_domain::{Timestamp, UploadId, WorkerId, limits};
 use conveyor_store::Store;
 use conveyor_store::port::{BlobKey, DirectAccess};
@@ -18,6 +20,7 @@ pub(crate) struct ApiState {
     /// Turns to take in a list: each holds a file, and perhaps much of the disk.
     pub uploads: Semaphore,
     pub audits: AuditTurns,
+    pub rates: RequestRates,
     /// This start of this process, and how many objects it has written: no key is used twice (SPEC 4).
     pub incarnation: WorkerId,
     objects: AtomicU64,
@@ -31,7 +34,8 @@ impl ApiState {
         let incarnation = WorkerId::new(api.clock.now(), &api.entropy);
         let uploads = Semaphore::new(limits::UPLOADS_INFLIGHT_MAX);
         let audits = AuditTurns::default();
-        ApiState { api, bodies, uploads, audits, incarnation, objects: AtomicU64::new(0) }
+        let rates = RequestRates::new(api.config.requests);
+        ApiState { api, bodies, uploads, audits, rates, incarnation, objects: AtomicU64::new(0) }
     }
 
     /// The key of a new object of an upload.
@@ -46,6 +50,10 @@ impl ApiState {
     /// How callers reach the storage without us in between, where they can.
     pub fn direct(&self) -> Option<&dyn DirectAccess> {
         self.backend.blobs.direct()
+    }
+
+    pub fn headers(&self) -> HeaderSeal {
+        HeaderSeal::new(self.secret.clone(), self.entropy.clone())
     }
 
     pub fn now(&self) -> Timestamp {

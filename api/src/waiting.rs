@@ -116,7 +116,7 @@ mod tests {
     use conveyor_domain::job::JobSpec;
     use conveyor_domain::lifecycle::{self, Decision};
     use conveyor_domain::rate::Rate;
-    use conveyor_domain::run::{Counts, IngestStatus};
+    use conveyor_domain::run::IngestStatus;
     use conveyor_domain::{CallerId, JobId, RunId, RunStats, WorkerId};
     use conveyor_store::port::RunView;
 
@@ -137,7 +137,7 @@ mod tests {
             let caller = CallerId::from_bytes([3; 16]);
             let Decision { job, mut run } = lifecycle::submit(job, run, caller, spec, true, 5, NOW);
             run.paused = true;
-            let stats = RunStats { total: run.total, counts: Counts::default() };
+            let stats = RunStats { total: run.total, ..RunStats::default() };
             let holding = Holding { permits: 2, expires: LATER };
             Look {
                 view: JobView { job, latest: RunView { run, stats } },

@@ -127,11 +127,19 @@ mod tests {
     fn is_said_aloud(command: &str, flag: &str) -> bool {
         match command {
             // What is meant for submits must not change a job that is only looked at.
-            "limits" => matches!(flag, "max-inflight" | "rate" | "no-rate" | "burst" | "attempts-max"),
+            "limits" => {
+                let rates = matches!(flag, "max-inflight" | "rate" | "no-rate" | "burst" | "attempts-max");
+                rates || matches!(flag, "max-failure-ratio" | "no-max-failure-ratio")
+            }
             // What is meant for reading must not decide what is deleted, sent again or given up.
             "delete" => flag == "run",
+            "rerun" => matches!(flag, "status" | "error-class" | "http-status" | "domain" | "param"),
             // Only who has looked at the job knows that it may go on.
             "rebuild" => flag == "resume",
+            // What is meant for one key must not decide what another opens.
+            "keys create" | "keys quotas" => {
+                matches!(flag, "caller" | "operator" | "active-jobs" | "scheduled-jobs" | "queued-tasks")
+            }
             "dlq redrive" | "dlq purge" => matches!(flag, "all" | "job" | "run" | "error" | "rate"),
             _ => false,
         }

@@ -3,7 +3,9 @@
 
 mod support;
 
-use conveyor_domain::limits;
+use conveyor_domain::record::RecordKind;
+use conveyor_domain::seal::KeyHash;
+use conveyor_domain::{api_key, limits};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -311,11 +313,15 @@ fn matches(pattern: &str, text: &str) -> bool {
 fn only_the_api_gets_at_api_keys() {
     let keys = read("store/aws/src/table/keys.rs");
     assert!(keys.contains(r#"KEYS_PARTITION: &str = "Keys";"#), "deploy/iam names another partition");
+    assert!(keys.contains(r##"format!("Rec#{}#{owner}", kind.as_str())"##), "deploy/iam names other records");
+    let made = [api_key::owner().to_owned(), api_key::operator_key(KeyHash([0; 32])).owner]
+        .map(|owner| format!("Rec#{}#{owner}", RecordKind::ApiKey.as_str()));
+    let partitions: Vec<&str> = ["Keys"].into_iter().chain(made.iter().map(String::as_str)).collect();
     for role in ["ingest", "worker", "sweeper"] {
         let (denied, others): (Vec<_>, Vec<_>) =
             policy(role).into_iter().partition(|statement| statement.effect == "Deny");
         let [deny] = &denied[..] else { panic!("{role} has {} denials", denied.len()) };
-        assert_eq!(deny.condition["ForAnyValue:StringEquals"]["dynamodb:LeadingKeys"], ["Keys"], "{role}");
+        assert_eq!(deny.condition["ForAnyValue:StringEquals"]["dynamodb:LeadingKeys"], partitions, "{role}");
         let rows = others.iter().find(|statement| statement.resources == deny.resources);
         assert_eq!(rows.map(|rows| &rows.actions), Some(&deny.actions), "{role}");
     }
@@ -426,7 +432,7 @@ fn every_metric_exists() {
     let of_metric = |c: char| c.is_ascii_lowercase() || c == '_';
     let named = after(&readme, "`conveyor_", of_metric);
     assert!(named.len() > 5, "the scan has gone blind: {named:?}");
-    let folders = ["api", "conveyor", "ingest", "notify", "store", "sweeper", "worker"];
+    let folders = ["api", "conveyor", "exports", "ingest", "notify", "store", "sweeper", "worker"];
     let sources: Vec<String> = folders
         .iter()
         .flat_map(|folder| files(&root().join(folder), ".rs"))

@@ -6,6 +6,7 @@ use crate::CallerId;
 use crate::delivery::{self, Delivery};
 use crate::id::JobId;
 use crate::job::{Job, JobStatus};
+use crate::job_schedule::JobSchedule;
 use crate::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
 use crate::run::{Counts, Run};
 use crate::time::Timestamp;
@@ -21,7 +22,7 @@ pub struct Change<'a> {
 }
 
 pub fn records(change: Change<'_>) -> Vec<RecordWrite> {
-    live_job(change).into_iter().chain(notices(change)).collect()
+    live_job(change).into_iter().chain(scheduled_job(change)).chain(notices(change)).collect()
 }
 
 /// A job is live from the moment that a run of it is made until that run ends.
@@ -55,6 +56,37 @@ fn notices(Change { before, after: (job, run), counts, now }: Change<'_>) -> Vec
 
 pub fn live_job_key(caller: CallerId, job: JobId) -> RecordKey {
     RecordKey::new(RecordKind::LiveJob, caller, job)
+}
+
+/// A job with a schedule is found by when it fires next, for as long as it is there.
+fn scheduled_job(Change { before, after: (job, _), .. }: Change<'_>) -> Option<RecordWrite> {
+    let before = before.and_then(|(job, _)| schedule_of(job));
+    let key = scheduled_job_key(job.caller, job.id);
+    match (before, schedule_of(job)) {
+        (before, Some(after)) if before != Some(after) => {
+            let doc = ScheduledJob { next: after.next, changes: after.changes };
+            let version = RecordVersion::from_stored(i64::from(after.changes));
+            let record = Record::new(key, version, &doc).due(after.look_at());
+            Some(RecordWrite::put(record, Expected::Anything))
+        }
+        (Some(_), None) => Some(RecordWrite::remove(key, Expected::Anything)),
+        (_, Some(_)) | (None, None) => None,
+    }
+}
+
+/// What a record of a scheduled job says; the job itself is what counts.
+#[derive(Debug, serde::Serialize)]
+struct ScheduledJob {
+    next: Option<Timestamp>,
+    changes: u32,
+}
+
+fn schedule_of(job: &Job) -> Option<&JobSchedule> {
+    job.spec.schedule.as_ref().filter(|_| job.status != JobStatus::Deleted)
+}
+
+pub fn scheduled_job_key(caller: CallerId, job: JobId) -> RecordKey {
+    RecordKey::new(RecordKind::ScheduledJob, caller, job)
 }
 
 fn is_live(job: &Job, run: &Run) -> bool {
@@ -95,5 +127,33 @@ mod tests {
             let ended = decide(end).unwrap();
             assert_eq!(of(Some(&made), &ended), [RecordWrite::remove(key.clone(), Expected::Anything)]);
         }
+    }
+
+    #[test]
+    fn a_scheduled_job_is_found_by_its_next_fire_until_it_is_deleted() {
+        use crate::job_schedule::{JobSchedule, ScheduleChange, ScheduleState};
+        use crate::schedule::{Interval, Rule, Schedule, Unit};
+        let (id, template) = (JobId::from_bytes([1; 16]), RunId::from_bytes([2; 16]));
+        let rule = Rule::Rate(Interval::new(1, Unit::Minute).unwrap());
+        let schedule = JobSchedule::new(Schedule { rule, timezone: None }, template, None, Timestamp(0));
+        let spec = JobSpec { schedule: Some(schedule), ..JobSpec::default() };
+        let made = lifecycle::template(id, template, CallerId::from_bytes([3; 16]), spec, 1, Timestamp(0));
+        let due = |writes: Vec<RecordWrite>| match &writes[..] {
+            [RecordWrite::Put { record, .. }] => (record.due, record.version),
+            other => panic!("{other:?}"),
+        };
+        let (first, version) = due(of(None, &made));
+        assert_eq!(first, Some(Timestamp(60_000)), "and it is not live: it has no run");
+        let decide = |rows: &Decision, command| {
+            lifecycle::decide(&rows.job, &rows.run, &Counts::default(), &command, Timestamp(1)).unwrap()
+        };
+        let pause = Command::Schedule(ScheduleChange::State(ScheduleState::Paused));
+        let paused = decide(&made, pause.clone());
+        let (next, other) = due(of(Some(&made), &paused));
+        assert!(next.is_none() && other != version, "another version, or it would not be written");
+        assert!(of(Some(&paused), &decide(&paused, pause)).is_empty());
+        let deleted = decide(&paused, Command::Delete);
+        let key = scheduled_job_key(made.job.caller, id);
+        assert_eq!(of(Some(&paused), &deleted), [RecordWrite::remove(key, Expected::Anything)]);
     }
 }

@@ -182,7 +182,7 @@ pub fn missed(job: &Job, run: &Run, counts: &Counts, now: Timestamp) -> Vec<Deli
 impl Delivery {
     fn new(target: Target, kind: EventType, job: &Job, run: &Run, counts: &Counts) -> Delivery {
         let event = target.event_of(run.id);
-        let stats = RunStats { total: run.total, counts: *counts };
+        let stats = RunStats { total: run.total, counts: *counts, ..RunStats::default() };
         Delivery {
             event,
             kind,

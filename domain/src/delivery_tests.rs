@@ -28,7 +28,8 @@ fn delivery() -> Delivery {
 }
 
 fn fault() -> Command {
-    Command::FailRun { reason: AccountFault::InsufficientCredits, detail: "no credits".to_owned() }
+    let run = RunId::from_bytes([2; 16]);
+    Command::FailRun { run, reason: AccountFault::InsufficientCredits, detail: "no credits".to_owned() }
 }
 
 #[test]

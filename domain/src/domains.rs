@@ -75,7 +75,7 @@ impl DomainLimits {
     }
 
     /// The budget that a host draws on, by its name, and what it may take.
-    fn of<'a>(&'a self, host: &'a str) -> Option<(&'a str, DomainLimit)> {
+    pub fn of<'a>(&'a self, host: &'a str) -> Option<(&'a str, DomainLimit)> {
         let mut rest = Some(host);
         while let Some(name) = rest {
             if let Some(limit) = self.0.get(name) {
@@ -99,15 +99,18 @@ fn normal(name: &str) -> Option<String> {
     (plain && bare && host.len() <= limits::DOMAIN_MAX_CHARS).then(|| host.to_owned())
 }
 
+/// The host of a URL, as limits name it.
+pub fn host_of(url: &str) -> Option<String> {
+    url::Url::parse(url).ok()?.host_str().map(str::to_owned)
+}
+
 /// Every budget that a task with this URL draws on: that of whoever runs the system, and the job's own. Under one name
 /// they are one, the stricter of both.
 pub fn budgets(system: &DomainLimits, job: &DomainLimits, url: &str) -> Vec<(String, DomainLimit)> {
     if system.is_empty() && job.is_empty() {
         return Vec::new();
     }
-    let Some(host) = url::Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned)) else {
-        return Vec::new();
-    };
+    let Some(host) = host_of(url) else { return Vec::new() };
     let mut found: BTreeMap<String, DomainLimit> = BTreeMap::new();
     for (name, limit) in [system.of(&host), job.of(&host)].into_iter().flatten() {
         let before = found.get(name).copied().unwrap_or_default();

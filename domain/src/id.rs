@@ -89,8 +89,16 @@ ulid_id!(
     UploadId
 );
 ulid_id!(
+    /// A file of a run's results.
+    ExportId
+);
+ulid_id!(
     /// One start of one worker process.
     WorkerId
+);
+ulid_id!(
+    /// An API key that an operator made.
+    ApiKeyId
 );
 ulid_id!(
     /// A dead letter: the same for every message that asks for the same thing.

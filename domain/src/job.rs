@@ -1,8 +1,11 @@
 //! The template that runs execute.
 
+use crate::breaker::FailureRatio;
 use crate::domains::DomainLimits;
 use crate::grant::Limits;
 use crate::id::{CallerId, JobId, RunId};
+use crate::ingest::Source;
+use crate::job_schedule::JobSchedule;
 use crate::limits;
 use crate::params::{Format, Params};
 use crate::rate::Rate;
@@ -57,6 +60,9 @@ pub struct JobSpec {
     pub retry: RetryChoice,
     #[serde(default, skip_serializing_if = "DomainLimits::is_empty")]
     pub domain_limits: DomainLimits,
+    /// When more of its tasks fail, the run is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_failure_ratio: Option<FailureRatio>,
     /// Goes up whenever one of the limits changes.
     #[serde(default)]
     pub limits_revision: u32,
@@ -77,6 +83,9 @@ pub struct JobSpec {
     /// The key that is forwarded to the gateway, sealed for this job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credential: Option<Sealed>,
+    /// When its runs are begun, if that is not up to its caller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<JobSchedule>,
 }
 
 impl Default for JobSpec {
@@ -91,6 +100,7 @@ impl Default for JobSpec {
             rate: None,
             retry: RetryChoice::default(),
             domain_limits: DomainLimits::default(),
+            max_failure_ratio: None,
             limits_revision: 0,
             submitted_open: false,
             result_ttl_days: None,
@@ -98,6 +108,7 @@ impl Default for JobSpec {
             webhook: None,
             sfn_task_token: None,
             credential: None,
+            schedule: None,
         }
     }
 }
@@ -108,15 +119,21 @@ impl JobSpec {
         Limits { revision: self.limits_revision, max_inflight: Some(self.max_inflight), rate: self.rate }
     }
 
+    /// The list that every run of it reads anew, if it has a schedule and its tasks are in a list.
+    pub fn list_of_runs(&self) -> Option<&Source> {
+        self.schedule.as_ref()?.source.as_ref()
+    }
+
     /// The same with other limits.
     #[must_use]
     pub fn with(&self, change: &LimitsChange) -> JobSpec {
-        let LimitsChange { max_inflight, rate, retry, domain_limits } = change.clone();
+        let LimitsChange { max_inflight, rate, retry, domain_limits, max_failure_ratio } = change.clone();
         let mut next = self.clone();
         next.max_inflight = max_inflight.unwrap_or(next.max_inflight);
         next.rate = rate.unwrap_or(next.rate);
         next.retry = retry.unwrap_or(next.retry);
         next.domain_limits = domain_limits.unwrap_or(next.domain_limits);
+        next.max_failure_ratio = max_failure_ratio.unwrap_or(next.max_failure_ratio);
         if next != *self {
             next.limits_revision += 1;
         }
@@ -131,6 +148,7 @@ pub struct LimitsChange {
     pub rate: Option<Option<Rate>>,
     pub retry: Option<RetryChoice>,
     pub domain_limits: Option<DomainLimits>,
+    pub max_failure_ratio: Option<Option<FailureRatio>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

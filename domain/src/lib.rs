@@ -4,34 +4,46 @@
 //! This crate must not know about stores, sockets, clocks or threads. Time and randomness come in as arguments, so every
 //! function here gives the same answer for the same input.
 
+pub mod api_key;
 pub mod beside;
+pub mod breaker;
 pub mod dead_letter;
 pub mod delivery;
 pub mod domains;
 pub mod entropy;
+pub mod estimate;
+pub mod export;
 pub mod failure;
 pub mod gateway_answer;
 pub mod grant;
+pub mod headers;
 pub mod id;
+pub mod idempotency;
 pub mod ingest;
 pub mod job;
+pub mod job_schedule;
 pub mod lifecycle;
 pub mod limits;
 pub mod list;
 pub mod message;
 pub mod params;
 pub mod proof;
+pub mod quota;
 pub mod rate;
 pub mod record;
 pub mod repair;
+pub mod request_rate;
 pub mod rerun;
 pub mod result_index;
 pub mod retention;
 pub mod retry;
 pub mod run;
+pub mod schedule;
 pub mod seal;
 pub mod shards;
 pub mod signing_keys;
+pub mod spend;
+pub mod spreadsheet;
 pub mod task;
 pub mod task_input;
 pub mod time;
@@ -41,9 +53,13 @@ pub mod webhook;
 
 pub use entropy::Entropy;
 pub use failure::{AccountFault, FailureClass, Problem};
-pub use id::{CallerId, ClaimToken, EventId, JobId, KeyId, LetterId, RunId, TaskId, UploadId, WorkerId};
+pub use id::{
+    ApiKeyId, CallerId, ClaimToken, EventId, ExportId, JobId, KeyId, LetterId, RunId, TaskId, UploadId,
+    WorkerId,
+};
 pub use job::{Job, JobStatus};
 pub use run::{Run, RunStats, RunStatus};
+pub use spend::Spend;
 pub use task::{Task, TaskStatus};
 pub use task_input::TaskInput;
 pub use time::{Clock, Timestamp};

@@ -1,9 +1,11 @@
 //! The state machines of jobs and runs (SPEC 2) as one pure function. A backend reads the rows, calls [`decide`] and
 //! writes what it returns, all in one atomic step.
 
+use crate::breaker;
 use crate::failure::{self, AccountFault};
 use crate::id::{CallerId, JobId, RunId};
 use crate::job::{Job, JobSpec, JobStatus, LimitsChange};
+use crate::job_schedule::ScheduleChange;
 use crate::limits;
 use crate::list::ListFault;
 use crate::params::Params;
@@ -32,14 +34,21 @@ pub enum Command {
         url: String,
         reason: String,
     },
+    /// Of this run: nothing if another is the latest by now.
     FailRun {
+        run: RunId,
         reason: AccountFault,
         detail: String,
+    },
+    /// Pause this run if too many of its tasks fail: nothing if they do not, or if another is the latest by now.
+    Trip {
+        run: RunId,
     },
     /// Every accepted task is terminal: finish the run, or put it to rest until more tasks come.
     Drained,
     Delete,
     Ingest(IngestStep),
+    Schedule(ScheduleChange),
 }
 
 /// What a step of an ingest does to its run. Every number is absolute, so that a repeated step changes nothing.
@@ -98,6 +107,10 @@ pub enum Refusal {
     RunNotTerminal,
     #[error("another run was begun meanwhile")]
     AnotherRunBegan,
+    #[error("the job has no schedule")]
+    JobNotScheduled,
+    #[error("it was done by somebody else, or is not to be done any more")]
+    FireIsOver,
 }
 
 /// The rows as they shall be. Equal to what went in when there was nothing to do.
@@ -158,6 +171,21 @@ pub fn accept(
     rows
 }
 
+/// The first rows of a job that has a schedule: no run, only what its runs are made of, kept as a run that nobody sees.
+pub fn template(
+    id: JobId,
+    run: RunId,
+    caller: CallerId,
+    spec: JobSpec,
+    tasks: u32,
+    now: Timestamp,
+) -> Decision {
+    let mut rows = submit(id, run, caller, spec, false, tasks, now);
+    rows.run.sequence = Run::TEMPLATE;
+    rows.run.status = RunStatus::Stopped;
+    rows
+}
+
 pub fn decide(
     job: &Job,
     run: &Run,
@@ -184,9 +212,13 @@ pub fn decide(
             if job.status == JobStatus::Deleted {
                 return Err(Refusal::JobDeleted);
             }
+            if job.spec.schedule.is_some() {
+                return Err(Refusal::JobNotOpen);
+            }
             close(&mut next);
             finish_if_drained(&mut next, counts);
         }
+        Command::Stop if run.is_template() => return Err(Refusal::RunNotStoppable),
         Command::Stop => match run.status {
             RunStatus::Running | RunStatus::Pending => {
                 close(&mut next);
@@ -200,7 +232,21 @@ pub fn decide(
         },
         Command::Pause | Command::Resume if run.status.is_terminal() => return Err(Refusal::RunNotPausable),
         Command::Pause => next.run.paused = true,
-        Command::Resume => next.run.paused = false,
+        Command::Resume => {
+            if run.paused {
+                next.run.paused = false;
+                next.run.doc.pause = None;
+                next.run.doc.breaker_from = counts.minus(run.doc.inherited);
+            }
+        }
+        // A worker that was late: what it met is no fault of the run that lives now.
+        Command::FailRun { run: of, .. } | Command::Trip { run: of } if *of != run.id => {}
+        Command::Trip { .. } => {
+            if let Some(reason) = breaker::judge(&job.spec, run, counts) {
+                next.run.paused = true;
+                next.run.doc.pause = Some(reason);
+            }
+        }
         Command::Limits(change) => {
             if job.status == JobStatus::Deleted {
                 return Err(Refusal::JobDeleted);
@@ -230,7 +276,7 @@ pub fn decide(
                 next.job.spec = Arc::new(spec);
             }
         }
-        Command::FailRun { reason, detail } => match run.status {
+        Command::FailRun { run: _, reason, detail } => match run.status {
             RunStatus::Running | RunStatus::Pending => {
                 close(&mut next);
                 next.run.latched = true;
@@ -259,6 +305,14 @@ pub fn decide(
             }
         }
         Command::Ingest(step) => ingest(&mut next, counts, step)?,
+        Command::Schedule(change) => {
+            if job.status == JobStatus::Deleted {
+                return Err(Refusal::JobDeleted);
+            }
+            let schedule = job.spec.schedule.as_ref().ok_or(Refusal::JobNotScheduled)?;
+            let changed = schedule.with(change, run, now)?;
+            next.job.spec = Arc::new(JobSpec { schedule: Some(changed), ..JobSpec::clone(&job.spec) });
+        }
     }
     stamp(&mut next, job, run, now);
     Ok(next)
@@ -271,6 +325,8 @@ pub struct NewRun {
     /// The latest run, as it was when this was decided.
     pub after: RunId,
     pub trigger: Trigger,
+    /// The moment of the job's schedule that begins it, if one does.
+    pub fire: Option<Timestamp>,
     /// The run that it replays, whose results it may point to.
     pub rerun_of: Option<RunId>,
     pub overrides: Params,
@@ -293,7 +349,7 @@ pub fn start_run(job: &Job, latest: &Run, new: &NewRun, now: Timestamp) -> Resul
     if job.status == JobStatus::Deleted {
         return Err(Refusal::JobDeleted);
     }
-    if !latest.status.is_terminal() || latest.is_ingesting() {
+    if latest.goes_on() {
         return Err(Refusal::RunNotTerminal);
     }
     if latest.id != new.after {
@@ -304,6 +360,11 @@ pub fn start_run(job: &Job, latest: &Run, new: &NewRun, now: Timestamp) -> Resul
         NewTasks::Ingested => (0, 0, Counts::default(), Some(IngestStatus::Pending)),
     };
     let mut job = job.clone();
+    if let Some(seen) = new.fire {
+        let schedule = job.spec.schedule.as_ref().ok_or(Refusal::JobNotScheduled)?;
+        let fired = schedule.fired(seen, now).ok_or(Refusal::FireIsOver)?;
+        job.spec = Arc::new(JobSpec { schedule: Some(fired), ..JobSpec::clone(&job.spec) });
+    }
     job.status = JobStatus::Closed;
     job.latest_run = new.id;
     job.updated = now.max(job.updated);
@@ -357,6 +418,8 @@ pub fn delete_run(job: &Job, run: &Run, pointed_to: bool, now: Timestamp) -> Res
 fn accepts_tasks(job: &Job, run: &Run) -> Result<(), Refusal> {
     match job.status {
         JobStatus::Deleted => Err(Refusal::JobDeleted),
+        // The tasks of its runs are fixed, whatever its latest run does.
+        JobStatus::Open | JobStatus::Closed if job.spec.schedule.is_some() => Err(Refusal::JobNotOpen),
         // Where the list ends, and so which index comes next, is not known yet.
         JobStatus::Open if run.is_ingesting() && !run.status.is_terminal() => Err(Refusal::Ingesting),
         JobStatus::Open if !run.latched && !run.status.is_terminal() => Ok(()),

@@ -1,4 +1,5 @@
 use super::*;
+use crate::breaker::FailureRatio;
 use crate::failure::FailureClass;
 use proptest::prelude::*;
 
@@ -82,11 +83,75 @@ fn stop_is_repeatable_but_only_on_a_stopped_run() {
 
 #[test]
 fn the_first_account_fault_is_the_reason() {
-    let fail = |reason| Command::FailRun { reason, detail: "é".repeat(600) };
+    let fail =
+        |reason| Command::FailRun { run: RunId::from_bytes([2; 16]), reason, detail: "é".repeat(600) };
     let failed = step(&submitted(false, 5), counts(0, 0), &fail(AccountFault::InsufficientCredits)).unwrap();
     assert_eq!(failed.run.failure.as_ref().unwrap().detail.chars().count(), 500);
     let again = step(&failed, counts(0, 0), &fail(AccountFault::ApiKeyCapReached)).unwrap();
     assert_eq!(again, failed);
+}
+
+/// A worker that still works on an earlier run meets an answer about the account: that is over, and not this run's matter.
+#[test]
+fn an_answer_that_an_earlier_run_met_does_not_fail_the_latest() {
+    let d = submitted(false, 5);
+    for reason in [AccountFault::InsufficientCredits, AccountFault::SubscriptionInactive] {
+        let earlier = Command::FailRun { run: RunId::from_bytes([9; 16]), reason, detail: String::new() };
+        assert_eq!(step(&d, counts(0, 0), &earlier).unwrap(), d);
+    }
+}
+
+fn with_breaker(ratio: f64) -> Decision {
+    let mut d = submitted(false, 1_000);
+    d.job.spec = Arc::new(JobSpec { max_failure_ratio: FailureRatio::new(ratio), ..JobSpec::default() });
+    d
+}
+
+#[test]
+fn the_breaker_pauses_a_run_says_why_and_counts_anew_once_it_is_resumed() {
+    let d = with_breaker(0.25);
+    let trip = Command::Trip { run: d.run.id };
+    assert_eq!(step(&d, counts(0, 19), &trip).unwrap(), d, "too few to tell");
+    assert_eq!(step(&d, counts(60, 20), &trip).unwrap(), d, "not above it");
+    let tripped = step(&d, counts(59, 20), &trip).unwrap();
+    assert!(tripped.run.paused && tripped.run.status == RunStatus::Running);
+    let reason = tripped.run.doc.pause.clone().unwrap();
+    assert_eq!(reason.detail, "20 of 79 tasks failed, more than 0.25 of them.");
+    assert_eq!(step(&tripped, counts(59, 30), &trip).unwrap(), tripped, "the first reason stands");
+    assert_eq!(step(&tripped, counts(59, 20), &Command::Pause).unwrap(), tripped);
+    let resumed = step(&tripped, counts(60, 30), &Command::Resume).unwrap();
+    assert_eq!((resumed.run.paused, &resumed.run.doc.pause), (false, &None));
+    assert_eq!(step(&resumed, counts(60, 30), &Command::Resume).unwrap(), resumed);
+    assert_eq!(step(&resumed, counts(75, 35), &trip).unwrap(), resumed);
+    assert!(step(&resumed, counts(60, 50), &trip).unwrap().run.paused);
+}
+
+#[test]
+fn what_a_run_inherited_does_not_trip_its_breaker() {
+    let mut d = with_breaker(0.25);
+    d.run.doc.inherited = counts(0, 500);
+    let trip = Command::Trip { run: d.run.id };
+    assert_eq!(step(&d, counts(18, 504), &trip).unwrap(), d);
+    let tripped = step(&d, counts(14, 507), &trip).unwrap();
+    assert_eq!(tripped.run.doc.pause.unwrap().detail, "7 of 21 tasks failed, more than 0.25 of them.");
+}
+
+#[test]
+fn the_breaker_leaves_alone_what_is_not_its_business() {
+    let d = with_breaker(0.25);
+    let bad = counts(0, 50);
+    let other = Command::Trip { run: RunId::from_bytes([9; 16]) };
+    assert_eq!(step(&d, bad, &other).unwrap(), d, "another run");
+    let none = submitted(false, 1_000);
+    let trip = Command::Trip { run: d.run.id };
+    assert_eq!(step(&none, bad, &trip).unwrap(), none, "no ratio");
+    let stopped = step(&d, bad, &Command::Stop).unwrap();
+    assert_eq!(step(&stopped, bad, &trip).unwrap(), stopped, "it has ended");
+    let paused = step(&d, bad, &Command::Pause).unwrap();
+    assert_eq!(step(&paused, bad, &trip).unwrap(), paused, "somebody asked for the pause");
+    let lifted = LimitsChange { max_failure_ratio: Some(None), ..LimitsChange::default() };
+    let lifted = step(&d, bad, &Command::Limits(lifted)).unwrap();
+    assert!(!step(&lifted, bad, &trip).unwrap().run.paused, "the ratio was taken away");
 }
 
 fn any_command() -> impl Strategy<Value = Command> {
@@ -94,7 +159,14 @@ fn any_command() -> impl Strategy<Value = Command> {
         (0u32..20, any::<bool>()).prop_map(|(n, last)| add(n, last)),
         Just(Command::Close),
         Just(Command::Stop),
-        Just(Command::FailRun { reason: AccountFault::InsufficientCredits, detail: String::new() }),
+        Just(Command::FailRun {
+            run: RunId::from_bytes([2; 16]),
+            reason: AccountFault::InsufficientCredits,
+            detail: String::new()
+        }),
+        Just(Command::Trip { run: RunId::from_bytes([2; 16]) }),
+        Just(Command::Pause),
+        Just(Command::Resume),
         Just(Command::Drained),
         Just(Command::Delete),
     ]
@@ -184,7 +256,11 @@ fn an_open_job_is_not_latched_by_its_list_but_by_a_close_while_it_was_read() {
 #[test]
 fn a_run_that_ended_takes_nothing_but_its_cut() {
     let d = step(&accepted(false), counts(0, 0), &progress(5)).unwrap();
-    let account = Command::FailRun { reason: AccountFault::InsufficientCredits, detail: String::new() };
+    let account = Command::FailRun {
+        run: RunId::from_bytes([2; 16]),
+        reason: AccountFault::InsufficientCredits,
+        detail: String::new(),
+    };
     for end in [Command::Stop, account] {
         let ended = step(&d, counts(1, 0), &end).unwrap();
         assert!(ended.run.is_ingesting() && ended.run.latched && ended.run.status.is_terminal());
@@ -240,4 +316,102 @@ fn a_run_is_deleted_whatever_state_it_is_in_and_its_job_stays() {
 fn a_run_that_others_point_to_stays() {
     let d = submitted(false, 2);
     assert_eq!(delete_run(&d.job, &d.run, true, Timestamp(9)), Err(Refusal::RunHasDescendants));
+}
+
+mod scheduled {
+    use super::*;
+    use crate::job_schedule::{JobSchedule, ScheduleChange, ScheduleState};
+    use crate::schedule::{Interval, Rule, Schedule, Unit};
+    use crate::timeline::{self, LifecycleEvent};
+
+    const DUE: Timestamp = Timestamp(60_000);
+
+    fn template() -> Decision {
+        let run = RunId::from_bytes([2; 16]);
+        let rule = Rule::Rate(Interval::new(1, Unit::Minute).unwrap());
+        let schedule = JobSchedule::new(Schedule { rule, timezone: None }, run, None, Timestamp(0));
+        let spec = JobSpec { schedule: Some(schedule), ..JobSpec::default() };
+        let (job, caller) = (JobId::from_bytes([1; 16]), CallerId::from_bytes([3; 16]));
+        super::template(job, run, caller, spec, 2, Timestamp(0))
+    }
+
+    #[test]
+    fn a_job_that_never_fired_has_nothing_to_steer() {
+        let made = template();
+        assert!(made.run.is_template() && made.run.status.is_terminal() && made.run.latched);
+        assert_eq!(step(&made, counts(0, 0), &add(1, false)), Err(Refusal::JobNotOpen));
+        assert_eq!(step(&made, counts(0, 0), &Command::Close), Err(Refusal::JobNotOpen));
+        assert_eq!(step(&made, counts(0, 0), &Command::Stop), Err(Refusal::RunNotStoppable));
+        assert_eq!(step(&made, counts(0, 0), &Command::Pause), Err(Refusal::RunNotPausable));
+        assert_eq!(step(&made, counts(0, 0), &Command::Drained), Err(Refusal::NotDrained));
+        let deleted = step(&made, counts(0, 0), &Command::Delete).unwrap();
+        assert_eq!(deleted.job.status, JobStatus::Deleted);
+        let turn = Command::Schedule(ScheduleChange::State(ScheduleState::Paused));
+        assert_eq!(step(&deleted, counts(0, 0), &turn), Err(Refusal::JobDeleted));
+        assert_eq!(step(&submitted(false, 1), counts(0, 0), &turn), Err(Refusal::JobNotScheduled));
+    }
+
+    #[test]
+    fn a_fire_is_skipped_only_while_a_run_goes_on_and_once() {
+        let skip = Command::Schedule(ScheduleChange::Skip { seen: DUE });
+        let mut rows = template();
+        let decided = |rows: &Decision| decide(&rows.job, &rows.run, &Counts::default(), &skip, DUE);
+        assert_eq!(decided(&rows), Err(Refusal::FireIsOver), "there is a run to be made");
+        (rows.run.sequence, rows.run.status) = (1, RunStatus::Running);
+        let next = decided(&rows).unwrap();
+        let events = timeline::changes((&rows.job, &rows.run), (&next.job, &next.run));
+        let later = Some(Timestamp(120_000));
+        assert_eq!(events, [LifecycleEvent::ScheduleSkipped { due: DUE, next: later }]);
+        assert_eq!(decided(&next), Err(Refusal::FireIsOver));
+        rows.run.ingest = Some(IngestStatus::Pending);
+        rows.run.status = RunStatus::Stopped;
+        assert!(decided(&rows).is_ok(), "its list is still read");
+    }
+
+    #[test]
+    fn a_job_with_a_schedule_takes_no_tasks_whatever_its_run_does() {
+        let mut rows = template();
+        (rows.run.sequence, rows.run.status) = (1, RunStatus::Running);
+        assert_eq!(step(&rows, counts(0, 0), &add(1, false)), Err(Refusal::JobNotOpen));
+        assert_eq!(step(&rows, counts(0, 0), &Command::Close), Err(Refusal::JobNotOpen));
+    }
+
+    #[test]
+    fn a_run_that_was_deleted_while_its_list_was_read_keeps_nothing_from_firing() {
+        let mut rows = template();
+        let schedule = rows.job.spec.schedule.clone().unwrap();
+        (rows.run.sequence, rows.run.status) = (1, RunStatus::Running);
+        rows.run.ingest = Some(IngestStatus::Pending);
+        let (new, _) = schedule.run_of_fire(DUE, rows.run.id);
+        assert_eq!(start_run(&rows.job, &rows.run, &new, DUE), Err(Refusal::RunNotTerminal));
+        let deleted = delete_run(&rows.job, &rows.run, false, Timestamp(1)).unwrap();
+        let started = start_run(&deleted.job, &deleted.run, &new, DUE).unwrap();
+        assert_eq!((started.run.sequence, started.run.doc.trigger), (2, Trigger::Scheduled));
+        let skip = Command::Schedule(ScheduleChange::Skip { seen: DUE });
+        let skipped = decide(&deleted.job, &deleted.run, &Counts::default(), &skip, DUE);
+        assert_eq!(skipped, Err(Refusal::FireIsOver));
+    }
+
+    #[test]
+    fn whoever_sees_the_same_fire_makes_the_same_run_and_every_fire_another() {
+        let rows = template();
+        let schedule = rows.job.spec.schedule.clone().unwrap();
+        let (one, _) = schedule.run_of_fire(DUE, rows.run.id);
+        let (same, _) = schedule.run_of_fire(DUE, rows.run.id);
+        assert_eq!(one, same);
+        let next = schedule.fired(DUE, DUE).unwrap();
+        let (other, _) = next.run_of_fire(next.next.unwrap(), one.id);
+        assert!(other.id != one.id && other.id > one.id, "later ones sort behind");
+        let started = start_run(&rows.job, &rows.run, &one, DUE).unwrap();
+        assert_eq!(started.run.id_seed, rows.run.id, "its tasks have the ids of the template");
+        let again = start_run(&started.job, &started.run, &one, DUE);
+        assert_eq!(again, Err(Refusal::RunNotTerminal));
+        let twice = start_run(
+            &started.job,
+            &Run { status: RunStatus::Completed, ingest: None, ..started.run.clone() },
+            &NewRun { after: started.run.id, ..one },
+            DUE,
+        );
+        assert_eq!(twice, Err(Refusal::FireIsOver));
+    }
 }

@@ -5,6 +5,14 @@ use std::time::Duration;
 pub const KIB: usize = 1024;
 pub const MIB: usize = 1024 * KIB;
 
+/// What one call may cost, in the gateway's units and in credits. More is taken for nonsense.
+pub const CALL_COST_MAX: f64 = 10_000.0;
+pub const CALL_CREDITS_MAX: u64 = 1_000_000_000;
+/// So many tasks of a run must have ended before the ratio of those that failed says anything.
+pub const BREAKER_MIN_TASKS: u32 = 20;
+/// How often a worker asks whether the breaker of a run trips, at most.
+pub const BREAKER_LOOK_EVERY: Duration = Duration::from_millis(500);
+
 /// Tasks in the body of one submit. Longer lists are staged.
 pub const INLINE_TASKS_MAX: usize = 9_999;
 /// Tasks in one `addTasks` call.
@@ -18,6 +26,27 @@ pub const MAX_BODY_BYTES: usize = 64 * MIB;
 pub const SUBMIT_REST_MAX_BYTES: usize = MIB;
 /// Invalid tasks that one answer names; beyond that they are only counted.
 pub const INVALID_TASKS_MAX: usize = 10_000;
+
+/// What a caller may use as the key of a request that it may repeat.
+pub const IDEMPOTENCY_KEY_MAX: usize = 255;
+/// How long the answer of such a request is given again.
+pub const IDEMPOTENCY_TTL: Duration = Duration::from_secs(24 * 3600);
+/// How long a request that is carried out keeps its repeats waiting; then one of them takes over.
+pub const IDEMPOTENCY_LEASE: Duration = Duration::from_secs(60);
+/// An answer that is longer is not kept.
+pub const IDEMPOTENCY_BODY_MAX_BYTES: usize = 64 * KIB;
+
+/// Invalid tasks that a dry run names.
+pub const DRY_RUN_INVALID_MAX: usize = 100;
+/// Domains that a dry run names, and that it tells apart.
+pub const DRY_RUN_DOMAINS_SHOWN: usize = 20;
+pub const DRY_RUN_DOMAINS_MAX: usize = 100_000;
+/// What the longest dry run may hold of the room for bodies: hashes of a million rows, and names of domains.
+pub const DRY_RUN_ROOM_BYTES: u64 = 64 * MIB as u64;
+/// A dry run that takes longer is given up.
+pub const DRY_RUN_WITHIN: Duration = Duration::from_secs(60);
+/// What a task is assumed to take, for want of anything known about it.
+pub const ASSUMED_SECONDS_PER_TASK: f64 = 2.0;
 
 pub const URL_MAX_BYTES: usize = 2_048;
 pub const EXTERNAL_ID_MAX: usize = 128;
@@ -43,6 +72,10 @@ pub const CHUNK_MAX_BYTES: usize = 4 * MIB;
 pub const INGESTS_MAX: u32 = 2;
 pub const UPLOAD_TTL: Duration = Duration::from_secs(24 * 3600);
 pub const UPLOAD_URL_TTL: Duration = Duration::from_secs(30 * 60);
+/// The longest interval of a schedule.
+pub const SCHEDULE_INTERVAL_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+/// Items in a list of a schedule, before what is named twice is taken once.
+pub const SCHEDULE_LIST_MAX: usize = 100;
 /// Lists that one process takes in at once.
 pub const UPLOADS_INFLIGHT_MAX: usize = 64;
 /// What a body that is streamed in must bring on average, once it has taken [`BODY_TIMEOUT`].
@@ -256,6 +289,28 @@ pub const PARTIAL_RERUN_WINDOW: Duration = Duration::from_secs(10 * 24 * 3600);
 pub const RERUN_WORDS_MAX: usize = 100;
 pub const CURSOR_TTL: Duration = Duration::from_secs(24 * 3600);
 pub const RESULT_URL_TTL: Duration = Duration::from_secs(2 * 3600);
+/// How long an export can be had, from when it was asked for.
+pub const EXPORT_TTL: Duration = Duration::from_secs(12 * 3600);
+/// Its record goes by itself then, should nobody have removed it.
+pub const EXPORT_RECORD_KEPT: Duration = Duration::from_secs(3 * 24 * 3600);
+/// Whoever builds an export and says nothing for so long has lost it.
+pub const EXPORT_LEASE: Duration = Duration::from_secs(30);
+pub const EXPORT_RENEW_EVERY: Duration = Duration::from_secs(5);
+pub const EXPORT_TRIES_MAX: u32 = 3;
+/// How long an export waits after a try that failed, times the number of tries.
+pub const EXPORT_RETRY_BASE: Duration = Duration::from_secs(5);
+/// Bodies that go into one export, all together.
+pub const EXPORT_MAX_BYTES: u64 = 100 * 1024 * MIB as u64;
+/// Exports that one process builds at once.
+pub const EXPORTS_MAX: u32 = 2;
+/// Exports of a run: all that are kept, and those that are not finished.
+pub const EXPORTS_OF_RUN_MAX: u32 = 100;
+pub const EXPORTS_LIVE_MAX: usize = 10;
+/// Bodies that one export reads ahead, and their bytes.
+pub const EXPORT_READS_MAX: usize = 32;
+pub const EXPORT_AHEAD_MAX_BYTES: usize = 32 * MIB;
+/// How much of a zip's directory is in memory before it is put aside.
+pub const EXPORT_DIRECTORY_BYTES: usize = 4 * MIB;
 /// Connections at once, and how long one may take to send a request's head, and its body.
 pub const CONNECTIONS_MAX: usize = 1_024;
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
@@ -269,6 +324,22 @@ pub const BODIES_MAX_BYTES: usize = 256 * MIB;
 pub const READY_WITHIN: Duration = Duration::from_secs(5);
 pub const REQUEST_ID_MAX: usize = 128;
 pub const API_KEY_MIN_CHARS: usize = 16;
+/// Requests of one caller to one process: so many a second, and so many at once.
+pub const REQUESTS_PER_SECOND: u32 = 500;
+pub const REQUESTS_BURST: u32 = 1_000;
+/// Callers whose requests are counted. Beyond it the one that was quiet for the longest is forgotten, and begins anew.
+pub const REQUEST_BUCKETS_MAX: usize = 10_000;
+/// The most that a quota of jobs, and of tasks, can be: what is under one is counted on every request that it is for.
+pub const QUOTA_JOBS_MAX: u32 = 10_000;
+pub const QUOTA_TASKS_MAX: u64 = 1_000_000_000;
+/// Live jobs of a caller whose tasks are counted.
+pub const QUOTA_LIVE_JOBS_MAX: u32 = 1_000;
+/// How long what is about to be made counts without being there. No write takes as long.
+pub const RESERVATION_TTL: Duration = Duration::from_secs(60);
+/// Requests of one caller that are about to make something under a quota, at once.
+pub const RESERVATIONS_MAX: usize = 500;
+/// How often a request tries to get its turn at its caller's quotas.
+pub const QUOTA_TRIES_MAX: u32 = 60;
 
 /// Operations that share one durable commit, and how many may wait for the next.
 pub const COMMIT_OPERATIONS_MAX: usize = 512;

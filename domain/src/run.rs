@@ -4,6 +4,7 @@ use crate::failure::{AccountFault, FailureClass};
 use crate::id::{JobId, RunId};
 use crate::list::ListFault;
 use crate::params::Params;
+use crate::spend::Spend;
 use crate::time::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -136,7 +137,7 @@ impl Trigger {
 }
 
 /// Why the system itself paused a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseCode {
     FailureRatio,
@@ -150,7 +151,7 @@ impl PauseCode {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PauseReason {
     pub code: PauseCode,
     pub detail: String,
@@ -163,7 +164,7 @@ pub struct RunDoc {
     /// Nothing if somebody asked for the pause.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pause: Option<PauseReason>,
-    /// What had been counted when it was last resumed: the breaker looks at what came after that.
+    /// What workers had counted when it was last resumed: the breaker looks at what came after that.
     #[serde(skip_serializing_if = "Counts::is_zero")]
     pub breaker_from: Counts,
     #[serde(skip_serializing_if = "Trigger::is_manual")]
@@ -211,6 +212,21 @@ impl Run {
         by_workers.plus(self.doc.inherited)
     }
 
+    /// The number of the run that keeps the tasks of a scheduled job. The first that does something is number 1.
+    pub const TEMPLATE: u32 = 0;
+
+    /// Whether it is what runs of its job are made of (SPEC 6.20), and no run that anybody sees.
+    pub fn is_template(&self) -> bool {
+        self.sequence == Run::TEMPLATE
+    }
+
+    /// Whether another run of its job has to wait for it: it has not ended, or its list is still read. Nobody reads the list
+    /// of one that was deleted.
+    pub fn goes_on(&self) -> bool {
+        let read = self.is_ingesting() && self.status != RunStatus::Deleted;
+        !self.status.is_terminal() || read
+    }
+
     pub fn is_ingesting(&self) -> bool {
         self.ingest == Some(IngestStatus::Pending)
     }
@@ -255,6 +271,16 @@ impl Counts {
         self
     }
 
+    /// What is left without those. Counts can be corrected downwards.
+    #[must_use]
+    pub fn minus(mut self, other: Counts) -> Counts {
+        self.successful = self.successful.saturating_sub(other.successful);
+        for (mine, theirs) in self.failed.iter_mut().zip(other.failed) {
+            *mine = mine.saturating_sub(theirs);
+        }
+        self
+    }
+
     #[must_use]
     pub fn plus(mut self, other: Counts) -> Counts {
         self.successful = self.successful.saturating_add(other.successful);
@@ -266,8 +292,10 @@ impl Counts {
 }
 
 /// What a caller sees of a run's progress.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunStats {
     pub total: u32,
     pub counts: Counts,
+    /// Of all attempts, those that were followed by another too.
+    pub spend: Spend,
 }

@@ -6,9 +6,11 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use hmac::{Hmac, Mac};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 use std::fmt;
+use std::str::FromStr;
 
 const NONCE_BYTES: usize = 24;
 
@@ -39,6 +41,8 @@ impl fmt::Debug for Secret {
 pub enum Purpose {
     Credential,
     Cursor,
+    /// Custom headers of a job, of its tasks, or of a staged list.
+    Headers,
     /// What notifications are signed with.
     SigningKey,
     /// What a state machine is answered with.
@@ -50,6 +54,7 @@ impl Purpose {
         match self {
             Purpose::Credential => "conveyor/1/credential",
             Purpose::Cursor => "conveyor/1/cursor",
+            Purpose::Headers => "conveyor/1/headers",
             Purpose::SigningKey => "conveyor/1/signing-key",
             Purpose::TaskToken => "conveyor/1/task-token",
         }
@@ -122,6 +127,44 @@ impl KeyHash {
     }
 }
 
+/// As 64 hex digits.
+impl fmt::Display for KeyHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl FromStr for KeyHash {
+    type Err = NotAHash;
+
+    fn from_str(text: &str) -> Result<KeyHash, NotAHash> {
+        let digits: Option<Vec<u8>> =
+            text.chars().map(|digit| u8::try_from(digit.to_digit(16)?).ok()).collect();
+        let digits = digits.filter(|digits| digits.len() == 64).ok_or(NotAHash)?;
+        let mut hash = [0; 32];
+        for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = pair.iter().fold(0, |byte, digit| byte << 4 | digit);
+        }
+        Ok(KeyHash(hash))
+    }
+}
+
+impl Serialize for KeyHash {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for KeyHash {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<KeyHash, D::Error> {
+        String::deserialize(d)?.parse().map_err(D::Error::custom)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a hash has 64 hex digits")]
+pub struct NotAHash;
+
 /// A new API key: 160 random bits behind a prefix that secret scanners can find.
 pub fn new_api_key(entropy: &Entropy) -> String {
     let mut bytes = [0u8; 20];
@@ -153,6 +196,15 @@ mod tests {
             bytes[i] ^= 1;
             let edited = Sealed(URL_SAFE_NO_PAD.encode(bytes));
             prop_assert!(secret(1).open(Purpose::Cursor, &context, &edited).is_err());
+        }
+    }
+
+    #[test]
+    fn a_hash_is_written_as_hex_and_read_back() {
+        let hash = KeyHash::of("a key");
+        assert_eq!(hash.to_string().parse(), Ok(hash));
+        for bad in ["", "ab", &"g".repeat(64), &"a".repeat(63), &"ä".repeat(32)] {
+            assert_eq!(bad.parse::<KeyHash>(), Err(NotAHash));
         }
     }
 

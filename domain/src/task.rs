@@ -5,6 +5,7 @@ use crate::id::TaskId;
 use crate::limits;
 use crate::params::Format;
 use crate::rerun::InheritedFrom;
+use crate::spend::Spend;
 use crate::task_input::TaskInput;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -88,6 +89,7 @@ pub struct Attempt {
     pub started: Timestamp,
     pub ended: Timestamp,
     pub error: Option<Problem>,
+    pub spend: Spend,
 }
 
 /// How a claimed task ended (SPEC 6.4).

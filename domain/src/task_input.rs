@@ -87,7 +87,7 @@ pub enum Method {
 }
 
 impl Method {
-    fn is_get(&self) -> bool {
+    pub fn is_get(&self) -> bool {
         *self == Method::Get
     }
 }

@@ -3,8 +3,9 @@
 use crate::id::RunId;
 use crate::ingest::IngestEvent;
 use crate::job::{Job, JobStatus};
+use crate::job_schedule::{JobSchedule, ScheduleState};
 use crate::rate::Rate;
-use crate::run::{Run, RunFailure, RunStatus, Trigger};
+use crate::run::{PauseReason, Run, RunFailure, RunStatus, Trigger};
 use crate::time::Timestamp;
 use crate::webhook::WebhookConfig;
 use serde::{Deserialize, Serialize};
@@ -31,7 +32,11 @@ pub enum LifecycleEvent {
     RunResumed,
     /// Nothing left to do for now; more tasks may come.
     RunPending,
-    RunPaused,
+    RunPaused {
+        /// Nothing if somebody asked for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<PauseReason>,
+    },
     RunUnpaused,
     LimitsChanged {
         max_inflight: u32,
@@ -53,6 +58,24 @@ pub enum LifecycleEvent {
     },
     RunDeleted,
     Deleted,
+    /// A schedule made this run.
+    ScheduleFired {
+        due: Timestamp,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        next: Option<Timestamp>,
+    },
+    /// A schedule made no run: this one had not ended.
+    ScheduleSkipped {
+        due: Timestamp,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        next: Option<Timestamp>,
+    },
+    /// Another rule, or paused, or going on.
+    ScheduleChanged {
+        state: ScheduleState,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        next: Option<Timestamp>,
+    },
 }
 
 impl LifecycleEvent {
@@ -64,7 +87,7 @@ impl LifecycleEvent {
             LifecycleEvent::RunStarted { .. } => "run.started",
             LifecycleEvent::RunResumed => "run.resumed",
             LifecycleEvent::RunPending => "run.pending",
-            LifecycleEvent::RunPaused => "run.paused",
+            LifecycleEvent::RunPaused { .. } => "run.paused",
             LifecycleEvent::RunUnpaused => "run.unpaused",
             LifecycleEvent::LimitsChanged { .. } => "limits.changed",
             LifecycleEvent::WebhookChanged => "webhook.changed",
@@ -76,6 +99,9 @@ impl LifecycleEvent {
             LifecycleEvent::RunFailed { .. } => "run.failed",
             LifecycleEvent::RunDeleted => "run.deleted",
             LifecycleEvent::Deleted => "job.deleted",
+            LifecycleEvent::ScheduleFired { .. } => "schedule.fired",
+            LifecycleEvent::ScheduleSkipped { .. } => "schedule.skipped",
+            LifecycleEvent::ScheduleChanged { .. } => "schedule.changed",
         }
     }
 }
@@ -102,12 +128,15 @@ pub fn submitted(job: &Job, run: &Run) -> LifecycleEvent {
 }
 
 /// What it made happen that a run was begun for a job that is there.
-pub fn run_started(run: &Run) -> LifecycleEvent {
-    LifecycleEvent::RunStarted {
+pub fn run_started(before: &Job, job: &Job, run: &Run) -> Vec<LifecycleEvent> {
+    let schedules = before.spec.schedule.as_ref().zip(job.spec.schedule.as_ref());
+    let fired = schedules.and_then(|(before, after)| of_schedule(before, after));
+    let started = LifecycleEvent::RunStarted {
         sequence: run.sequence,
         trigger: run.doc.trigger,
         rerun_of: run.doc.rerun_of,
-    }
+    };
+    fired.into_iter().chain([started]).collect()
 }
 
 /// What happened between two states of a job and its run, in the order in which a reader expects it.
@@ -123,6 +152,9 @@ pub fn changes(before: (&Job, &Run), after: (&Job, &Run)) -> Vec<LifecycleEvent>
         events
             .push(LifecycleEvent::LimitsChanged { max_inflight: job.spec.max_inflight, rate: job.spec.rate });
     }
+    if let (Some(before), Some(after)) = (&job_before.spec.schedule, &job.spec.schedule) {
+        events.extend(of_schedule(before, after));
+    }
     if job.spec.webhook != job_before.spec.webhook {
         events.push(match &job.spec.webhook {
             None => LifecycleEvent::WebhookRemoved,
@@ -134,7 +166,10 @@ pub fn changes(before: (&Job, &Run), after: (&Job, &Run)) -> Vec<LifecycleEvent>
         });
     }
     if run.paused != run_before.paused {
-        events.push(if run.paused { LifecycleEvent::RunPaused } else { LifecycleEvent::RunUnpaused });
+        events.push(match run.paused {
+            true => LifecycleEvent::RunPaused { reason: run.doc.pause.clone() },
+            false => LifecycleEvent::RunUnpaused,
+        });
     }
     if job.status != job_before.status && job.status == JobStatus::Closed {
         events.push(LifecycleEvent::Closed);
@@ -146,6 +181,23 @@ pub fn changes(before: (&Job, &Run), after: (&Job, &Run)) -> Vec<LifecycleEvent>
         events.push(LifecycleEvent::Deleted);
     }
     events
+}
+
+/// What happened to a schedule.
+fn of_schedule(before: &JobSchedule, after: &JobSchedule) -> Option<LifecycleEvent> {
+    // What was due, if something was: nothing fires or is skipped that is not.
+    let due = before.next.unwrap_or_default();
+    let next = after.next;
+    if after.fired != before.fired {
+        Some(LifecycleEvent::ScheduleFired { due, next })
+    } else if after.skipped != before.skipped {
+        Some(LifecycleEvent::ScheduleSkipped { due, next })
+    } else if (&after.schedule, after.state, after.anchor) != (&before.schedule, before.state, before.anchor)
+    {
+        Some(LifecycleEvent::ScheduleChanged { state: after.state, next })
+    } else {
+        None
+    }
 }
 
 fn entered(run: &Run) -> LifecycleEvent {

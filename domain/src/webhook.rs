@@ -171,7 +171,7 @@ impl<'a> WebhookEvent<'a> {
 }
 
 impl From<RunStats> for EventStats {
-    fn from(RunStats { total, counts }: RunStats) -> EventStats {
+    fn from(RunStats { total, counts, .. }: RunStats) -> EventStats {
         let by_class = FailureClass::ALL.iter().map(|class| (class.as_str(), counts.failed[*class as usize]));
         EventStats {
             total,

@@ -1,6 +1,7 @@
 //! One try at an ingest: from wherever its log says it is, to its end or to what keeps it from there.
 
 use crate::IngestConfig;
+use crate::chunk::Headers;
 use crate::source::{self, Reader};
 use crate::{Ingester, read, replay, validate};
 use conveyor_domain::ingest::{IngestEvent, IngestState, LogOutOfOrder, NextStep, Origin, Source};
@@ -94,6 +95,11 @@ impl Work<'_> {
     /// The list that is read.
     pub fn list(&self) -> Result<&Source, Trouble> {
         self.state.list().ok_or_else(|| Trouble::Passing("there is no list to read".to_owned()))
+    }
+
+    pub fn headers(&self) -> Result<Headers, Trouble> {
+        let (seal, list) = (self.ingester.headers.clone(), self.list()?.upload);
+        Ok(Headers { seal, list, job: self.key.job })
     }
 
     /// Appends an event; the state moves with it if it was won.

@@ -1,11 +1,13 @@
 //! Records gathered until they are worth a step of their own.
 
 use crate::IngestConfig;
+use conveyor_domain::headers::HeaderSeal;
 use conveyor_domain::limits;
 use conveyor_domain::list::{Position, RejectedRow};
 use conveyor_domain::params::Params;
 use conveyor_domain::task_input::{TaskBody, TaskInput};
-use conveyor_lists::Record;
+use conveyor_domain::{JobId, UploadId};
+use conveyor_lists::{Record, Row};
 
 /// Some records of a list, in order. Where it ends depends on the records and the configuration alone, so two ingesters cut
 /// alike.
@@ -17,12 +19,39 @@ pub struct Gathered {
     bytes: usize,
 }
 
+/// Whose the headers in a list are, so that nobody who reads the store reads them (SPEC 13).
+#[derive(Clone, Debug)]
+pub struct Headers {
+    pub seal: Option<HeaderSeal>,
+    /// What the API sealed them for, if it staged the list.
+    pub list: UploadId,
+    /// What they are sealed for in rows.
+    pub job: JobId,
+}
+
+impl Headers {
+    fn open(&self, row: Row) -> Row {
+        match &self.seal {
+            Some(seal) => row.opened(seal, &self.list),
+            None => row,
+        }
+    }
+
+    fn seal(&self, input: &mut TaskInput) {
+        if let Some(seal) = &self.seal {
+            seal.seal(&self.job, &mut input.params);
+        }
+    }
+}
+
 impl Gathered {
-    pub fn add(&mut self, record: Record, job: &Params, config: &IngestConfig) {
+    pub fn add(&mut self, record: Record, job: &Params, config: &IngestConfig, headers: &Headers) {
         let Record { index, line, offset, row } = record;
-        match row.and_then(|row| row.check(job, config.param_policy)) {
-            Ok(input) => {
+        match row.and_then(|row| headers.open(row).check(job, config.param_policy)) {
+            Ok(mut input) => {
+                // Measured as it was read: where a chunk ends must not depend on who reads it.
                 self.bytes += size_of_input(&input);
+                headers.seal(&mut input);
                 self.rows.push((index, input));
             }
             Err(invalid) => {

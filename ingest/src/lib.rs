@@ -17,6 +17,7 @@ pub use attempt::{End, Trouble};
 pub use control::{handle, run};
 pub use rows::RowsAgain;
 
+use conveyor_domain::headers::HeaderSeal;
 use conveyor_domain::params::ParamPolicy;
 use conveyor_domain::{Clock, Entropy, WorkerId, limits};
 use conveyor_store::Backend;
@@ -62,11 +63,20 @@ pub struct Ingester {
     clock: Arc<dyn Clock>,
     config: IngestConfig,
     reports: AtomicU64,
+    headers: Option<HeaderSeal>,
 }
 
 impl Ingester {
     pub fn new(backend: Backend, clock: Arc<dyn Clock>, entropy: &Entropy, config: IngestConfig) -> Ingester {
         let id = WorkerId::new(clock.now(), entropy);
-        Ingester { id, backend, clock, config, reports: AtomicU64::new(0) }
+        Ingester { id, backend, clock, config, reports: AtomicU64::new(0), headers: None }
+    }
+
+    /// Opens headers that the API sealed in a list, and seals those of the rows that it writes. Without it, rows are stored
+    /// as they were read, and one with sealed headers is no task.
+    #[must_use]
+    pub fn sealing(mut self, headers: HeaderSeal) -> Ingester {
+        self.headers = Some(headers);
+        self
     }
 }

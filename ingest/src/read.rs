@@ -1,7 +1,7 @@
 //! Reading a list and committing it chunk by chunk: one is decoded and checked while the one before it is written.
 
 use crate::attempt::{End, Step, Trouble, Work};
-use crate::chunk::Gathered;
+use crate::chunk::{Gathered, Headers};
 use crate::source::{self, Reader};
 use crate::{IngestConfig, source::fault};
 use conveyor_domain::TaskInput;
@@ -35,7 +35,7 @@ pub async fn read(
     let (spec, config) = (work.ingest.job.spec.clone(), work.config());
     // In a set: whichever way this ends, the decoding ends with it.
     let mut decoding = JoinSet::new();
-    decoding.spawn(decode(reader, spec, config, send));
+    decoding.spawn(decode(reader, spec, config, work.headers()?, send));
     while let Some(gathered) = receive.recv().await {
         let appended = commit(work, gathered?).await?;
         if appended != Appended::Done {
@@ -74,6 +74,7 @@ async fn decode(
     mut reader: Reader,
     spec: Arc<JobSpec>,
     config: IngestConfig,
+    headers: Headers,
     send: mpsc::Sender<Result<Gathered, ListError>>,
 ) {
     let mut gathered = Gathered::default();
@@ -97,7 +98,7 @@ async fn decode(
         if record.index % RECORDS_AT_ONCE == 0 {
             tokio::task::yield_now().await;
         }
-        gathered.add(record, &spec.params, &config);
+        gathered.add(record, &spec.params, &config, &headers);
         if gathered.is_full(&config) {
             gathered.next = reader.position();
             if send.send(Ok(std::mem::take(&mut gathered))).await.is_err() {

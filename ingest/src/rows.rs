@@ -2,12 +2,12 @@
 //! and nothing is reported about records that are not tasks.
 
 use crate::attempt::Trouble;
-use crate::chunk::Gathered;
+use crate::chunk::{Gathered, Headers};
 use crate::source::{self, Reader};
 use crate::{IngestConfig, Ingester};
-use conveyor_domain::TaskInput;
 use conveyor_domain::ingest::Source;
 use conveyor_domain::job::JobSpec;
+use conveyor_domain::{JobId, TaskInput};
 use std::sync::Arc;
 
 /// A list that is read from its start.
@@ -16,15 +16,22 @@ pub struct RowsAgain {
     reader: Reader,
     spec: Arc<JobSpec>,
     config: IngestConfig,
+    headers: Headers,
 }
 
 impl Ingester {
     /// Opens a list as its job was accepted with it. The same bytes give the same tasks at the same indexes.
-    pub async fn rows_again(&self, source: &Source, spec: Arc<JobSpec>) -> Result<RowsAgain, Trouble> {
+    pub async fn rows_again(
+        &self,
+        job: JobId,
+        source: &Source,
+        spec: Arc<JobSpec>,
+    ) -> Result<RowsAgain, Trouble> {
         let own = self.config;
         let config = IngestConfig { param_policy: source.param_policy.unwrap_or(own.param_policy), ..own };
         let (_, reader) = source::open(&self.backend, source, &config).await?;
-        Ok(RowsAgain { reader, spec, config })
+        let headers = Headers { seal: self.headers.clone(), list: source.upload, job };
+        Ok(RowsAgain { reader, spec, config, headers })
     }
 }
 
@@ -34,7 +41,7 @@ impl RowsAgain {
         let mut gathered = Gathered::default();
         while !gathered.is_full(&self.config) {
             let Some(record) = self.reader.next().await? else { break };
-            gathered.add(record, &self.spec.params, &self.config);
+            gathered.add(record, &self.spec.params, &self.config, &self.headers);
         }
         Ok((gathered.records() > 0).then_some(gathered.rows))
     }

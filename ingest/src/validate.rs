@@ -19,7 +19,7 @@ pub async fn validate(
     stop: &CancellationToken,
 ) -> Result<Option<u32>, Trouble> {
     let mut reader = reader_at_next(work, opened).await?;
-    let config = work.config();
+    let (config, headers) = (work.config(), work.headers()?);
     let (mut rows, mut invalid) = (0_u32, 0_u32);
     let mut reported: Vec<RejectedRow> = Vec::new();
     let mut gathered = Gathered::default();
@@ -29,7 +29,7 @@ pub async fn validate(
             let (fault, line) = (ListFault::TooManyRows, Some(record.line));
             return Err(Trouble::List { fault, detail, line, report: None, rejected: 0 });
         }
-        gathered.add(record, &work.ingest.job.spec.params, &config);
+        gathered.add(record, &work.ingest.job.spec.params, &config, &headers);
         rows += count(gathered.rows.len())?;
         invalid += count(gathered.rejected.len())?;
         gathered.rows.clear();

@@ -1,5 +1,7 @@
 //! What a list is made of.
 
+use conveyor_domain::UploadId;
+use conveyor_domain::headers::HeaderSeal;
 use conveyor_domain::job::Metadata;
 use conveyor_domain::params::{self, ParamPolicy, Params};
 use conveyor_domain::task_input::{self, Invalid, Method, TaskInput};
@@ -27,6 +29,16 @@ pub enum Row {
 }
 
 impl Row {
+    /// The same with its headers open, if they were sealed for that list.
+    #[must_use]
+    pub fn opened(mut self, headers: &HeaderSeal, of: &UploadId) -> Row {
+        match &mut self {
+            Row::Json(task) => headers.open_task(of, task),
+            Row::Url { .. } => {}
+        }
+        self
+    }
+
     /// The task that this row is, by the checks of an inline submit and with their reasons.
     pub fn check(self, job: &Params, policy: ParamPolicy) -> Result<TaskInput, Invalid> {
         match self {

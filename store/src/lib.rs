@@ -3,6 +3,7 @@
 //! Roles know [`port`], never a backend. A backend knows the domain's decisions and carries each out in one atomic step.
 //! [`conformance`] holds one function per rule; a backend is one that passes them all.
 
+pub mod admission;
 pub mod conformance;
 pub mod embedded;
 pub mod port;

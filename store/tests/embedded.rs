@@ -144,7 +144,7 @@ async fn an_older_layout_is_brought_up_to_date() {
     }
     let store = Embedded::open(dir.path(), NOW).unwrap().backend().store;
     let open: conveyor_domain::JobId = "01M7HM8BM3C82ECF1F0JT3NM7W".parse().unwrap();
-    let added = store.add_tasks(open, World::inputs(1), true, 10, NOW).await.unwrap();
+    let added = store.add_tasks(open, World::inputs(1), true, 10, None, NOW).await.unwrap();
     assert_eq!(added.view.latest.stats.total, 1);
     assert_eq!(store.events(open, 0, 9).await.unwrap().len(), 3, "added, closed, resumed");
 }

@@ -178,7 +178,7 @@ async fn an_earlier_run_goes_without_its_job() {
     let runs = store.runs(first.job, None, 9).await.unwrap();
     assert_eq!(runs.iter().map(|view| view.run.id).collect::<Vec<_>>(), [later.run]);
     assert_eq!(store.run(first.job, first.run).await.unwrap(), None);
-    let added = store.add_tasks(first.job, World::inputs(2), true, 10, NOW).await.unwrap();
+    let added = store.add_tasks(first.job, World::inputs(2), true, 10, None, NOW).await.unwrap();
     assert_eq!((added.view.latest.run.id, added.view.latest.stats.total), (later.run, 2));
 }
 

@@ -46,7 +46,7 @@ pub async fn audit(look: &Look<'_>, key: RunKey) -> Result<Option<Audit>> {
     Ok(Some(Audit {
         at: now,
         job: key.job,
-        stats: RunStats { total: tally.run.total, counts: tally.counters.counts() },
+        stats: RunStats { total: tally.run.total, counts: tally.counters.counts(), spend: of.stats.spend },
         run: tally.run,
         list,
         rows: counted.then_some(tally.rows),

@@ -11,7 +11,7 @@ use crate::sites::{self, Needs};
 use crate::slot::Slot;
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::TaskRef;
-use conveyor_domain::{ClaimToken, Clock, RunStatus, limits};
+use conveyor_domain::{ClaimToken, Clock, RunStatus, Spend, limits};
 use conveyor_store::port::{Claim, ClaimedTask, Delivery, Receipt};
 use conveyor_store::{Error, Result};
 use std::collections::HashMap;
@@ -206,7 +206,14 @@ impl Batch {
                     waits = Some(full.wait);
                     let end = End::Bounced(after.min(limits::BOUNCE_MAX));
                     let flight = self.shared.flights.add(self.run.clone(), start.delivery.receipt);
-                    let finished = Finished { run: self.run.clone(), flight, task, end, slot: start.slot };
+                    let finished = Finished {
+                        run: self.run.clone(),
+                        flight,
+                        task,
+                        end,
+                        spend: Spend::default(),
+                        slot: start.slot,
+                    };
                     drop((start.permit, need.uses));
                     self.settle(finished).await;
                 }
@@ -224,36 +231,37 @@ impl Batch {
         let batch = self.clone();
         self.shared.tasks.spawn(async move {
             let worker = &batch.shared.worker;
-            let end = if exhausted {
-                execute::abandoned(worker.config.claims_max)
+            let (end, spend) = if exhausted {
+                (execute::abandoned(worker.config.claims_max), Spend::default())
             } else {
                 tokio::select! {
-                    end = batch.work(&task, &mut permit, &mut sites, back_after) => end,
-                    () = batch.shared.abort.cancelled() => execute::released(),
+                    worked = batch.work(&task, &mut permit, &mut sites, back_after) => worked,
+                    () = batch.shared.abort.cancelled() => (execute::released(), Spend::default()),
                 }
             };
             // The call is over: the job may start another while this one is being written.
             drop((permit, sites));
-            batch.settle(Finished { run: batch.run.clone(), flight, task, end, slot }).await;
+            batch.settle(Finished { run: batch.run.clone(), flight, task, end, spend, slot }).await;
         });
     }
 
-    /// Waits for its moment, asks the gateway, and takes note of how that was.
+    /// Waits for its moment, asks the gateway, and takes note of how that was. Returns what came of it, and what it cost.
     async fn work(
         &self,
         task: &ClaimedTask,
         permit: &mut Use,
         sites: &mut [Use],
         back_after: Duration,
-    ) -> End {
+    ) -> (End, Spend) {
         let worker = &self.shared.worker;
+        let none = Spend::default();
         tokio::select! {
             biased;
             () = start(&*worker.clock, permit, sites) => {}
             // Nobody asks for starts any more.
-            () = self.shared.stop.cancelled() => return execute::released(),
+            () = self.shared.stop.cancelled() => return (execute::released(), none),
             // There was to be one soon, and there is none: somebody else has a use for the slot.
-            () = tokio::time::sleep(limits::START_WAIT_MAX) => return End::Bounced(back_after),
+            () = tokio::time::sleep(limits::START_WAIT_MAX) => return (End::Bounced(back_after), none),
         }
         let executed = execute::execute(worker, &self.run, task).await;
         self.run.note_call(executed.took);
@@ -267,7 +275,7 @@ impl Batch {
             tracing::warn!(job = %self.run.key.job, ?pause, "the gateway has too much to do, or is not there; the job leaves it alone");
             permit.share().hold(worker, pause).await;
         }
-        executed.end
+        (executed.end, executed.spend)
     }
 
     async fn settle(&self, finished: Finished) {

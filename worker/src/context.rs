@@ -1,6 +1,7 @@
 //! One run, for as long as this worker works on it.
 
 use crate::Worker;
+use crate::breaker::Breaker;
 use crate::gateway::Credential;
 use conveyor_domain::Job;
 use conveyor_domain::grant::Scope;
@@ -32,6 +33,7 @@ struct Seen {
     held: AtomicU32,
     /// How long a call takes, about, in microseconds.
     call_us: AtomicU64,
+    breaker: Breaker,
 }
 
 impl RunContext {
@@ -64,6 +66,10 @@ impl RunContext {
 
     pub fn scope(&self) -> Scope {
         Scope::Job(self.key.job)
+    }
+
+    pub fn breaker(&self) -> &Breaker {
+        &self.seen.breaker
     }
 
     pub fn hold(&self, messages: u32) {

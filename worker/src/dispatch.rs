@@ -3,6 +3,7 @@
 
 use crate::Worker;
 use crate::batch::{Batch, Room, STORE_PAUSE, Shared};
+use crate::breaker;
 use crate::budgets::{Budgets, Use};
 use crate::flight::Flights;
 use crate::news::News;
@@ -127,6 +128,7 @@ impl Dispatcher {
             if self.kept_up.is_none_or(|at| at.elapsed() >= limits::REDISCOVER_AFTER) {
                 self.kept_up = Some(Instant::now());
                 self.shared.budgets.upkeep(&self.shared.worker, &self.shared.tasks);
+                self.look_at_breakers();
             }
             let wait = match self.hand_out().await {
                 Ok(wait) => wait,
@@ -136,6 +138,14 @@ impl Dispatcher {
                 }
             };
             self.rest(wait, shutdown).await;
+        }
+    }
+
+    /// Of runs that were just asked about when something failed, or that were found to fail.
+    fn look_at_breakers(&self) {
+        for (_, known) in self.runs.iter().filter(|(_, known)| known.context.breaker().is_due()) {
+            let (worker, run) = (self.shared.worker.clone(), known.context.clone());
+            self.shared.tasks.spawn(async move { breaker::look(&worker, &run).await });
         }
     }
 

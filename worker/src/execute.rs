@@ -4,10 +4,12 @@ use crate::Worker;
 use crate::context::RunContext;
 use crate::gateway::{self, GatewayAnswer, GatewayRequest};
 use bytes::Bytes;
+use conveyor_domain::headers;
 use conveyor_domain::lifecycle::Command;
+use conveyor_domain::limits;
 use conveyor_domain::params::{self, Format};
 use conveyor_domain::task::Outcome;
-use conveyor_domain::{AccountFault, FailureClass, Problem};
+use conveyor_domain::{AccountFault, FailureClass, Problem, Spend};
 use conveyor_store::port::ClaimedTask;
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
@@ -31,6 +33,7 @@ pub enum End {
 #[derive(Debug)]
 pub struct Executed {
     pub end: End,
+    pub spend: Spend,
     pub took: Duration,
     /// The other side has too much to do, or is not there.
     pub overloaded: bool,
@@ -41,7 +44,19 @@ pub struct Executed {
 pub async fn execute(worker: &Worker, run: &RunContext, task: &ClaimedTask) -> Executed {
     let merged = params::merge(&run.job.spec.params, &task.input.params);
     // What a rerun asks for wins over both.
-    let merged = params::merge(&merged, &run.overrides);
+    let mut merged = params::merge(&merged, &run.overrides);
+    if headers::open(&worker.secret, &run.key.job, &mut merged).is_err() {
+        // As with a forwarded key: whoever starts a worker with the right secret goes on with it.
+        tracing::error!(job = %run.key.job, task = %task.task, "custom headers do not open with the present secret; the task waits");
+        let end = End::Bounced(limits::BOUNCE_MAX);
+        return Executed {
+            end,
+            spend: Spend::default(),
+            took: Duration::ZERO,
+            overloaded: false,
+            retry_after: None,
+        };
+    }
     let format = Format::of(&merged);
     let request = GatewayRequest {
         url: task.input.url.clone(),
@@ -54,14 +69,18 @@ pub async fn execute(worker: &Worker, run: &RunContext, task: &ClaimedTask) -> E
     let answer = call(worker, request).await;
     let took = started.elapsed();
     metrics::histogram!("conveyor_gateway_seconds", "outcome" => label(&answer)).record(took.as_secs_f64());
-    let (mut overloaded, mut asked_for) = (false, None);
+    let (mut overloaded, mut asked_for, mut spend) = (false, None, Spend::default());
     let end = match answer {
-        GatewayAnswer::Success { http_status, body } => End::Success { body, format, http_status },
+        GatewayAnswer::Success { http_status, body, spend: charged } => {
+            spend = charged;
+            End::Success { body, format, http_status }
+        }
         GatewayAnswer::Account { fault, detail } => {
             fail_run(worker, run, fault, detail).await;
             released()
         }
-        GatewayAnswer::Failure { class, retry, retry_after, problem } => {
+        GatewayAnswer::Failure { class, retry, retry_after, problem, spend: charged } => {
+            spend = charged;
             // What says so itself, and nothing else: a list of dead pages is not a dead gateway.
             let unwell = matches!(class, FailureClass::RateLimited | FailureClass::GatewayError);
             overloaded = unwell && (retry_after.is_some() || problem.code == gateway::UNREACHABLE);
@@ -75,7 +94,7 @@ pub async fn execute(worker: &Worker, run: &RunContext, task: &ClaimedTask) -> E
             })
         }
     };
-    Executed { end, took, overloaded, retry_after: asked_for }
+    Executed { end, spend, took, overloaded, retry_after: asked_for }
 }
 
 async fn call(worker: &Worker, request: GatewayRequest) -> GatewayAnswer {
@@ -117,12 +136,13 @@ pub fn released() -> End {
 
 fn defect() -> GatewayAnswer {
     let problem = Problem::new(500, "internal", "The task met a defect").with_detail("The log says more.");
-    GatewayAnswer::Failure { class: FailureClass::Other, retry: true, retry_after: None, problem }
+    let (class, spend) = (FailureClass::Other, Spend::default());
+    GatewayAnswer::Failure { class, retry: true, retry_after: None, problem, spend }
 }
 
 /// The account cannot pay for more: the run ends here, and its tasks keep their attempts.
 async fn fail_run(worker: &Worker, run: &RunContext, reason: AccountFault, detail: String) {
-    let command = Command::FailRun { reason, detail };
+    let command = Command::FailRun { run: run.key.run, reason, detail };
     match worker.backend.store.apply(run.key.job, command, worker.clock.now()).await {
         Ok(view) => {
             tracing::info!(run = %run.key.run, status = view.latest.run.status.as_str(), reason = reason.as_str(), "account-level answer of the gateway");

@@ -4,6 +4,7 @@
 //! moment: rows are truth, and a message that was not acknowledged comes back.
 
 mod batch;
+mod breaker;
 mod budgets;
 mod context;
 mod dispatch;

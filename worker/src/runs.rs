@@ -6,6 +6,7 @@ use crate::context::RunContext;
 use crate::prediction::Prediction;
 use crate::receives::Receives;
 use crate::turns::Turns;
+use conveyor_domain::breaker;
 use conveyor_domain::{RunId, Timestamp, limits};
 use conveyor_store::port::{ActiveRun, ChangedRuns};
 use std::collections::{HashMap, HashSet};
@@ -103,6 +104,7 @@ impl Runs {
     fn learn(&mut self, worker: &Worker, active: ActiveRun) {
         let (id, caller) = (active.run.id, active.job.caller);
         let (drained, paused) = (active.run.is_drained(&active.stats.counts), active.run.paused);
+        let failing = breaker::judge(&active.job.spec, &active.run, &active.stats.counts).is_some();
         match self.known.get_mut(&id) {
             Some(known) => {
                 (known.drained, known.paused) = (drained, paused);
@@ -126,6 +128,9 @@ impl Runs {
                 self.known.insert(id, known);
                 self.turns.add(caller, id);
             }
+        }
+        if let Some(known) = self.known.get(&id).filter(|_| failing) {
+            known.context.breaker().suspect();
         }
     }
 

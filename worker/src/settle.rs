@@ -1,6 +1,7 @@
 //! Settles in groups: bodies durable, then rows and counts in one step, then the messages (SPEC 6.4, 8.6).
 
 use crate::Worker;
+use crate::breaker;
 use crate::context::RunContext;
 use crate::execute::End;
 use crate::flight::{FlightId, Flights};
@@ -10,7 +11,7 @@ use crate::unused;
 use crate::waiting::Waiting;
 use conveyor_domain::result_index::Label;
 use conveyor_domain::task::{Outcome, ResultRef};
-use conveyor_domain::{TaskId, Timestamp};
+use conveyor_domain::{Spend, TaskId, Timestamp};
 use conveyor_store::port::{ClaimedTask, RunKey, Settle, SettleGroup, Settled};
 use conveyor_store::{Error, Result};
 use std::future::Future;
@@ -30,6 +31,8 @@ pub struct Finished {
     pub flight: FlightId,
     pub task: ClaimedTask,
     pub end: End,
+    /// What the call cost.
+    pub spend: Spend,
     #[expect(dead_code, reason = "held until the task is settled, so that slots bound what is in memory")]
     pub slot: Slot,
 }
@@ -112,10 +115,18 @@ async fn write_group(
     drop(turn);
     if let Some(answers) = answers {
         report(&settles, &answers);
+        if settles.iter().zip(&answers).any(|(settle, answer)| is_failure(settle, *answer)) {
+            run.breaker().suspect();
+        }
         drop_unused_objects(worker, run.key, &plan, &settles, &answers).await;
         let back: Vec<Back> = settles.iter().zip(&group).map(|(settle, f)| back(settle, &f.end)).collect();
         give_messages_back(worker, flights, &run, &back, &answers, &landed.flights).await;
+        breaker::look(worker, &run).await;
     }
+}
+
+fn is_failure(settle: &Settle, answer: Settled) -> bool {
+    answer == Settled::Applied && matches!(settle.outcome, Outcome::Failed { .. })
 }
 
 /// However the writing of a group ends, even in a panic: its messages are no longer kept hidden, and the run no longer
@@ -157,7 +168,7 @@ fn settle_of(finished: &Finished, plan: &Plan, place: pack::Place) -> Settle {
             http_status: *http_status,
         }),
     };
-    Settle { task: finished.task.task, token: finished.task.token, outcome }
+    Settle { spend: finished.spend, ..Settle::new(&finished.task, outcome) }
 }
 
 fn report(settles: &[Settle], answers: &[Settled]) {

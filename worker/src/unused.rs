@@ -72,7 +72,7 @@ mod tests {
         let caller = CallerId::from_bytes([3; 16]);
         let rows = lifecycle::submit(key.job, key.run, caller, JobSpec::default(), false, 2, now);
         let tasks = (0..2).map(|n| (n, TaskInput::from_url("https://example.com/").unwrap())).collect();
-        let submission = Submission { job: rows.job, run: rows.run, tasks, list: None };
+        let submission = Submission { job: rows.job, run: rows.run, tasks, list: None, once: None };
         backend.store.submit(submission).await.unwrap();
 
         let object = BlobKey::results(key.job, key.run, worker, 0);

@@ -1,4 +1,4 @@
-//! Python for the step that needs it: an environment of its own under the target directory, with pinned packages.
+//! Python for the steps that need it: an environment of its own under the target directory, with pinned packages.
 
 use crate::workspace::{Workspace, done, works};
 use anyhow::{Context, Result, ensure};
@@ -37,7 +37,7 @@ impl Environment {
     fn holds(&self, requirements: &str) -> bool {
         // The interpreter is a link into the system, which may have moved on.
         fs::read_to_string(&self.stamp).is_ok_and(|installed| installed == requirements)
-            && works(Command::new(&self.python).args(["-c", "import pytest, zenrows.batch"]))
+            && works(Command::new(&self.python).args(["-c", "import pytest, schemathesis, zenrows.batch"]))
     }
 
     fn create(&self, workspace: &Workspace, requirements: &str) -> Result<()> {

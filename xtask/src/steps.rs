@@ -16,7 +16,7 @@ pub struct Step {
     pub run: fn(&Workspace) -> Result<()>,
 }
 
-pub const STEPS: [Step; 12] = [
+pub const STEPS: [Step; 13] = [
     Step {
         name: "format",
         what: "every file is formatted",
@@ -96,6 +96,13 @@ pub const STEPS: [Step; 12] = [
         on: "the conveyor binary, embedded store",
         others_need_it: false,
         run: |w| client(w, "conveyor", &[]),
+    },
+    Step {
+        name: "schemathesis",
+        what: "the API is what it says of itself: schemathesis from PyPI, every check",
+        on: "the conveyor binary, embedded store",
+        others_need_it: false,
+        run: schemathesis,
     },
     Step {
         name: "client-aws",
@@ -198,4 +205,21 @@ fn client(workspace: &Workspace, server: &str, variables: &[Variable]) -> Result
         .env("LOADTEST_BIN", loadtest)
         .envs(variables.iter().map(|(name, value)| (name, value)));
     done(&mut pytest)
+}
+
+/// Cases of each operation: enough to find what is wrong at the edges, few enough for minutes. Always the same ones: what is
+/// found is found again. By hand, `run.py` takes others each time.
+const CASES: [&str; 4] = ["--max-examples", "20", "--seed", "7"];
+
+fn schemathesis(workspace: &Workspace) -> Result<()> {
+    build(workspace)?;
+    let conveyor = workspace.binary("conveyor");
+    ensure!(conveyor.is_file(), "{} was not built", conveyor.display());
+    let mut python = python::prepare(workspace)?;
+    python
+        .arg("conveyor/tests/schemathesis/run.py")
+        .args(CASES)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("CONVEYOR_BIN", conveyor);
+    done(&mut python)
 }

@@ -44,6 +44,14 @@ pub(crate) async fn seen(state: &ApiState, direct: &dyn DirectAccess, upload: Up
     Ok(Upload { staged, ..upload })
 }
 
+/// The same, for whoever has to know why not: refuses an object that is not what the slot was made for.
+pub(crate) async fn looked_at(state: &ApiState, direct: &dyn DirectAccess, upload: Upload) -> Result<Upload> {
+    let Some(found) = find(direct, &upload).await? else { return Ok(upload) };
+    check(state, &upload, &found)?;
+    let staged = Some(staged::staged(&BlobKey::sent(upload.id), found.stored));
+    Ok(Upload { staged, ..upload })
+}
+
 /// The slot with what was sent to it staged, so that nobody can change it any more. `source_changed` if it was replaced
 /// meanwhile: looking again helps.
 pub(crate) async fn stage(state: &ApiState, direct: &dyn DirectAccess, upload: Upload) -> Result<Upload> {

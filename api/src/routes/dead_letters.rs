@@ -20,7 +20,8 @@ use std::str::FromStr;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-const BULK_FIELDS: &[&str] = &["job_id", "run_id", "error", "all", "per_second", "limit", "cursor"];
+pub(crate) const BULK_FIELDS: &[&str] =
+    &["job_id", "run_id", "error", "all", "per_second", "limit", "cursor"];
 
 pub(super) async fn list(_: Operator, State(state): State<Shared>, query: Query) -> Result<Response> {
     let query = query.only(&["job_id", "run_id", "error", "limit", "cursor"])?;

@@ -14,7 +14,7 @@ use axum::extract::State;
 use axum::http::header::ACCEPT;
 use axum::http::{HeaderMap, HeaderName};
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::{JobId, limits};
+use conveyor_domain::{JobId, RunId, limits};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -25,23 +25,30 @@ pub(super) async fn list(
     query: Query,
     headers: HeaderMap,
 ) -> Result<Response> {
-    job_of(&state, &caller, job).await?;
+    let view = job_of(&state, &caller, job).await?;
+    let hidden = view.job.spec.schedule.as_ref().map(|schedule| schedule.template);
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
     if accept.is_some_and(|text| text.contains(event_stream::CONTENT_TYPE)) {
         let after = last_seen(query, &headers)?;
-        return Ok(event_stream::answer(state, caller.id, job, after));
+        return Ok(event_stream::answer(state, caller.id, job, hidden, after));
     }
-    page(&state, &caller, job, query).await
+    page(&state, &caller, job, hidden, query).await
 }
 
-async fn page(state: &ApiState, caller: &Caller, job: JobId, query: Query) -> Result<Response> {
+async fn page(
+    state: &ApiState,
+    caller: &Caller,
+    job: JobId,
+    hidden: Option<RunId>,
+    query: Query,
+) -> Result<Response> {
     let query = query.only(&["limit", "cursor"])?;
     let limit = query.limit(limits::EVENTS_PAGE_DEFAULT, limits::EVENTS_PAGE_MAX)?;
     let cursors = Cursors::new(state, caller.id, &format!("events|{job}"));
     let after = cursors.open(query.get("cursor"))?.unwrap_or(0);
     let mut entries = state.store().events(job, after, limit + 1).await?;
     let next_cursor = cursors.page(&mut entries, limit, |entry| entry.number);
-    let events = entries.iter().map(EventJson::from).collect();
+    let events = entries.iter().map(|entry| EventJson::of(entry, hidden)).collect();
     Ok(Json(EventsJson { events, next_cursor }).into_response())
 }
 

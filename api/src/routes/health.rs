@@ -3,20 +3,20 @@
 use super::shutting_down;
 use crate::problem::Result;
 use crate::state::Shared;
+use crate::wire::health::HealthJson;
 use axum::Json;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use conveyor_domain::limits;
 use conveyor_store::Error;
-use serde_json::{Value, json};
 
 /// The process runs. It asks nobody: a store that is away is no reason to be restarted.
-pub(super) async fn healthz() -> Json<Value> {
-    Json(json!({"status": "ok"}))
+pub(super) async fn healthz() -> Json<HealthJson> {
+    Json(HealthJson { status: "ok" })
 }
 
-pub(super) async fn readyz(State(state): State<Shared>) -> Result<Json<Value>> {
+pub(super) async fn readyz(State(state): State<Shared>) -> Result<Json<HealthJson>> {
     if state.is_shutting_down() {
         return Err(shutting_down());
     }
@@ -25,7 +25,7 @@ pub(super) async fn readyz(State(state): State<Shared>) -> Result<Json<Value>> {
     let late = |_| Error::Unavailable("no answer in time".to_owned());
     let (store, queue, blobs) = tokio::time::timeout(limits::READY_WITHIN, asked).await.map_err(late)?;
     store.and(queue).and(blobs)?;
-    Ok(Json(json!({"status": "ready"})))
+    Ok(Json(HealthJson { status: "ready" }))
 }
 
 pub(super) async fn metrics(State(state): State<Shared>) -> impl IntoResponse {

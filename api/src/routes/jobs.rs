@@ -1,29 +1,21 @@
-use super::{job_of, run_of};
+use super::job_of;
 use crate::auth::Caller;
 use crate::cursor::Cursors;
 use crate::path::{Id, Path};
-use crate::problem::{ApiError, Code, Result};
+use crate::problem::{ApiError, Result};
 use crate::query::Query;
 use crate::state::Shared;
 use crate::submit::forget;
 use crate::wire::job::{JobJson, JobsJson};
-use crate::wire::run::RunJson;
+use crate::wire::run::{RunJson, is_there};
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, post};
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::{JobId, JobStatus, limits};
 use conveyor_store::port::{JobView, JobsQuery};
-
-/// Accepting the header without honouring it would be a lie: the caller relies on it when it repeats a request.
-pub(super) fn refuse_idempotency_key(headers: &HeaderMap) -> Result<()> {
-    match headers.contains_key("idempotency-key") {
-        true => Err(ApiError::not_implemented("`Idempotency-Key`")),
-        false => Ok(()),
-    }
-}
 
 pub(super) async fn list(caller: Caller, State(state): State<Shared>, query: Query) -> Result<Response> {
     let query = query.only(&["status", "type", "limit", "cursor"])?;
@@ -33,15 +25,12 @@ pub(super) async fn list(caller: Caller, State(state): State<Shared>, query: Que
     let (status_text, type_text) = (query.get("status").unwrap_or(""), query.get("type").unwrap_or(""));
     let cursors = Cursors::new(&state, caller.id, &format!("jobs|status={status_text}|type={type_text}"));
     let before = cursors.open(query.get("cursor"))?;
-    // There are no scheduled jobs yet: the list of them is empty, not an error.
-    let mut views = match scheduled {
-        Some(true) => Vec::new(),
-        Some(false) | None => {
-            state.store().jobs(JobsQuery { caller: caller.id, status, before, limit: limit + 1 }).await?
-        }
-    };
+    let query = JobsQuery { caller: caller.id, status, scheduled, before, limit: limit + 1 };
+    let mut views = state.store().jobs(query).await?;
     let next_cursor = cursors.page(&mut views, limit, |view| view.job.id);
-    Ok(Json(JobsJson { jobs: views.iter().map(JobJson::from).collect(), next_cursor }).into_response())
+    let now = state.now();
+    let jobs = views.iter().map(|view| JobJson::of(view, now)).collect();
+    Ok(Json(JobsJson { jobs, next_cursor }).into_response())
 }
 
 pub(super) async fn show(
@@ -52,7 +41,7 @@ pub(super) async fn show(
 ) -> Result<Response> {
     query.none()?;
     let view = job_of(&state, &caller, job).await?;
-    Ok(Json(JobJson::from(&view)).into_response())
+    Ok(Json(JobJson::of(&view, state.now())).into_response())
 }
 
 pub(super) async fn delete(
@@ -64,7 +53,7 @@ pub(super) async fn delete(
     query.none()?;
     let view = apply(&state, &caller, job, Command::Delete).await?;
     forget(&state, job).await;
-    Ok((StatusCode::ACCEPTED, Json(JobJson::from(&view))).into_response())
+    Ok((StatusCode::ACCEPTED, Json(JobJson::of(&view, state.now()))).into_response())
 }
 
 pub(super) async fn close(
@@ -75,7 +64,7 @@ pub(super) async fn close(
 ) -> Result<Response> {
     query.none()?;
     let view = apply(&state, &caller, job, Command::Close).await?;
-    Ok(Json(JobJson::from(&view)).into_response())
+    Ok(Json(JobJson::of(&view, state.now())).into_response())
 }
 
 /// A command on the job's current run, answered by that run.
@@ -86,7 +75,11 @@ pub(super) fn on_run(command: Command) -> MethodRouter<Shared> {
                              query: Query|
                 -> Result<Response> {
         query.none()?;
-        run_of(&state, &caller, job, None).await?;
+        let found = job_of(&state, &caller, job).await?;
+        // Of a job that never fired it is known why there is nothing to steer.
+        if !is_there(&found.latest.run) && !found.latest.run.is_template() {
+            return Err(ApiError::not_found());
+        }
         let view = state.store().apply(job, command, state.now()).await?;
         Ok(Json(RunJson::from(&view.latest)).into_response())
     };

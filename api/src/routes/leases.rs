@@ -39,7 +39,7 @@ struct Live {
 async fn live_runs(state: &ApiState, caller: CallerId, after: Option<JobId>, limit: usize) -> Result<Live> {
     let (mut views, mut before) = (Vec::new(), after);
     for _ in 0..limits::LEASES_LOOK_MAX / limits::PAGE_MAX {
-        let query = JobsQuery { caller, status: None, before, limit: limits::PAGE_MAX };
+        let query = JobsQuery { caller, status: None, scheduled: None, before, limit: limits::PAGE_MAX };
         let page = state.store().jobs(query).await?;
         let is_last = page.len() < limits::PAGE_MAX as usize;
         for view in page {

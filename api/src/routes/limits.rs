@@ -33,9 +33,10 @@ pub(super) async fn change(
     let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
     let JsonBody { bytes, room: _room } = body::read_json(request, max, &state.bodies).await?;
     let command = Command::Limits(parse_change(&bytes)?);
-    let view = state.store().apply(job, command, state.now()).await?;
+    let now = state.now();
+    let view = state.store().apply(job, command, now).await?;
     announce(&state, &view.job).await;
-    Ok(Json(JobJson::from(&view)).into_response())
+    Ok(Json(JobJson::of(&view, now)).into_response())
 }
 
 /// Makes new limits bind whoever asks next.

@@ -1,23 +1,30 @@
 //! The routes of SPEC 10, one module per thing they are about.
 
 mod audit;
+mod callers;
 mod complete;
 mod content;
 mod dead_letters;
 mod deliveries;
+mod docs;
 mod events;
+mod exported;
+mod exports;
 mod health;
 mod hmac;
 mod ingest;
 mod inputs;
 mod jobs;
+mod keys;
 mod leases;
 mod limits;
 mod reconcile;
 mod rerun;
 mod results;
 mod runs;
+mod schedule;
 mod submit;
+mod table;
 mod tasks;
 mod uploads;
 mod webhook;
@@ -25,6 +32,7 @@ mod webhook;
 use crate::answer;
 use crate::auth::{Caller, Operator};
 use crate::problem::{ApiError, Code, Result};
+use crate::request_rates;
 use crate::state::{ApiState, Shared};
 use crate::unread;
 use crate::wire::run::is_there;
@@ -32,18 +40,21 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::Response;
-use axum::routing::{get, post, put};
+use axum::routing::{delete, get, post, put};
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::{QueueName, TaskRef};
 use conveyor_domain::retention::rows_are_over;
 use conveyor_domain::{Job, JobId, Run, RunId, RunStatus, Timestamp};
 use conveyor_store::port::{JobView, RunKey, RunView};
+use table::Routes;
 
 pub(crate) fn all(state: Shared) -> Router {
     let serving = middleware::from_fn_with_state(state.clone(), refuse_while_shutting_down);
+    let keyed = with_key().merge(with_operator_key()).router.layer(middleware::from_fn(request_rates::tell));
+    let open = with_signature().merge(described()).router;
     Router::new()
-        .merge(with_key().merge(with_operator_key()).merge(with_signature()).layer(serving))
-        .merge(operations())
+        .merge(keyed.merge(open).layer(serving))
+        .merge(operations().router)
         .fallback(|| async { ApiError::not_found() })
         // Last, so outermost: also around the fallbacks.
         .layer(middleware::from_fn_with_state(state.clone(), answer::complete))
@@ -53,23 +64,45 @@ pub(crate) fn all(state: Shared) -> Router {
 
 pub(crate) fn operations_alone(state: Shared) -> Router {
     operations()
+        .router
         .fallback(|| async { ApiError::not_found() })
         .layer(middleware::from_fn_with_state(state.clone(), answer::complete))
         .with_state(state)
 }
 
+#[cfg(test)]
+pub(crate) use dead_letters::BULK_FIELDS as REDRIVE_FIELDS;
+#[cfg(test)]
+pub(crate) use reconcile::FIELDS as RECONCILE_FIELDS;
+
+/// The paths of all routes.
+#[cfg(test)]
+pub(crate) fn paths() -> Vec<&'static str> {
+    let keyed = with_key().merge(with_operator_key());
+    keyed.merge(with_signature()).merge(described()).merge(operations()).paths
+}
+
+/// What the API says of itself: nothing secret, so no key.
+fn described() -> Routes {
+    Routes::new()
+        .route("/v1/openapi.json", get(docs::document))
+        .route("/v1/docs", get(docs::page))
+        .method_not_allowed_fallback(method_not_allowed)
+}
+
 /// What a signed URL opens.
-fn with_signature() -> Router<Shared> {
-    Router::new()
+fn with_signature() -> Routes {
+    Routes::new()
         .route("/v1/content/{job}/{run}/{task}", get(content::by_signature))
+        .route("/v1/exports/{job}/{run}/{export}", get(exported::by_signature))
         .route("/v1/uploads/{caller}/{upload}", put(uploads::put_whole))
         .route("/v1/uploads/{caller}/{upload}/parts/{number}", put(uploads::put_part))
         .method_not_allowed_fallback(method_not_allowed)
 }
 
 /// Everything that needs a key. A route without [`Caller`] does not belong here.
-fn with_key() -> Router<Shared> {
-    Router::new()
+fn with_key() -> Routes {
+    Routes::new()
         .route("/v1/jobs", post(submit::submit).get(jobs::list))
         .route("/v1/job_inputs", post(inputs::create).get(inputs::list))
         .route("/v1/job_inputs/{upload}", get(inputs::show).delete(inputs::abort))
@@ -83,6 +116,8 @@ fn with_key() -> Router<Shared> {
         .route("/v1/jobs/{job}/pause", jobs::on_run(Command::Pause))
         .route("/v1/jobs/{job}/resume", jobs::on_run(Command::Resume))
         .route("/v1/jobs/{job}/limits", get(limits::show))
+        .route("/v1/jobs/{job}/schedule", put(schedule::replace))
+        .route("/v1/jobs/{job}/schedule/state", post(schedule::turn))
         .route("/v1/leases", get(leases::list))
         .route("/v1/jobs/{job}/rerun", post(rerun::rerun))
         .route("/v1/jobs/{job}/webhook", get(webhook::show).put(webhook::put).delete(webhook::delete))
@@ -99,6 +134,8 @@ fn with_key() -> Router<Shared> {
         .route("/v1/jobs/{job}/runs/{run}/audit", get(audit::show))
         .route("/v1/jobs/{job}/runs/{run}/ingest", get(ingest::show))
         .route("/v1/jobs/{job}/runs/{run}/ingest/rejected", get(ingest::rejected))
+        .route("/v1/jobs/{job}/runs/{run}/exports", post(exports::start).get(exports::list))
+        .route("/v1/jobs/{job}/runs/{run}/exports/{export}", get(exports::show).delete(exports::remove))
         .route("/v1/jobs/{job}/results", get(results::of_latest))
         .route("/v1/jobs/{job}/runs/{run}/results", get(results::of_run))
         .route("/v1/jobs/{job}/tasks/{task}/content", get(content::of_latest))
@@ -110,9 +147,12 @@ fn with_key() -> Router<Shared> {
 }
 
 /// What operators do. A route without [`Operator`] does not belong here.
-fn with_operator_key() -> Router<Shared> {
-    Router::new()
+fn with_operator_key() -> Routes {
+    Routes::new()
         .route("/v1/admin/reconcile", post(reconcile::reconcile))
+        .route("/v1/admin/keys", post(keys::create).get(keys::list))
+        .route("/v1/admin/keys/{key_id}", delete(keys::revoke))
+        .route("/v1/admin/callers/{caller}", get(callers::show).patch(callers::change))
         .route("/v1/admin/dead_letters", get(dead_letters::list))
         .route("/v1/admin/dead_letters/redrive", post(dead_letters::redrive_many))
         .route("/v1/admin/dead_letters/{letter}", get(dead_letters::show).delete(dead_letters::purge))
@@ -120,8 +160,8 @@ fn with_operator_key() -> Router<Shared> {
         .method_not_allowed_fallback(|_: Operator| method_not_allowed())
 }
 
-fn operations() -> Router<Shared> {
-    Router::new()
+fn operations() -> Routes {
+    Routes::new()
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(health::metrics))

@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use conveyor_domain::{JobId, limits};
 use std::str::FromStr;
 
-const FIELDS: &[&str] = &["job_id", "dry_run", "from"];
+pub(crate) const FIELDS: &[&str] = &["job_id", "dry_run", "from"];
 
 pub(super) async fn reconcile(
     _: Operator,

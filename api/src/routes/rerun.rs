@@ -2,25 +2,27 @@
 //! ingested (202).
 
 use super::{job_of, rows_of};
+use crate::admission;
 use crate::auth::Caller;
 use crate::body;
+use crate::idempotency::{self, Begun, Intent, Snapshot, Turn};
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
 use crate::state::{ApiState, Shared};
 use crate::wire::rerun::{PARAMETERS, RerunJson, parse_overrides, parse_selection};
 use crate::wire::run::{RunJson, is_there};
-use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use axum::http::header::{LOCATION, RETRY_AFTER};
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::ingest::IngestEvent;
 use conveyor_domain::lifecycle::{NewRun, NewTasks};
 use conveyor_domain::params::Params;
+use conveyor_domain::quota::Wanted;
 use conveyor_domain::rerun::{Replay, ReplayedTask, Selection, inherited_counts};
+use conveyor_domain::retention::rows_are_over;
 use conveyor_domain::run::{RunStatus, Trigger};
-use conveyor_domain::{JobId, RunId, RunStats, TaskStatus, limits};
+use conveyor_domain::{CallerId, JobId, RunId, RunStats, TaskStatus, limits};
 use conveyor_store::port::{JobView, RunKey, StartRun, StatusFilter, TasksQuery};
 
 pub(super) async fn rerun(
@@ -34,15 +36,40 @@ pub(super) async fn rerun(
     let view = job_of(&state, &caller, job).await?;
     let selection = parse_selection(&query.only(PARAMETERS)?)?;
     let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
-    let overrides = match body::read_json_if_any(request, max, &state.bodies).await? {
-        Some(body) => parse_overrides(&body.bytes, state.config.param_policy, &view.job.spec.params)?,
-        None => Params::new(),
+    let mut intent = Intent::of(&request, caller.id)?;
+    let body = body::read_json_if_any(request, max, &state.bodies).await?;
+    if let (Some(intent), Some(body)) = (&mut intent, &body) {
+        intent.pass(&body.bytes);
+    }
+    let mut turn = match idempotency::begin(&state, intent).await? {
+        Begun::Replay(answer) => return Ok(answer),
+        Begun::Fresh(turn) => turn,
     };
-    let planned = plan(&state, &view, &selection, overrides).await?;
-    let Planned { start, retried, inherited, rerun_of } = planned;
+    let started = async {
+        let mut overrides = match body {
+            Some(body) => parse_overrides(&body.bytes, state.config.param_policy, &view.job.spec.params)?,
+            None => Params::new(),
+        };
+        state.headers().seal(&job, &mut overrides);
+        let planned = plan(&state, &view, &selection, overrides).await?;
+        start(&state, caller.id, &mut turn, planned).await
+    };
+    let started = started.await;
+    turn.end(&state, started).await
+}
+
+async fn start(state: &ApiState, caller: CallerId, turn: &mut Turn, planned: Planned) -> Result<Response> {
+    let Planned { mut start, retried, inherited, rerun_of } = planned;
     let accepted = start.log.is_some();
-    let view = state.store().start_run(start, state.now()).await?;
-    Ok(answer(&view, accepted, rerun_of, retried, inherited))
+    let answer = move |view: &JobView| answer(view, accepted, rerun_of, retried, inherited);
+    start.once = turn.claim(state, answer).await?;
+    let wanted = Wanted { job: start.job, active: true, scheduled: false, tasks: retried };
+    let start = async { Ok(state.store().start_run(start, state.now()).await?) };
+    let view = match accepted {
+        true => admission::while_read(state, caller, wanted, start).await?,
+        false => admission::within(state, caller, wanted, start).await?,
+    };
+    Ok(answer(&view).into_response())
 }
 
 fn answer(
@@ -51,7 +78,7 @@ fn answer(
     rerun_of: Option<RunId>,
     retried_tasks: u32,
     inherited_tasks: u32,
-) -> Response {
+) -> Snapshot {
     let body = RerunJson {
         job_id: view.job.id,
         status: view.job.status,
@@ -62,11 +89,10 @@ fn answer(
     };
     let run = &view.latest.run;
     match accepted {
-        false => (StatusCode::CREATED, Json(body)).into_response(),
+        false => Snapshot::new(StatusCode::CREATED, &body),
         true => {
             let location = format!("/v1/jobs/{}/runs/{}", run.job, run.id);
-            let headers = [(LOCATION, location), (RETRY_AFTER, "1".to_owned())];
-            (StatusCode::ACCEPTED, headers, Json(body)).into_response()
+            Snapshot::new(StatusCode::ACCEPTED, &body).at(location)
         }
     }
 }
@@ -86,7 +112,7 @@ async fn plan(
     overrides: Params,
 ) -> Result<Planned> {
     let earlier = &latest.run;
-    if earlier.is_ingesting() {
+    if earlier.goes_on() && earlier.is_ingesting() {
         let detail = "The list of the latest run is still being ingested.";
         return Err(ApiError::new(Code::RunNotTerminal, detail));
     }
@@ -94,13 +120,22 @@ async fn plan(
         let detail = format!("The latest run is {}.", earlier.status.as_str());
         return Err(ApiError::new(Code::RunNotTerminal, detail));
     }
-    if !is_there(earlier) || earlier.status == RunStatus::Deleted {
-        return Err(ApiError::new(
-            Code::NoPriorRun,
-            "The latest run was deleted: there is nothing to replay.",
-        ));
-    }
     let now = state.now();
+    let is_gone = !is_there(earlier) || earlier.status == RunStatus::Deleted;
+    if let Some(schedule) = &job.spec.schedule
+        && (is_gone || rows_are_over(earlier, now))
+        && selection.is_everything()
+    {
+        // What its runs are made of is always there.
+        let (run, first) = schedule.run_of_template(RunId::new(now, &state.entropy), earlier.id);
+        let run = NewRun { overrides, ..run };
+        let start = StartRun { job: job.id, run, tasks: Vec::new(), log: Some(first), once: None };
+        let retried = if earlier.is_template() { earlier.total } else { latest.stats.total };
+        return Ok(Planned { start, retried, inherited: 0, rerun_of: None });
+    }
+    if is_gone {
+        return Err(ApiError::new(Code::NoPriorRun, "There is no run to replay."));
+    }
     if !selection.is_everything() && earlier.created.after(limits::PARTIAL_RERUN_WINDOW) <= now {
         let detail = "The latest run began more than 10 days ago. A full rerun still works.";
         return Err(ApiError::new(Code::PartialRerunWindowExpired, detail));
@@ -139,12 +174,13 @@ async fn plan(
         id: RunId::new(now, &state.entropy),
         after: earlier.id,
         trigger: Trigger::Manual,
+        fire: None,
         rerun_of: Some(earlier.id),
         overrides,
         sources,
         tasks: new_tasks,
     };
-    let start = StartRun { job: job.id, run, tasks, log };
+    let start = StartRun { job: job.id, run, tasks, log, once: None };
     Ok(Planned { start, retried, inherited, rerun_of: Some(earlier.id) })
 }
 

@@ -1,41 +1,37 @@
 //! A submit: written on the request if it is short (201), otherwise accepted and ingested later (202) (SPEC 6.1, 6.10).
 
 use super::inputs::upload_of;
-use super::jobs::refuse_idempotency_key;
+use super::schedule::scheduled;
 use super::{send, webhook};
+use crate::admission;
 use crate::auth::Caller;
 use crate::body::room_within;
 use crate::direct;
+use crate::dry_run::dry_run;
+use crate::idempotency::{self, Begun, Intent, Turn};
 use crate::invalid_tasks::InvalidTasks;
-use crate::problem::{ApiError, Code, Result};
+use crate::problem::{ApiError, Result};
 use crate::query::Query;
 use crate::split::{Lines, Rest};
 use crate::staged;
 use crate::state::{ApiState, Shared};
-use crate::submit::{self, Accepted, ShortList, StagedTasks, Submitted, Tasks};
-use crate::wire::job::SubmittedJson;
-use crate::wire::run::RunJson;
+use crate::submit::{self, Accepted, ShortList, StagedTasks, Submitted, Tasks, answer, source_of};
 use crate::wire::submit::{NamedList, SubmitRequest};
 use crate::wire::tasks::{self, CHECKED_AT_ONCE};
-use crate::wire::webhook::WebhookJson;
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
-use axum::http::header::{LOCATION, RETRY_AFTER};
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::ingest::Source;
 use conveyor_domain::job::JobSpec;
 use conveyor_domain::lifecycle::{self, Decision};
 use conveyor_domain::list::{OnInvalidRows, RejectedRow};
-use conveyor_domain::params::{ParamPolicy, Params};
-use conveyor_domain::run::Counts;
+use conveyor_domain::params::Params;
+use conveyor_domain::quota::Wanted;
 use conveyor_domain::seal::Purpose;
-use conveyor_domain::upload::Upload;
-use conveyor_domain::{Job, JobId, Run, RunId, RunStats, TaskInput, limits};
+use conveyor_domain::{Job, JobId, Run, RunId, TaskInput, limits};
 use conveyor_lists::Record;
 use conveyor_store::Error;
-use conveyor_store::port::{Acceptance, BlobKey, RunView, Submission, SubmittedList};
-use std::sync::Arc;
+use conveyor_store::port::{Acceptance, BlobKey, Submission, SubmittedList};
 
 pub(super) async fn submit(
     caller: Caller,
@@ -43,46 +39,92 @@ pub(super) async fn submit(
     query: Query,
     request: Request,
 ) -> Result<Response> {
-    query.none()?;
-    refuse_idempotency_key(request.headers())?;
+    let query = query.only(&["dry_run"])?;
+    let dry = query.choice("dry_run", &[("true", true), ("false", false)])?.unwrap_or(false);
+    // Whatever a dry run is repeated for, it is not to happen once; a key that is none is told all the same.
+    let intent = Intent::of(&request, caller.id)?.filter(|_| !dry);
     // The room is kept until the rows are written: they take as much again.
-    let Submitted { rest, tasks, room: _room } = submit::receive(&state, caller.id, request).await?;
-    match tasks {
-        Tasks::Inline(lines) => short(&state, &caller, &rest, lines).await,
+    let Submitted { rest, tasks, room: _room, intent } =
+        submit::receive(&state, caller.id, request, intent).await?;
+    if dry {
+        let report = try_out(&state, &caller, &rest, &tasks).await;
+        tasks.abandon().await;
+        return report;
+    }
+    let mut turn = match idempotency::begin(&state, intent).await {
+        Ok(Begun::Fresh(turn)) => turn,
+        // What was staged for nothing goes.
+        Ok(Begun::Replay(answer)) => {
+            tasks.abandon().await;
+            return Ok(answer);
+        }
+        Err(refused) => {
+            tasks.abandon().await;
+            return Err(refused);
+        }
+    };
+    let made = match tasks {
+        Tasks::Inline(lines) => short(&state, &caller, &mut turn, &rest, lines).await,
         Tasks::Staged(tasks) => {
-            let answer = long(&state, &caller, &rest, &tasks).await;
-            match answer.is_ok() {
+            let made = long(&state, &caller, &mut turn, &rest, &tasks).await;
+            match made.is_ok() {
                 true => tasks.upload.keep(),
                 false => tasks.upload.abandon().await,
             }
-            answer
+            made
         }
-    }
+    };
+    turn.end(&state, made).await
 }
 
-async fn short(state: &ApiState, caller: &Caller, rest: &Rest, lines: Lines) -> Result<Response> {
+/// All that a submit checks, and what it would come to.
+async fn try_out(state: &ApiState, caller: &Caller, rest: &Rest, tasks: &Tasks) -> Result<Response> {
+    let mut request = SubmitRequest::parse(rest, tasks.count(), state.config.param_policy)?;
+    webhook::admit(state, caller, &mut request).await?;
+    let spec = scheduled(request.spec, request.schedule, state.now())?;
+    let report = dry_run(state, caller.id, &spec, request.list, tasks).await?;
+    Ok(Json(report).into_response())
+}
+
+async fn short(
+    state: &ApiState,
+    caller: &Caller,
+    turn: &mut Turn,
+    rest: &Rest,
+    lines: Lines,
+) -> Result<Response> {
     let policy = state.config.param_policy;
     let mut request = SubmitRequest::parse(rest, lines.count, policy)?;
     webhook::admit(state, caller, &mut request).await?;
+    let spec = scheduled(request.spec, request.schedule, state.now())?;
     if let Some(list) = request.list {
-        return from_upload(state, caller, request.spec, list).await;
+        return from_upload(state, caller, turn, spec, list).await;
     }
-    let tasks = tasks::check(lines.iter(), &request.spec.params, policy).await?;
+    let tasks = tasks::check(lines.iter(), &spec.params, policy).await?;
     drop(lines);
     let count = u32::try_from(tasks.len()).map_err(|e| ApiError::internal(e.to_string()))?;
     let ids = Ids::new(state);
-    let spec = ids.fix(state, caller, request.spec, u64::from(count), request.open);
-    let Decision { job, run } =
-        lifecycle::submit(ids.job, ids.run, caller.id, spec, request.open, count, state.now());
-    write(state, job, run, (0..).zip(tasks).collect(), None).await
+    let spec = ids.fix(state, caller, spec, u64::from(count), request.open);
+    let Decision { job, run } = match spec.schedule {
+        None => lifecycle::submit(ids.job, ids.run, caller.id, spec, request.open, count, state.now()),
+        Some(_) => lifecycle::template(ids.job, ids.run, caller.id, spec, count, state.now()),
+    };
+    write(state, turn, job, run, (0..).zip(tasks).collect(), None).await
 }
 
 /// Tasks of a body that had too many: all are checked, then accepted.
-async fn long(state: &ApiState, caller: &Caller, rest: &Rest, tasks: &StagedTasks) -> Result<Response> {
+async fn long(
+    state: &ApiState,
+    caller: &Caller,
+    turn: &mut Turn,
+    rest: &Rest,
+    tasks: &StagedTasks,
+) -> Result<Response> {
     let count = tasks.count as usize;
     let mut request = SubmitRequest::parse(rest, count, state.config.param_policy)?;
     webhook::admit(state, caller, &mut request).await?;
-    check_staged(state, tasks, &request.spec.params).await?;
+    let spec = scheduled(request.spec, request.schedule, state.now())?;
+    check_staged(state, tasks, &spec.params).await?;
     let source = Source {
         upload: tasks.upload.id,
         staged: tasks.staged.clone(),
@@ -90,7 +132,10 @@ async fn long(state: &ApiState, caller: &Caller, rest: &Rest, tasks: &StagedTask
         on_invalid_rows: OnInvalidRows::default(),
         param_policy: Some(state.config.param_policy),
     };
-    accept(state, caller, request.spec, request.open, source, count).await
+    if spec.schedule.is_some() {
+        return keep_list(state, caller, turn, spec, source, count).await;
+    }
+    accept(state, caller, turn, spec, request.open, source, count).await
 }
 
 async fn check_staged(state: &ApiState, tasks: &StagedTasks, job: &Params) -> Result<()> {
@@ -98,11 +143,12 @@ async fn check_staged(state: &ApiState, tasks: &StagedTasks, job: &Params) -> Re
     let (_, mut reader) = staged::open(state, &tasks.staged, &StagedTasks::SPEC, u64::MAX)
         .await
         .map_err(staged::list_failed)?;
-    let mut invalid = InvalidTasks::default();
+    let (mut invalid, headers) = (InvalidTasks::default(), state.headers());
     while let Some(Record { index, row, .. }) = reader.next().await.map_err(staged::list_failed)? {
         if (index as usize).is_multiple_of(CHECKED_AT_ONCE) {
             tokio::task::yield_now().await;
         }
+        let row = row.map(|row| row.opened(&headers, &tasks.upload.id));
         if let Err(why) = row.and_then(|row| row.check(job, state.config.param_policy)) {
             invalid.add(index as usize, None, why);
         }
@@ -113,16 +159,17 @@ async fn check_staged(state: &ApiState, tasks: &StagedTasks, job: &Params) -> Re
     }
 }
 
-async fn from_upload(state: &ApiState, caller: &Caller, spec: JobSpec, list: NamedList) -> Result<Response> {
+async fn from_upload(
+    state: &ApiState,
+    caller: &Caller,
+    turn: &mut Turn,
+    spec: JobSpec,
+    list: NamedList,
+) -> Result<Response> {
     let Some(direct) = state.direct() else {
         let upload = upload_of(state, caller.id, list.upload).await?;
-        return from_staged(
-            state,
-            caller,
-            spec,
-            source_of(upload, list.on_invalid_rows, state.config.param_policy)?,
-        )
-        .await;
+        let source = source_of(upload, list.on_invalid_rows, state.config.param_policy)?;
+        return from_staged(state, caller, turn, spec, source).await;
     };
     let mut looks = 0;
     loop {
@@ -130,13 +177,8 @@ async fn from_upload(state: &ApiState, caller: &Caller, spec: JobSpec, list: Nam
         let submitted = async {
             let upload = upload_of(state, caller.id, list.upload).await?;
             let upload = direct::stage(state, direct, upload).await?;
-            from_staged(
-                state,
-                caller,
-                spec.clone(),
-                source_of(upload, list.on_invalid_rows, state.config.param_policy)?,
-            )
-            .await
+            let source = source_of(upload, list.on_invalid_rows, state.config.param_policy)?;
+            from_staged(state, caller, turn, spec.clone(), source).await
         };
         match submitted.await {
             // By another submit of the same list, or by a caller that sends another one right now. No job was made.
@@ -146,31 +188,58 @@ async fn from_upload(state: &ApiState, caller: &Caller, spec: JobSpec, list: Nam
     }
 }
 
-async fn from_staged(state: &ApiState, caller: &Caller, spec: JobSpec, source: Source) -> Result<Response> {
+async fn from_staged(
+    state: &ApiState,
+    caller: &Caller,
+    turn: &mut Turn,
+    spec: JobSpec,
+    source: Source,
+) -> Result<Response> {
     if source.staged.size <= limits::SYNC_LIST_MAX_BYTES {
         let _room = room_within(limits::SYNC_LIST_EXPANDED_MAX_BYTES, &state.bodies).await?;
         if let Some(short) = submit::read_short(state, &source, &spec.params).await? {
-            return write_list(state, caller, spec, source, short).await;
+            if spec.schedule.is_some() {
+                short.check(source.on_invalid_rows, state.config.run_tasks_max)?;
+                return keep_list(state, caller, turn, spec, source, short.rows.len()).await;
+            }
+            return write_list(state, caller, turn, spec, source, short).await;
         }
     }
-    accept(state, caller, spec, false, source, 0).await
+    if spec.schedule.is_some() {
+        return keep_list(state, caller, turn, spec, source, 0).await;
+    }
+    accept(state, caller, turn, spec, false, source, 0).await
 }
 
-/// Pins what is staged now.
-fn source_of(upload: Upload, on_invalid_rows: OnInvalidRows, policy: ParamPolicy) -> Result<Source> {
-    let Upload { id, spec, multipart, staged, .. } = upload;
-    let refuse = || match multipart {
-        true => ApiError::new(Code::FileInputIncomplete, "The parts of the file input are not joined."),
-        false => ApiError::new(Code::FileInputNotUploaded, "Nothing was uploaded to the file input."),
-    };
-    let param_policy = Some(policy);
-    Ok(Source { upload: id, staged: staged.ok_or_else(refuse)?, spec, on_invalid_rows, param_policy })
+/// A scheduled job whose tasks are in a list: every run of it reads the list anew.
+async fn keep_list(
+    state: &ApiState,
+    caller: &Caller,
+    turn: &mut Turn,
+    mut spec: JobSpec,
+    source: Source,
+    accepted: usize,
+) -> Result<Response> {
+    let ids = Ids::new(state);
+    let expected = (accepted as u64).max(source.staged.size / limits::ROW_LIKELY_BYTES);
+    if let Some(schedule) = &mut spec.schedule {
+        schedule.source = Some(source);
+    }
+    let spec = ids.fix(state, caller, spec, expected, false);
+    let Decision { job, run } = lifecycle::template(ids.job, ids.run, caller.id, spec, 0, state.now());
+    let (view, wanted) = (answer::made(&job, &run), run_of_new(&job, accepted));
+    let once = turn.claim(state, move |view| answer::created(view, accepted)).await?;
+    let submission = Submission { job, run, tasks: Vec::new(), list: None, once };
+    let submit = async { state.store().submit(submission).await.map_err(ApiError::of_upload) };
+    admission::within(state, caller.id, wanted, submit).await?;
+    Ok(answer::created(&view, accepted).into_response())
 }
 
 /// A staged list that was read on the request: its tasks are written, and the log of its ingest with them.
 async fn write_list(
     state: &ApiState,
     caller: &Caller,
+    turn: &mut Turn,
     spec: JobSpec,
     source: Source,
     list: ShortList,
@@ -191,7 +260,8 @@ async fn write_list(
         state.backend.blobs.put(&report_key, RejectedRow::report(&list.rejected).into()).await?;
     }
     let document = Accepted::new(&job, &run, source.clone());
-    let written = write(state, job, run, list.rows, Some(Box::new(SubmittedList { source, log }))).await;
+    let list_log = Some(Box::new(SubmittedList { source, log }));
+    let written = write(state, turn, job, run, list.rows, list_log).await;
     if written.is_ok() {
         submit::keep(state, &document).await;
     }
@@ -228,7 +298,11 @@ impl Ids {
         open: bool,
     ) -> JobSpec {
         spec.result_ttl_days.get_or_insert(state.config.result_ttl_days);
+        if let Some(schedule) = &mut spec.schedule {
+            schedule.template = self.run;
+        }
         spec.task_shard_count = state.store().task_shards(expected, open);
+        state.headers().seal(&self.job, &mut spec.params);
         if state.config.forward_keys {
             let (context, key) = (self.job.to_string(), caller.key.as_bytes());
             spec.credential = Some(state.secret.seal(Purpose::Credential, &context, key, &state.entropy));
@@ -239,25 +313,33 @@ impl Ids {
 
 async fn write(
     state: &ApiState,
+    turn: &mut Turn,
     job: Job,
     run: Run,
-    tasks: Vec<(u32, TaskInput)>,
+    mut tasks: Vec<(u32, TaskInput)>,
     list: Option<Box<SubmittedList>>,
 ) -> Result<Response> {
-    let accepted = tasks.len();
-    let answer = Answer::new(&job, &run, accepted);
-    let from_list = list.is_some();
-    let unsent = match state.store().submit(Submission { job, run, tasks, list }).await {
-        Err(Error::NotFound) if from_list => return Err(ApiError::upload_not_found()),
-        unsent => unsent?,
+    let headers = state.headers();
+    tasks.iter_mut().for_each(|(_, task)| headers.seal(&job.id, &mut task.params));
+    let count = tasks.len();
+    let (view, from_list) = (answer::made(&job, &run), list.is_some());
+    let once = turn.claim(state, move |view| answer::created(view, count)).await?;
+    let (caller, wanted) = (job.caller, run_of_new(&job, count));
+    let submit = async {
+        match state.store().submit(Submission { job, run, tasks, list, once }).await {
+            Err(Error::NotFound) if from_list => Err(ApiError::upload_not_found()),
+            unsent => Ok(unsent?),
+        }
     };
-    send(state, answer.view.run.id, &unsent).await;
-    Ok(answer.created())
+    let unsent = admission::within(state, caller, wanted, submit).await?;
+    send(state, view.latest.run.id, &unsent).await;
+    Ok(answer::created(&view, count).into_response())
 }
 
 async fn accept(
     state: &ApiState,
     caller: &Caller,
+    turn: &mut Turn,
     spec: JobSpec,
     open: bool,
     source: Source,
@@ -267,49 +349,22 @@ async fn accept(
     let expected = (accepted as u64).max(source.staged.size / limits::ROW_LIKELY_BYTES);
     let spec = ids.fix(state, caller, spec, expected, open);
     let Decision { job, run } = lifecycle::accept(ids.job, ids.run, caller.id, spec, open, state.now());
-    let answer = Answer::new(&job, &run, accepted);
+    let view = answer::made(&job, &run);
     let document = Accepted::new(&job, &run, source.clone());
-    state.store().accept(Acceptance { job, run, source }).await.map_err(ApiError::of_upload)?;
+    let once = turn.claim(state, move |view| answer::accepted(view, accepted)).await?;
+    // How many rows a list has is known once it is read.
+    let wanted = run_of_new(&job, accepted.max(1));
+    let accept = async {
+        state.store().accept(Acceptance { job, run, source, once }).await.map_err(ApiError::of_upload)
+    };
+    admission::while_read(state, caller.id, wanted, accept).await?;
     submit::keep(state, &document).await;
-    Ok(answer.accepted())
+    Ok(answer::accepted(&view, accepted).into_response())
 }
 
-/// What a submit is answered with, once it is durable.
-struct Answer {
-    job: JobId,
-    status: conveyor_domain::JobStatus,
-    view: RunView,
-    accepted: usize,
-    spec: Arc<JobSpec>,
-}
-
-impl Answer {
-    fn new(job: &Job, run: &Run, accepted: usize) -> Answer {
-        let stats = RunStats { total: run.total, counts: Counts::default() };
-        let view = RunView { run: run.clone(), stats };
-        Answer { job: job.id, status: job.status, view, accepted, spec: job.spec.clone() }
-    }
-
-    fn created(&self) -> Response {
-        (StatusCode::CREATED, [(LOCATION, self.location())], Json(self.json())).into_response()
-    }
-
-    fn accepted(&self) -> Response {
-        let headers = [(LOCATION, self.location()), (RETRY_AFTER, "1".to_owned())];
-        (StatusCode::ACCEPTED, headers, Json(self.json())).into_response()
-    }
-
-    fn location(&self) -> String {
-        format!("/v1/jobs/{}", self.job)
-    }
-
-    fn json(&self) -> SubmittedJson<'_> {
-        SubmittedJson {
-            job_id: self.job,
-            status: self.status,
-            latest_run: RunJson::from(&self.view),
-            accepted_tasks: self.accepted,
-            webhook: self.spec.webhook.as_ref().map(WebhookJson::from),
-        }
-    }
+/// What a new job asks for of its caller's quotas. The tasks of a schedule count when it fires.
+fn run_of_new(job: &Job, tasks: usize) -> Wanted {
+    let scheduled = job.spec.schedule.is_some();
+    let tasks = if scheduled { 0 } else { u32::try_from(tasks).unwrap_or(u32::MAX) };
+    Wanted { job: job.id, active: !scheduled, scheduled, tasks }
 }

@@ -1,7 +1,8 @@
-use super::jobs::refuse_idempotency_key;
 use super::{FoundRun, job_of, run_of, send};
+use crate::admission;
 use crate::auth::Caller;
 use crate::body::{self, JsonBody};
+use crate::idempotency::{self, Begun, Intent, Snapshot, Turn};
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Result};
 use crate::query::Query;
@@ -11,10 +12,13 @@ use crate::wire::task::HistoryJson;
 use crate::wire::tasks::AddRequest;
 use axum::Json;
 use axum::extract::{Request, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use conveyor_domain::quota::Wanted;
 use conveyor_domain::retention::is_over;
-use conveyor_domain::{JobId, Run, RunId, Task, TaskId, limits};
-use conveyor_store::port::RunKey;
+use conveyor_domain::{Job, JobId, Run, RunId, Task, TaskId, limits};
+use conveyor_store::port::{JobView, RunKey};
 
 pub(super) async fn add(
     caller: Caller,
@@ -26,25 +30,50 @@ pub(super) async fn add(
     // Before anything about the body: another caller's job must not show by how far the check of a body gets.
     let found = job_of(&state, &caller, job).await?.job;
     query.none()?;
-    refuse_idempotency_key(request.headers())?;
+    let mut intent = Intent::of(&request, caller.id)?;
     let config = &state.config;
     let JsonBody { bytes, room: _room } =
         body::read_json(request, config.max_body_bytes, &state.bodies).await?;
-    let AddRequest { tasks, last_batch } =
-        AddRequest::parse(&bytes, &found.spec.params, config.param_policy).await?;
-    drop(bytes);
+    if let Some(intent) = &mut intent {
+        intent.pass(&bytes);
+    }
+    let mut turn = match idempotency::begin(&state, intent).await? {
+        Begun::Replay(answer) => return Ok(answer),
+        Begun::Fresh(turn) => turn,
+    };
+    let added = add_to(&state, &found, bytes, &mut turn).await;
+    turn.end(&state, added).await
+}
 
+async fn add_to(state: &Shared, job: &Job, bytes: Bytes, turn: &mut Turn) -> Result<Response> {
+    let config = &state.config;
+    let AddRequest { mut tasks, last_batch } =
+        AddRequest::parse(&bytes, &job.spec.params, config.param_policy).await?;
+    drop(bytes);
+    let headers = state.headers();
+    tasks.iter_mut().for_each(|task| headers.seal(&job.id, &mut task.params));
     let accepted_tasks = tasks.len();
+    let once = turn.claim(state, move |view| added_answer(view, accepted_tasks)).await?;
     // In a task of its own: a caller that hangs up half way must not leave indexes behind that nobody counts.
+    let (caller, job) = (job.caller, job.id);
     let (run_tasks_max, adding) = (config.run_tasks_max, state.clone());
+    let count = u32::try_from(accepted_tasks).unwrap_or(u32::MAX);
+    let wanted = Wanted { job, active: false, scheduled: false, tasks: count };
     let adding = tokio::spawn(async move {
-        adding.store().add_tasks(job, tasks, last_batch, run_tasks_max, adding.now()).await
+        let add = async {
+            Ok(adding.store().add_tasks(job, tasks, last_batch, run_tasks_max, once, adding.now()).await?)
+        };
+        admission::within(&adding, caller, wanted, add).await
     });
     let added = adding.await.map_err(|e| ApiError::internal(e.to_string()))??;
     let view = added.view;
-    send(&state, view.latest.run.id, &added.unsent).await;
-    let job_status = view.job.status;
-    Ok(Json(AddedJson { accepted_tasks, job_status, latest_run: (&view.latest).into() }).into_response())
+    send(state, view.latest.run.id, &added.unsent).await;
+    Ok(added_answer(&view, accepted_tasks).into_response())
+}
+
+fn added_answer(view: &JobView, accepted_tasks: usize) -> Snapshot {
+    let (job_status, latest_run) = (view.job.status, (&view.latest).into());
+    Snapshot::new(StatusCode::OK, &AddedJson { accepted_tasks, job_status, latest_run })
 }
 
 pub(super) async fn history_of_latest(

@@ -10,7 +10,7 @@ use crate::query::Query;
 use crate::signed_url::{SIGNATURE_PARAMS, UploadPath};
 use crate::staged;
 use crate::state::{ApiState, Shared};
-use crate::wire::input::too_large;
+use crate::wire::input::{UploadedJson, UploadedPartJson, too_large};
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::HeaderMap;
@@ -18,7 +18,6 @@ use axum::http::header::{CONTENT_TYPE, ETAG};
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::upload::{Part, Staged, Upload};
 use conveyor_domain::{CallerId, UploadId};
-use serde_json::json;
 
 pub(super) async fn put_whole(
     State(state): State<Shared>,
@@ -45,7 +44,7 @@ pub(super) async fn put_whole(
     }
     let kept = state.store().put_staged(upload.id, staged.clone(), state.now()).await;
     staged::settle(&state, &staged, kept).await.map_err(ApiError::of_upload)?;
-    let body = json!({"file_input_id": upload.id, "size_bytes": staged.size, "sha256": staged.etag});
+    let body = UploadedJson { file_input_id: upload.id, size_bytes: staged.size, sha256: &staged.etag };
     Ok(([(ETAG, quoted(&staged))], Json(body)).into_response())
 }
 
@@ -67,9 +66,8 @@ pub(super) async fn put_part(
     let part = Part { number, staged: staged.clone() };
     let kept = state.store().put_part(upload.id, part, state.now()).await;
     staged::settle(&state, &staged, kept).await.map_err(ApiError::of_upload)?;
-    let body = json!({
-        "file_input_id": upload.id, "number": number, "size_bytes": staged.size, "etag": staged.etag,
-    });
+    let (size_bytes, etag) = (staged.size, staged.etag.as_str());
+    let body = UploadedPartJson { file_input_id: upload.id, number, size_bytes, etag };
     Ok(([(ETAG, quoted(&staged))], Json(body)).into_response())
 }
 

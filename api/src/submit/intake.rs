@@ -3,6 +3,7 @@
 
 use crate::body::{self, room_for};
 use crate::fields::not_json;
+use crate::idempotency::Intent;
 use crate::incoming::{Incoming, slow};
 use crate::problem::{ApiError, Code, Result};
 use crate::split::{Lines, Rest, SplitError, Splitter};
@@ -11,10 +12,12 @@ use crate::state::{ApiState, Shared};
 use crate::wire::input;
 use axum::extract::Request;
 use bytes::Bytes;
+use conveyor_domain::headers::HeaderSeal;
 use conveyor_domain::list::ListSpec;
 use conveyor_domain::upload::{Declared, Staged, Upload};
 use conveyor_domain::{CallerId, UploadId, limits};
 use futures::stream;
+use std::borrow::Cow;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 /// A body, with its tasks apart.
@@ -24,12 +27,31 @@ pub(crate) struct Submitted {
     pub tasks: Tasks,
     /// Its share of the room for bodies.
     pub room: OwnedSemaphorePermit,
+    /// All of the body has passed by it.
+    pub intent: Option<Intent>,
 }
 
 #[derive(Debug)]
 pub(crate) enum Tasks {
     Inline(Lines),
     Staged(StagedTasks),
+}
+
+impl Tasks {
+    pub fn count(&self) -> usize {
+        match self {
+            Tasks::Inline(lines) => lines.count,
+            Tasks::Staged(tasks) => tasks.count as usize,
+        }
+    }
+
+    /// They came to nothing.
+    pub async fn abandon(self) {
+        match self {
+            Tasks::Inline(_) => {}
+            Tasks::Staged(tasks) => tasks.upload.abandon().await,
+        }
+    }
 }
 
 /// Tasks that are staged, and not checked yet.
@@ -83,7 +105,12 @@ async fn abandon(state: &ApiState, caller: CallerId, upload: UploadId) {
     }
 }
 
-pub(crate) async fn receive(state: &Shared, caller: CallerId, request: Request) -> Result<Submitted> {
+pub(crate) async fn receive(
+    state: &Shared,
+    caller: CallerId,
+    request: Request,
+    intent: Option<Intent>,
+) -> Result<Submitted> {
     body::check_media_type(request.headers())?;
     let max = state.config.max_body_bytes;
     let announced = body::announced_length(request.headers());
@@ -91,14 +118,16 @@ pub(crate) async fn receive(state: &Shared, caller: CallerId, request: Request) 
     if announced.is_some_and(|length| length > state.config.list_max_bytes.max(max as u64)) {
         return Err(body::too_large(max));
     }
-    let body = Incoming::new(request.into_body(), announced);
+    let body = Incoming::new(request.into_body(), announced).passing(intent);
     // What is held in memory takes room from others, and has no longer than any body; what is staged does not.
     let held = tokio::time::timeout(limits::BODY_TIMEOUT, hold(state, body, announced, max));
     match held.await.map_err(|_| slow())?? {
-        Held::All { rest, lines, room } => Ok(Submitted { rest, tasks: Tasks::Inline(lines), room }),
+        Held::All { rest, lines, room, intent } => {
+            Ok(Submitted { rest, tasks: Tasks::Inline(lines), room, intent })
+        }
         Held::Begun { sorting, room } => {
-            let (rest, tasks) = stage(state, caller, sorting).await?;
-            Ok(Submitted { rest, tasks: Tasks::Staged(tasks), room })
+            let (rest, tasks, intent) = stage(state, caller, sorting).await?;
+            Ok(Submitted { rest, tasks: Tasks::Staged(tasks), room, intent })
         }
     }
 }
@@ -108,6 +137,7 @@ enum Held {
         rest: Rest,
         lines: Lines,
         room: OwnedSemaphorePermit,
+        intent: Option<Intent>,
     },
     /// There are more tasks than are written on a request.
     Begun {
@@ -133,10 +163,10 @@ async fn hold(state: &ApiState, body: Incoming, announced: Option<u64>, max: usi
             return Ok(Held::Begun { sorting, room });
         }
     }
-    let Sorting { splitter, lines, .. } = sorting;
+    let Sorting { body, splitter, lines, .. } = sorting;
     let rest = splitter.finish().map_err(refuse)?;
     let room = shrunk(room, rest.bytes.len() + lines.bytes.len());
-    Ok(Held::All { rest, lines, room })
+    Ok(Held::All { rest, lines, room, intent: body.passed() })
 }
 
 /// Gives back what turned out not to be needed: a body without a length has room for the longest one.
@@ -176,7 +206,11 @@ fn refuse(error: SplitError) -> ApiError {
 }
 
 /// Stages the tasks under an upload of their own, so that whatever breaks off is found and removed with it.
-async fn stage(state: &Shared, caller: CallerId, sorting: Sorting) -> Result<(Rest, StagedTasks)> {
+async fn stage(
+    state: &Shared,
+    caller: CallerId,
+    sorting: Sorting,
+) -> Result<(Rest, StagedTasks, Option<Intent>)> {
     let now = state.now();
     let upload = Upload {
         id: UploadId::new(now, &state.entropy),
@@ -195,7 +229,9 @@ async fn stage(state: &Shared, caller: CallerId, sorting: Sorting) -> Result<(Re
     state.store().create_upload(upload, u32::MAX).await?;
     let upload = OwnUpload { state: state.clone(), caller, id, settled: false };
     match write(state, id, sorting).await {
-        Ok((rest, staged, count)) => Ok((rest, StagedTasks { upload, staged, count })),
+        Ok((End { rest, count, intent }, staged)) => {
+            Ok((rest, StagedTasks { upload, staged, count }, intent))
+        }
         Err(error) => {
             upload.abandon().await;
             Err(error)
@@ -203,39 +239,53 @@ async fn stage(state: &Shared, caller: CallerId, sorting: Sorting) -> Result<(Re
     }
 }
 
-async fn write(state: &ApiState, upload: UploadId, sorting: Sorting) -> Result<(Rest, Staged, u32)> {
+async fn write(state: &ApiState, upload: UploadId, sorting: Sorting) -> Result<(End, Staged)> {
     let (done, sorted) = oneshot::channel();
-    let writing = Writing { sorting, done, max: state.config.list_max_bytes };
+    let writing =
+        Writing { sorting, done, max: state.config.list_max_bytes, upload, headers: state.headers() };
     let staged = staged::write(state, upload, stream::try_unfold(writing, Writing::next)).await?;
-    let (rest, count) =
-        sorted.await.map_err(|_| ApiError::internal("tasks were staged, but not all seen"))?;
-    let count = u32::try_from(count).map_err(|e| ApiError::internal(e.to_string()))?;
+    let end = sorted.await.map_err(|_| ApiError::internal("tasks were staged, but not all seen"))?;
     state.store().put_staged(upload, staged.clone(), state.now()).await?;
-    Ok((rest, staged, count))
+    Ok((end, staged))
+}
+
+/// What is left of a body when its tasks are staged.
+struct End {
+    rest: Rest,
+    count: u32,
+    intent: Option<Intent>,
 }
 
 /// The lines of a body, on their way to the store.
 struct Writing {
     sorting: Sorting,
-    /// Gets what is left at the end, and the number of tasks.
-    done: oneshot::Sender<(Rest, usize)>,
+    done: oneshot::Sender<End>,
     max: u64,
+    /// Headers are not for those who can read what is staged.
+    headers: HeaderSeal,
+    upload: UploadId,
 }
 
 impl Writing {
     async fn next(mut self) -> Result<Option<(Bytes, Writing)>> {
         while self.sorting.lines.bytes.is_empty() {
             if !self.sorting.more().await? {
-                let Sorting { splitter, lines, .. } = self.sorting;
+                let Sorting { body, splitter, lines, .. } = self.sorting;
+                let rest = splitter.finish().map_err(refuse)?;
+                let count = u32::try_from(lines.count).map_err(|e| ApiError::internal(e.to_string()))?;
                 // Nobody is there to hear it only if nobody waits for the answer.
-                let _ = self.done.send((splitter.finish().map_err(refuse)?, lines.count));
+                let _ = self.done.send(End { rest, count, intent: body.passed() });
                 return Ok(None);
             }
             if self.sorting.body.received() > self.max {
                 return Err(input::too_large(self.max));
             }
         }
-        let bytes = self.sorting.lines.bytes.split().freeze();
-        Ok(Some((bytes, self)))
+        let lines = self.sorting.lines.bytes.split().freeze();
+        let sealed = match self.headers.seal_lines(&self.upload, &lines) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(sealed) => Some(Bytes::from(sealed)),
+        };
+        Ok(Some((sealed.unwrap_or(lines), self)))
     }
 }

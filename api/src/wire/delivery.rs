@@ -12,8 +12,10 @@ use serde_json::{Map, Value};
 pub(crate) struct DeliveryJson {
     event_id: EventId,
     event_type: &'static str,
+    #[schemars(extend("enum" = ["webhook", "step_functions"]))]
     target: &'static str,
     run_id: RunId,
+    #[schemars(extend("enum" = ["pending", "delivered", "failed", "cancelled"]))]
     state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
@@ -32,6 +34,7 @@ pub(crate) struct DeliveryJson {
 
 /// Without an outcome it is under way, or nobody saw its end.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "DeliveryAttempt")]
 pub(crate) struct AttemptJson {
     started_at: Time,
     #[serde(skip_serializing_if = "Option::is_none")]

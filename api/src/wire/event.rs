@@ -17,18 +17,22 @@ pub(crate) struct EventJson {
     #[serde(rename = "type")]
     pub kind: String,
     at: Time,
-    run_id: RunId,
+    /// None of what happened to a scheduled job before it had one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_id: Option<RunId>,
     #[schemars(with = "Map<String, Value>")]
     data: Value,
 }
 
-impl From<&TimelineEntry> for EventJson {
-    fn from(entry: &TimelineEntry) -> EventJson {
+impl EventJson {
+    /// `hidden`: the run that keeps the tasks of a scheduled job, which nobody can look at.
+    pub fn of(entry: &TimelineEntry, hidden: Option<RunId>) -> EventJson {
         let (kind, data) = match &entry.event {
             JobEvent::Lifecycle(event) => (event.kind().to_owned(), of_lifecycle(event)),
             JobEvent::Ingest(event) => (format!("ingest.{}", event.name()), of_ingest(event)),
         };
-        EventJson { id: entry.number, kind, at: Time(entry.at), run_id: entry.run, data }
+        let run_id = Some(entry.run).filter(|run| Some(*run) != hidden);
+        EventJson { id: entry.number, kind, at: Time(entry.at), run_id, data }
     }
 }
 
@@ -58,14 +62,21 @@ fn of_lifecycle(event: &LifecycleEvent) -> Value {
             data
         }
         LifecycleEvent::RunCompleted { total } => json!({"total": total}),
+        LifecycleEvent::ScheduleFired { due, next } | LifecycleEvent::ScheduleSkipped { due, next } => {
+            json!({"scheduled_for": Time(*due), "next_scheduled_run": next.map(Time)})
+        }
+        LifecycleEvent::ScheduleChanged { state, next } => {
+            json!({"schedule_state": state, "next_scheduled_run": next.map(Time)})
+        }
         LifecycleEvent::RunFailed { failure: Some(failure) } => {
             json!({"failure_reason": failure.reason, "failure_detail": failure.detail})
         }
+        LifecycleEvent::RunPaused { reason: Some(reason) } => json!({ "pause_reason": reason }),
         LifecycleEvent::WebhookDisabled { reason } => json!({"reason": reason}),
         LifecycleEvent::RunFailed { failure: None }
         | LifecycleEvent::RunResumed
         | LifecycleEvent::RunPending
-        | LifecycleEvent::RunPaused
+        | LifecycleEvent::RunPaused { reason: None }
         | LifecycleEvent::RunUnpaused
         | LifecycleEvent::WebhookChanged
         | LifecycleEvent::WebhookRemoved

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-const FIELDS: &[&str] = &["type", "csv", "size_bytes", "sha256", "multipart"];
+pub(crate) const FIELDS: &[&str] = &["type", "csv", "size_bytes", "sha256", "multipart"];
 
 #[derive(Debug)]
 pub(crate) struct InputRequest {
@@ -231,4 +231,21 @@ pub(crate) struct InputsJson {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct PartTargetsJson {
     pub parts: Vec<UploadTarget>,
+}
+
+/// A list that was taken in.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct UploadedJson<'a> {
+    pub file_input_id: UploadId,
+    pub size_bytes: u64,
+    pub sha256: &'a str,
+}
+
+/// A part that was taken in.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct UploadedPartJson<'a> {
+    pub file_input_id: UploadId,
+    pub number: u32,
+    pub size_bytes: u64,
+    pub etag: &'a str,
 }

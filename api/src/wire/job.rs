@@ -2,13 +2,18 @@ use super::Time;
 use super::limits::{DomainLimitJson, DomainLimitsJson, RateJson};
 use super::run::{RunJson, is_there};
 use super::webhook::WebhookJson;
+use conveyor_domain::breaker::FailureRatio;
+use conveyor_domain::headers;
 use conveyor_domain::job::Metadata;
+use conveyor_domain::job_schedule::ScheduleState;
 use conveyor_domain::params::{Format, Params};
 use conveyor_domain::retry::RetryChoice;
-use conveyor_domain::{JobId, JobStatus, limits};
+use conveyor_domain::schedule::Schedule;
+use conveyor_domain::{JobId, JobStatus, Timestamp, limits};
 use conveyor_store::port::JobView;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// A job. Its limits are ours; the rest is what the batch client knows.
@@ -19,8 +24,8 @@ pub(crate) struct JobJson<'a> {
     kind: &'static str,
     status: JobStatus,
     format: Format,
-    #[serde(skip_serializing_if = "Params::is_empty")]
-    zenrows_params: &'a Params,
+    #[serde(skip_serializing_if = "is_empty")]
+    zenrows_params: Cow<'a, Params>,
     #[serde(skip_serializing_if = "Option::is_none")]
     external_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,7 +40,15 @@ pub(crate) struct JobJson<'a> {
     #[serde(skip_serializing_if = "DomainLimitsJson::is_empty")]
     #[schemars(with = "BTreeMap<String, DomainLimitJson>")]
     domain_limits: DomainLimitsJson<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_failure_ratio: Option<f64>,
     result_ttl_days: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schedule: Option<&'a Schedule>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_scheduled_run: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schedule_state: Option<ScheduleState>,
     #[serde(skip_serializing_if = "Option::is_none")]
     webhook: Option<WebhookJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,14 +57,20 @@ pub(crate) struct JobJson<'a> {
     updated_at: Time,
 }
 
-impl<'a> From<&'a JobView> for JobJson<'a> {
-    fn from(JobView { job, latest }: &'a JobView) -> Self {
+fn is_empty(params: &Params) -> bool {
+    params.is_empty()
+}
+
+impl<'a> JobJson<'a> {
+    /// As it is at that moment: what fires next of a schedule that is paused depends on when one asks.
+    pub fn of(JobView { job, latest }: &'a JobView, now: Timestamp) -> Self {
+        let schedule = job.spec.schedule.as_ref();
         JobJson {
             job_id: job.id,
-            kind: "regular",
+            kind: if schedule.is_some() { "scheduled" } else { "regular" },
             status: job.status,
             format: job.spec.format,
-            zenrows_params: &job.spec.params,
+            zenrows_params: headers::hidden(&job.spec.params),
             external_id: job.spec.external_id.as_deref(),
             name: job.spec.name.as_deref(),
             metadata: &job.spec.metadata,
@@ -59,7 +78,11 @@ impl<'a> From<&'a JobView> for JobJson<'a> {
             rate_limit: job.spec.rate.map(RateJson::from),
             retry: job.spec.retry,
             domain_limits: DomainLimitsJson(&job.spec.domain_limits),
+            max_failure_ratio: job.spec.max_failure_ratio.map(FailureRatio::as_f64),
             result_ttl_days: job.spec.result_ttl_days.unwrap_or(limits::RESULT_TTL_DAYS),
+            schedule: schedule.map(|schedule| &schedule.schedule),
+            next_scheduled_run: schedule.and_then(|schedule| schedule.next_shown(now)).map(Time),
+            schedule_state: schedule.map(|schedule| schedule.state),
             webhook: job.spec.webhook.as_ref().map(WebhookJson::from),
             latest_run: is_there(&latest.run).then(|| latest.into()),
             created_at: Time(job.created),
@@ -80,7 +103,9 @@ pub(crate) struct JobsJson<'a> {
 pub(crate) struct SubmittedJson<'a> {
     pub job_id: JobId,
     pub status: JobStatus,
-    pub latest_run: RunJson<'a>,
+    /// None of a scheduled job: its first run is made when it fires.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latest_run: Option<RunJson<'a>>,
     pub accepted_tasks: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<WebhookJson<'a>>,

@@ -2,6 +2,7 @@
 
 use crate::fields::Fields;
 use crate::problem::{ApiError, Result};
+use conveyor_domain::breaker::FailureRatio;
 use conveyor_domain::domains::{DomainLimit, DomainLimits, InvalidDomain};
 use conveyor_domain::failure::cut;
 use conveyor_domain::job::LimitsChange;
@@ -16,11 +17,12 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-const CHANGES: &[&str] = &["max_inflight", "rate_limit", "retry", "domain_limits"];
+pub(crate) const CHANGES: &[&str] =
+    &["max_inflight", "rate_limit", "retry", "domain_limits", "max_failure_ratio"];
 const RATE: &[&str] = &["per_second", "burst"];
 const RETRY: &[&str] = &["attempts_max", "base_ms", "cap_ms"];
 const DOMAIN: &[&str] = &["per_second", "burst", "max_inflight"];
-const PER_SECOND_MIN: f64 = 0.001;
+pub(crate) const PER_SECOND_MIN: f64 = 0.001;
 
 /// What a request changes. A field that is not there stays; one that is null goes back to what it is without a choice.
 pub(crate) fn parse_change(body: &[u8]) -> Result<LimitsChange> {
@@ -39,6 +41,7 @@ pub(crate) fn parse_change(body: &[u8]) -> Result<LimitsChange> {
         rate: given("rate_limit").map(parse_rate_limit).transpose()?,
         retry: given("retry").map(parse_retry).transpose()?,
         domain_limits: given("domain_limits").map(parse_domain_limits).transpose()?,
+        max_failure_ratio: given("max_failure_ratio").map(parse_max_failure_ratio).transpose()?,
     })
 }
 
@@ -98,6 +101,13 @@ pub(crate) fn parse_domain_limits(fields: &Fields<'_>) -> Result<DomainLimits> {
     DomainLimits::new(known).map_err(|why| ApiError::invalid(format!("`domain_limits`: {why}.")))
 }
 
+pub(crate) fn parse_max_failure_ratio(fields: &Fields<'_>) -> Result<Option<FailureRatio>> {
+    const EXPECTED: &str = "a number from 0.000001 to 1";
+    let Some(ratio) = fields.get::<f64>("max_failure_ratio", EXPECTED)? else { return Ok(None) };
+    let invalid = || ApiError::invalid(format!("`max_failure_ratio` must be {EXPECTED}."));
+    FailureRatio::new(ratio).map(Some).ok_or_else(invalid)
+}
+
 fn invalid_domain(name: &str, why: &InvalidDomain) -> ApiError {
     let path = format!("domain_limits.{}", cut(name, limits::ECHO_MAX_CHARS));
     ApiError::invalid(match why {
@@ -123,7 +133,7 @@ fn parse_rate(fields: &Fields<'_>) -> Result<Option<Rate>> {
     rate.map(Some).map_err(|why| ApiError::invalid(format!("`{}`: {why}.", fields.path("per_second"))))
 }
 
-fn number<T>(fields: &Fields<'_>, name: &str, range: RangeInclusive<T>) -> Result<Option<T>>
+pub(crate) fn number<T>(fields: &Fields<'_>, name: &str, range: RangeInclusive<T>) -> Result<Option<T>>
 where
     T: DeserializeOwned + PartialOrd + Display,
 {

@@ -20,7 +20,9 @@ fn refused(body: Value) -> String {
 fn what_is_not_there_stays_and_null_takes_away() {
     let one = change(&json!({"max_inflight": 7})).unwrap();
     assert_eq!(one, LimitsChange { max_inflight: Some(7), ..LimitsChange::default() });
-    let none = change(&json!({"rate_limit": null, "retry": null, "domain_limits": null})).unwrap();
+    let none =
+        change(&json!({"rate_limit": null, "retry": null, "domain_limits": null, "max_failure_ratio": null}))
+            .unwrap();
     assert_eq!(
         none,
         LimitsChange {
@@ -28,6 +30,7 @@ fn what_is_not_there_stays_and_null_takes_away() {
             rate: Some(None),
             retry: Some(RetryChoice::default()),
             domain_limits: Some(DomainLimits::default()),
+            max_failure_ratio: Some(None),
         }
     );
     let rate = change(&json!({"rate_limit": {"per_second": 2.5}})).unwrap().rate;

@@ -1,12 +1,17 @@
 //! The shapes on the wire: what callers send, checked, and what they get.
 
+pub(crate) mod bodies;
 pub(crate) mod budget;
 pub(crate) mod delivery;
+pub(crate) mod dry_run;
 pub(crate) mod event;
+pub(crate) mod export;
+pub(crate) mod health;
 pub(crate) mod hmac;
 pub(crate) mod ingest;
 pub(crate) mod input;
 pub(crate) mod job;
+pub(crate) mod keys;
 pub(crate) mod letter;
 pub(crate) mod limits;
 pub(crate) mod parts;
@@ -14,6 +19,9 @@ pub(crate) mod rejected;
 pub(crate) mod repair;
 pub(crate) mod rerun;
 pub(crate) mod run;
+pub(crate) mod schedule;
+pub(crate) mod schedule_bodies;
+pub(crate) mod spend;
 pub(crate) mod submit;
 pub(crate) mod task;
 pub(crate) mod tasks;

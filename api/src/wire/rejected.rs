@@ -1,7 +1,7 @@
 //! Rows of a list that are no tasks, as CSV. A report has them as JSON, one a line.
 
 use conveyor_domain::list::RejectedRow;
-use std::borrow::Cow;
+use conveyor_domain::spreadsheet::cell;
 use std::fmt::Write;
 
 pub(crate) const CSV_HEADER: &str = "index,line,offset,reason,value\r\n";
@@ -12,41 +12,10 @@ pub(crate) fn write_csv(row: &RejectedRow, out: &mut String) {
     let _ = write!(out, "{index},{line},{offset},{},{}\r\n", reason.as_str(), cell(value));
 }
 
-/// Text as a cell that a spreadsheet shows and does not run: what it would take for a formula gets an apostrophe.
-fn cell(text: &str) -> String {
-    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    let text = if formula { Cow::Owned(format!("'{text}")) } else { Cow::Borrowed(text) };
-    match text.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.into_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use conveyor_domain::task_input::{Invalid, Reason};
-
-    #[test]
-    fn a_cell_is_never_a_formula() {
-        for (text, shown) in [
-            ("", ""),
-            ("plain", "plain"),
-            ("=1+1", "'=1+1"),
-            ("+1", "'+1"),
-            ("-1", "'-1"),
-            ("@SUM(A1)", "'@SUM(A1)"),
-            ("\tx", "'\tx"),
-            ("\rx", "\"'\rx\""),
-            ("=HYPERLINK(\"http://a\",\"b\")", "\"'=HYPERLINK(\"\"http://a\"\",\"\"b\"\")\""),
-            ("a,b", "\"a,b\""),
-            ("say \"x\"", "\"say \"\"x\"\"\""),
-            ("a\nb", "\"a\nb\""),
-            ("a=b", "a=b"),
-        ] {
-            assert_eq!(cell(text), shown, "{text:?}");
-        }
-    }
 
     #[test]
     fn a_report_has_a_row_a_line() {

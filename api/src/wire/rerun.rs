@@ -13,7 +13,7 @@ use serde_json::Value;
 
 /// The query parameters that a rerun knows.
 pub(crate) const PARAMETERS: &[&str] = &["status", "error_class", "http_status", "domain"];
-const FIELDS: &[&str] = &["zenrows_params"];
+pub(crate) const FIELDS: &[&str] = &["zenrows_params"];
 
 /// The tasks that shall be done again.
 pub(crate) fn parse_selection(query: &QueryParams) -> Result<Selection> {

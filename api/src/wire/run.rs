@@ -1,15 +1,17 @@
 use super::Time;
-use conveyor_domain::run::{FailureReason, IngestStatus, Storage};
+use super::spend::SpendJson;
+use conveyor_domain::run::{FailureReason, IngestStatus, PauseReason, Storage};
 use conveyor_domain::{FailureClass, JobId, Run, RunId, RunStats, RunStatus};
 use conveyor_store::port::RunView;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Whether readers still see it. The row of one that was deleted and removed stays, so that nothing of it comes back.
+/// Whether readers see it. The row of one that was deleted and removed stays, so that nothing of it comes back; what runs of
+/// a scheduled job are made of was never there for them.
 pub(crate) fn is_there(run: &Run) -> bool {
     match run.storage {
-        Storage::Kept | Storage::Expired => true,
+        Storage::Kept | Storage::Expired => !run.is_template(),
         Storage::Removed => false,
     }
 }
@@ -25,6 +27,8 @@ pub(crate) struct RunJson<'a> {
     last_batch_received: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pause_state: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pause_reason: Option<&'a PauseReason>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ingest_status: Option<IngestStatus>,
     created_at: Time,
@@ -47,6 +51,7 @@ impl<'a> From<&'a RunView> for RunJson<'a> {
             last_batch_received: run.latched,
             // A run that has ended waits for nobody to resume it.
             pause_state: (run.paused && !run.status.is_terminal()).then_some("paused"),
+            pause_reason: run.doc.pause.as_ref().filter(|_| run.paused && !run.status.is_terminal()),
             ingest_status: run.ingest,
             created_at: Time(run.created),
             updated_at: Time(run.updated),
@@ -64,10 +69,12 @@ struct StatsJson {
     failed: u32,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     failure_reasons: BTreeMap<&'static str, u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spend: Option<SpendJson>,
 }
 
 impl From<RunStats> for StatsJson {
-    fn from(RunStats { total, counts }: RunStats) -> Self {
+    fn from(RunStats { total, counts, spend }: RunStats) -> Self {
         let by_class = FailureClass::ALL.iter().map(|class| (class.as_str(), counts.failed[*class as usize]));
         StatsJson {
             total,
@@ -75,6 +82,7 @@ impl From<RunStats> for StatsJson {
             successful: counts.successful,
             failed: counts.failed_total(),
             failure_reasons: by_class.filter(|(_, count)| *count > 0).collect(),
+            spend: SpendJson::of(spend),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! A submit, checked whole before anything is stored (SPEC 6.1, 10).
 
 use super::limits::{
-    parse_domain_limits, parse_max_inflight, parse_rate_limit, parse_result_ttl_days, parse_retry,
+    parse_domain_limits, parse_max_failure_ratio, parse_max_inflight, parse_rate_limit,
+    parse_result_ttl_days, parse_retry,
 };
+use super::schedule;
 use super::webhook::{self, TaskToken, parse_task_token};
 use crate::fields::Fields;
 use crate::problem::{ApiError, Code, Result};
@@ -12,10 +14,11 @@ use conveyor_domain::job::JobSpec;
 use conveyor_domain::limits;
 use conveyor_domain::list::OnInvalidRows;
 use conveyor_domain::params::{self, Format, ParamPolicy, Params};
+use conveyor_domain::schedule::Schedule;
 use conveyor_domain::task_input::{Invalid, parse_external_id, parse_metadata};
 use serde_json::Value;
 
-const FIELDS: &[&str] = &[
+pub(crate) const FIELDS: &[&str] = &[
     "type",
     "status",
     "tasks",
@@ -27,6 +30,7 @@ const FIELDS: &[&str] = &[
     "rate_limit",
     "retry",
     "domain_limits",
+    "max_failure_ratio",
     "result_ttl_days",
     "webhook",
     "sfn_task_token",
@@ -34,8 +38,6 @@ const FIELDS: &[&str] = &[
     "file_input_id",
     "on_invalid_rows",
 ];
-/// Known to the batch client, not yet to us.
-const NOT_IMPLEMENTED: [&str; 1] = ["schedule"];
 
 /// A submit but for its tasks, which do not pass through here.
 #[derive(Debug)]
@@ -43,6 +45,8 @@ pub(crate) struct SubmitRequest {
     pub open: bool,
     pub spec: JobSpec,
     pub list: Option<NamedList>,
+    /// There if it is a scheduled job.
+    pub schedule: Option<Schedule>,
     /// Of a state machine that waits; not yet sealed.
     pub task_token: Option<TaskToken>,
 }
@@ -58,15 +62,16 @@ impl SubmitRequest {
     /// `tasks` is how many there are in the body.
     pub fn parse(rest: &Rest, tasks: usize, policy: ParamPolicy) -> Result<SubmitRequest> {
         let fields = Fields::parse_rest(rest, FIELDS)?;
-        refuse_unimplemented(&fields)?;
         let open = parse_status(&fields)?;
+        let schedule = parse_type(&fields, open)?;
         let spec = parse_spec(&fields, policy)?;
         fields.list("tasks", 0)?;
         let list = parse_list(&fields, open)?;
         if list.is_none() && tasks == 0 && !open {
             return Err(ApiError::invalid("`tasks` must have at least one task, unless the job is open."));
         }
-        Ok(SubmitRequest { open, spec, list, task_token: parse_task_token(&fields)? })
+        let task_token = parse_task_token(&fields)?;
+        Ok(SubmitRequest { open, spec, list, schedule, task_token })
     }
 }
 
@@ -91,14 +96,16 @@ fn parse_list(fields: &Fields<'_>, open: bool) -> Result<Option<NamedList>> {
     Ok(Some(NamedList { upload, on_invalid_rows: on_invalid_rows.unwrap_or_default() }))
 }
 
-fn refuse_unimplemented(fields: &Fields<'_>) -> Result<()> {
-    if let Some(name) = NOT_IMPLEMENTED.iter().find(|name| fields.has(name)) {
-        return Err(ApiError::not_implemented(&format!("`{name}`")));
-    }
-    const EXPECTED: &str = "\"regular\"";
+/// The schedule of a scheduled job. Of another it is not looked at.
+fn parse_type(fields: &Fields<'_>, open: bool) -> Result<Option<Schedule>> {
+    const EXPECTED: &str = "\"regular\" or \"scheduled\"";
     match fields.get::<String>("type", EXPECTED)?.as_deref() {
-        None | Some("regular") => Ok(()),
-        Some("scheduled") => Err(ApiError::not_implemented("`type` \"scheduled\"")),
+        None | Some("regular") => Ok(None),
+        Some("scheduled") if open => Err(ApiError::invalid("Only a regular job can be open.")),
+        Some("scheduled") => match fields.nested("schedule", schedule::FIELDS)? {
+            Some(fields) => schedule::parse(&fields).map(Some),
+            None => Err(ApiError::invalid("A scheduled job needs a `schedule`.")),
+        },
         Some(_) => Err(ApiError::invalid(format!("`type` must be {EXPECTED}."))),
     }
 }
@@ -125,6 +132,7 @@ fn parse_spec(fields: &Fields<'_>, policy: ParamPolicy) -> Result<JobSpec> {
         rate: parse_rate_limit(fields)?,
         retry: parse_retry(fields)?,
         domain_limits: parse_domain_limits(fields)?,
+        max_failure_ratio: parse_max_failure_ratio(fields)?,
         result_ttl_days: parse_result_ttl_days(fields)?,
         webhook: match fields.nested("webhook", webhook::FIELDS)? {
             Some(fields) => Some(webhook::parse_webhook(&fields, false)?),

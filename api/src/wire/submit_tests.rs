@@ -111,12 +111,20 @@ fn job_params_have_their_reason_as_code() {
 }
 
 #[test]
-fn what_is_not_implemented_is_not_accepted() {
-    for (field, value) in [("schedule", json!({})), ("type", json!("scheduled"))] {
-        let (status, code, detail) = refused(field, value);
-        assert_eq!((status, code.as_str()), (501, "not_implemented"));
-        assert!(detail.contains(&format!("`{field}`")), "{detail}");
-    }
+fn a_scheduled_job_needs_a_schedule_and_no_other_job_has_one() {
+    let rate = json!({"rate": {"every": 1, "unit": "day"}});
+    let with = |kind: Value, status: &str, schedule: &Value| {
+        let tasks = json!([{"url": "https://a.example"}]);
+        parse(json!({"tasks": tasks, "type": kind, "status": status, "schedule": schedule}))
+    };
+    assert!(with(json!("scheduled"), "closed", &rate).unwrap().schedule.is_some());
+    assert!(with(json!("regular"), "closed", &rate).unwrap().schedule.is_none());
+    assert!(with(json!(null), "open", &json!({"not": "looked at"})).unwrap().schedule.is_none());
+    assert!(with(json!("scheduled"), "open", &rate).is_err());
+    assert!(with(json!("scheduled"), "closed", &json!(null)).is_err());
+    let (status, code, detail) = refused("type", json!("scheduled"));
+    assert_eq!((status, code.as_str()), (400, "invalid_argument"));
+    assert_eq!(detail, "A scheduled job needs a `schedule`.");
 }
 
 #[test]

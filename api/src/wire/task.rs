@@ -1,4 +1,5 @@
 use super::Time;
+use super::spend::SpendJson;
 use conveyor_domain::job::Metadata;
 use conveyor_domain::params::Format;
 use conveyor_domain::task::Attempt;
@@ -86,6 +87,8 @@ struct EventJson<'a> {
     attempt: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a Problem>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spend: Option<SpendJson>,
 }
 
 impl<'a> From<&'a [Attempt]> for HistoryJson<'a> {
@@ -95,6 +98,7 @@ impl<'a> From<&'a [Attempt]> for HistoryJson<'a> {
             ended_at: Time(attempt.ended),
             attempt: attempt.number,
             error: attempt.error.as_ref(),
+            spend: SpendJson::of(attempt.spend),
         };
         HistoryJson { events: attempts.iter().map(event).collect() }
     }

@@ -51,7 +51,11 @@ pub(crate) async fn check<'a>(
     if invalid.is_empty() { Ok(tasks) } else { Err(ApiError::invalid_tasks(total, &invalid)) }
 }
 
-fn check_one(json: &[u8], job: &Params, policy: ParamPolicy) -> std::result::Result<TaskInput, Invalid> {
+pub(crate) fn check_one(
+    json: &[u8],
+    job: &Params,
+    policy: ParamPolicy,
+) -> std::result::Result<TaskInput, Invalid> {
     // Checked before it is parsed, for the same reason.
     if json.len() > limits::TASK_JSON_MAX_BYTES {
         return Err(Invalid::new(Reason::MalformedTask, &format!("{} bytes", json.len())));

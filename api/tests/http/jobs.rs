@@ -1,6 +1,4 @@
 use crate::world::{KEY, SECRET, World, config, golden};
-use axum::body::Body;
-use axum::http::Request;
 use conveyor_domain::AccountFault;
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::QueueName;
@@ -177,19 +175,8 @@ async fn runs_are_listed_and_shown() {
     let listed = world.get(&format!("/v1/jobs/{job}/runs?limit=1")).await.json();
     assert_eq!(listed, json!({"runs": [shown.json()]}));
 
-    let command = Command::FailRun { reason: AccountFault::InsufficientCredits, detail: "No credit.".into() };
+    let command =
+        Command::FailRun { run, reason: AccountFault::InsufficientCredits, detail: "No credit.".into() };
     world.apply(job, command).await;
     golden("run_failed", &world.get(&format!("/v1/jobs/{job}/runs/{run}")).await.json());
-}
-
-#[tokio::test]
-async fn an_idempotency_key_is_not_taken() {
-    let world = World::new().await;
-    let RunKey { job, .. } = world.submit("open", 1).await;
-    for path in ["/v1/jobs".to_owned(), format!("/v1/jobs/{job}/tasks")] {
-        let request = Request::post(path).header("x-api-key", KEY).header("idempotency-key", "k");
-        let request = request.header("content-type", "application/json");
-        let answer = world.send(request.body(Body::from("{}")).unwrap()).await;
-        assert!(answer.refused(501, "not_implemented").contains("`Idempotency-Key`"));
-    }
 }

@@ -7,7 +7,8 @@ use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::QueueName;
 use conveyor_domain::params::Format;
 use conveyor_domain::rate::Rate;
-use conveyor_domain::{CallerId, JobId, Timestamp, WorkerId, limits};
+use conveyor_domain::task::Outcome;
+use conveyor_domain::{CallerId, FailureClass, JobId, Spend, TaskId, Timestamp, WorkerId, limits};
 use conveyor_store::port::{Claim, RunKey};
 use conveyor_store::{Backend, Coordinator, Error};
 use serde_json::{Value, json};
@@ -52,6 +53,54 @@ impl World {
 
 fn tasks(count: usize) -> Vec<Value> {
     (0..count).map(|n| json!({"url": format!("https://site.example/{n}")})).collect()
+}
+
+#[tokio::test]
+async fn a_run_that_is_paused_by_its_breaker_says_why_until_it_is_resumed() {
+    let world = World::new().await;
+    let body = json!({"tasks": tasks(30), "max_failure_ratio": 0.25});
+    let key = world.submitted(body).await;
+    let RunKey { job, run } = key;
+    let of_job = format!("/v1/jobs/{job}");
+    assert_eq!(world.get(&of_job).await.json()["max_failure_ratio"], 0.25);
+    for (value, fits) in [(json!(0), false), (json!(1.5), false), (json!("0.5"), false), (json!(1), true)] {
+        let answer = world.patch(job, json!({"max_failure_ratio": value})).await;
+        assert_eq!(answer.status.as_u16(), if fits { 200 } else { 400 }, "{value}");
+    }
+    let lifted = world.patch(job, json!({"max_failure_ratio": null})).await.json();
+    assert_eq!(lifted.get("max_failure_ratio"), None);
+    world.patch(job, json!({"max_failure_ratio": 0.5})).await;
+    for index in 0..20 {
+        world.fail(key, index).await;
+    }
+    world.apply(job, Command::Trip { run }).await;
+    let reason = json!({"code": "failure_ratio", "detail": "20 of 20 tasks failed, more than 0.5 of them."});
+    let shown = world.get(&of_job).await.json()["latest_run"].clone();
+    assert_eq!((&shown["pause_state"], &shown["pause_reason"]), (&json!("paused"), &reason));
+    let events = world.get(&format!("{of_job}/events")).await.json();
+    let paused = events["events"].as_array().unwrap().iter().find(|e| e["type"] == "run.paused").unwrap();
+    assert_eq!(paused["data"], json!({"pause_reason": reason}));
+    let resumed = world.act(&format!("{of_job}/resume")).await.json();
+    assert_eq!((resumed.get("pause_state"), resumed.get("pause_reason")), (None, None));
+}
+
+#[tokio::test]
+async fn what_was_spent_is_shown_of_a_run_and_of_each_attempt() {
+    let world = World::new().await;
+    let key = world.submit("closed", 2).await;
+    let (job, run) = (key.job, key.run);
+    assert_eq!(world.get(&format!("/v1/jobs/{job}")).await.json()["latest_run"]["stats"].get("spend"), None);
+    let problem = crate::world::problem();
+    let retry = Outcome::Retry { problem: problem.clone(), not_before: world.now() };
+    world.settle_at(key, 0, retry, Spend { credits: 1, cost_nanos: 100_000_000 }).await;
+    let failed = Outcome::Failed { class: FailureClass::BadTarget, problem };
+    world.settle_at(key, 0, failed, Spend { credits: 0, cost_nanos: 200_000_000 }).await;
+    let stats = world.get(&format!("/v1/jobs/{job}/runs/{run}")).await.json()["stats"].clone();
+    assert_eq!(stats["spend"], json!({"credits": 1, "cost": 0.3}));
+    let task = TaskId::of(run, 0);
+    let history = world.get(&format!("/v1/jobs/{job}/tasks/{task}/history")).await.json();
+    assert_eq!(history["events"][0]["spend"], json!({"credits": 1, "cost": 0.1}));
+    assert_eq!(history["events"][1]["spend"], json!({"credits": 0, "cost": 0.2}));
 }
 
 #[tokio::test]

@@ -4,26 +4,36 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops there")]
 
 mod audit;
+mod canaries;
 mod content;
 mod dead_letters;
 mod deleted_runs;
 mod deliveries;
+mod described;
 mod direct;
+mod dry_run;
 mod errors;
 mod events;
+mod exports;
+mod idempotency;
 mod ingest;
 mod inline_lists;
 mod isolation;
 mod jobs;
+mod keys;
 mod limits;
 mod multipart;
 mod operations;
 mod operators;
+mod quotas;
+mod request_rates;
 mod reruns;
 mod results;
 mod retention;
+mod schedules;
 mod staged_lists;
 mod tasks;
+mod two_callers;
 mod uploads;
 mod webhooks;
 mod world;

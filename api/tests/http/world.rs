@@ -7,12 +7,14 @@ use conveyor_api::{ApiConfig, OperatorKeys};
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::TaskRef;
 use conveyor_domain::params::{Format, ParamPolicy};
+use conveyor_domain::quota::Quotas;
 use conveyor_domain::seal::{KeyHash, Secret};
 use conveyor_domain::task::{Outcome, ResultRef};
 use conveyor_domain::{
-    CallerId, ClaimToken, Clock, Entropy, FailureClass, JobId, Problem, RunId, TaskId, Timestamp, WorkerId,
-    limits,
+    CallerId, ClaimToken, Clock, Entropy, FailureClass, JobId, Problem, RunId, Spend, TaskId, Timestamp,
+    WorkerId, limits,
 };
+use conveyor_exports::{Builder, ExportConfig};
 use conveyor_notify::{Notifier, Receivers};
 use conveyor_store::Backend;
 use conveyor_store::embedded::Embedded;
@@ -67,6 +69,9 @@ pub fn config() -> ApiConfig {
         public_url: None,
         forward_keys: true,
         result_ttl_days: limits::RESULT_TTL_DAYS,
+        quotas: Quotas::default(),
+        // The clock stands still: whoever asks often would run out.
+        requests: None,
     }
 }
 
@@ -140,6 +145,17 @@ impl World {
         World { backend, notifier, router, shutting_down, entropy, clock, worker, objects: 0.into(), dir }
     }
 
+    /// Does what is due about exports once.
+    pub async fn build_exports(&self) {
+        let config = ExportConfig::default();
+        let builder = Builder::new(self.backend.clone(), self.clock.clone(), self.entropy.clone(), config);
+        for record in builder.due(100).await.unwrap() {
+            if let Some(taken) = builder.take(record).await.unwrap() {
+                builder.attempt(taken, &CancellationToken::new()).await;
+            }
+        }
+    }
+
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
@@ -186,12 +202,13 @@ impl World {
     }
 
     pub async fn send(&self, request: Request<Body>) -> Answer {
-        let head = request.method() == "HEAD";
+        let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
         let answer = Answer { status: parts.status, headers: parts.headers, body };
-        answer.check_conventions(head);
+        answer.check_conventions(method == "HEAD");
+        crate::described::check(&method, &path, &answer);
         answer
     }
 
@@ -266,9 +283,14 @@ impl World {
 
     /// Claims a task, works on it for 250 ms and settles it.
     pub async fn settle(&self, key: RunKey, index: u32, outcome: Outcome) {
+        self.settle_at(key, index, outcome, Spend::default()).await;
+    }
+
+    /// With what it cost.
+    pub async fn settle_at(&self, key: RunKey, index: u32, outcome: Outcome, spend: Spend) {
         let claimed = self.claim(key, index).await;
         self.pass_ms(250);
-        let settles = vec![Settle { task: claimed.task, token: claimed.token, outcome }];
+        let settles = vec![Settle { spend, ..Settle::new(&claimed, outcome) }];
         let group = SettleGroup { key, worker: self.worker, settles };
         let settled = self.backend.store.settle(group, self.now()).await.unwrap();
         assert_eq!(settled, [Settled::Applied]);
@@ -379,7 +401,13 @@ pub fn golden(name: &str, value: &Value) {
         ("next_cursor", "[cursor]"),
         ("result_url", "[signed url]"),
         ("file_input_id", "[upload]"),
+        ("export_id", "[export]"),
+        ("download_url", "[signed url]"),
         ("letter_id", "[letter]"),
+        ("key_id", "[key id]"),
+        ("key", "[key]"),
+        ("hint", "[hint]"),
+        ("caller", "[caller]"),
         ("subject.id", "[subject]"),
         ("body", "[message]"),
     ] {

@@ -10,6 +10,9 @@ pub struct Job {
     pub status: String,
     pub name: Option<String>,
     pub external_id: Option<String>,
+    /// Only a scheduled job has these, and one that fires no more only the first.
+    pub schedule_state: Option<String>,
+    pub next_scheduled_run: Option<String>,
     pub latest_run: Option<Run>,
     pub created_at: Option<String>,
     pub updated_at: Option<String>,
@@ -22,6 +25,7 @@ pub struct Run {
     pub status: String,
     pub stats: Stats,
     pub pause_state: Option<String>,
+    pub pause_reason: Option<PauseReason>,
     /// Only a run with a staged list has one.
     pub ingest_status: Option<String>,
     pub failure_reason: Option<String>,
@@ -64,6 +68,21 @@ impl Run {
     }
 }
 
+/// Why nobody had to ask for a pause.
+#[derive(Debug, Deserialize)]
+pub struct PauseReason {
+    pub code: String,
+    #[serde(default)]
+    pub detail: String,
+}
+
+/// What was charged.
+#[derive(Debug, Deserialize)]
+pub struct Spend {
+    pub credits: u64,
+    pub cost: f64,
+}
+
 #[derive(Debug, Default, Deserialize)]
 pub struct Stats {
     pub total: u64,
@@ -72,6 +91,7 @@ pub struct Stats {
     pub failed: u64,
     #[serde(default)]
     pub failure_reasons: BTreeMap<String, u64>,
+    pub spend: Option<Spend>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -109,6 +129,28 @@ pub struct IngestError {
     pub code: String,
     pub detail: Option<String>,
     pub line: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct StartedExport {
+    pub export_id: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Export {
+    pub status: String,
+    pub format: Option<String>,
+    pub error: Option<String>,
+    pub download_url: Option<String>,
+    #[serde(default)]
+    pub progress: ExportProgress,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub struct ExportProgress {
+    pub tasks_done: u64,
+    pub tasks_total: u64,
+    pub bytes: u64,
 }
 
 #[derive(Debug, Deserialize)]

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 const FAILED: u8 = 1;
@@ -47,6 +48,7 @@ pub struct InvalidTask {
 
 impl Failure {
     pub const FILE_CHANGED: &str = "file_changed";
+    pub const EXPORT_FAILED: &str = "export_failed";
 
     fn said(exit: u8, problem: Problem) -> Failure {
         Failure::Said(Box::new(Said { exit, problem, hint: None }))
@@ -167,6 +169,24 @@ impl Failure {
     /// Ctrl-C in a command that does not watch anything.
     pub fn stopped(detail: impl Into<String>) -> Failure {
         Failure::said(FAILED, local("interrupted", "Stopped").with_detail(detail))
+    }
+
+    /// The server could not build it, and says why.
+    pub fn export_failed(error: Option<&str>) -> Failure {
+        let problem = local(Failure::EXPORT_FAILED, "The export failed");
+        Failure::said(FAILED, problem.with_detail(error.unwrap_or("the server does not say why")))
+    }
+
+    /// Names the export that can still be had, for programs, and how, for people.
+    #[must_use]
+    pub fn with_export(mut self, job: &str, run: &str, export: &str, out: &Path) -> Failure {
+        if let Failure::Said(said) = &mut self {
+            said.problem.extra.insert("export_id".to_owned(), json!(export));
+        }
+        let out = out.display();
+        self.with_hint(format!(
+            "go on with `conveyor export {job} --run {run} --export {export} --out {out}`"
+        ))
     }
 
     #[must_use]

@@ -14,10 +14,13 @@ mod deliveries;
 mod dlq;
 mod document;
 mod download;
+mod dry_run;
 mod events;
+mod export;
 mod failure;
 mod http;
 mod ingest;
+mod keys;
 mod leases;
 mod limits;
 mod list;
@@ -60,6 +63,7 @@ async fn dispatch(command: ClientCommand, output: Output) -> Result<ExitCode, Fa
         ClientCommand::Submit(args) => submit::run(&api, args, output).await,
         ClientCommand::Status(args) => status::run(&api, &args, output).await,
         ClientCommand::Results(args) => results::run(&api, &args, output).await,
+        ClientCommand::Export(args) => export::run(&api, &args, output).await,
         ClientCommand::Rejected(args) => rejected::run(&api, &args, output).await,
         ClientCommand::Events(args) => events::run(&api, &args, output).await,
         ClientCommand::Deliveries(args) => deliveries::run(&api, &args, output).await,
@@ -76,6 +80,7 @@ async fn dispatch(command: ClientCommand, output: Output) -> Result<ExitCode, Fa
             reconcile::over_http(api, &args, output).await.map_err(Failure::of_operator)
         }
         ClientCommand::Dlq(args) => dlq::run(&api, &args, output).await.map_err(Failure::of_operator),
+        ClientCommand::Keys(args) => keys::run(&api, &args, output).await.map_err(Failure::of_operator),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Standard output: tables for people, one document for programs.
 
-use super::document::{Ingest, Job, Run, Stats};
+use super::document::{Ingest, Job, PauseReason, Run, Spend, Stats};
 use super::failure::Failure;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 use std::io::{self, IsTerminal, Write};
@@ -107,6 +107,8 @@ fn job_rows(job: &Job, ingest: Option<&Ingest>) -> Vec<(String, String)> {
     add("name", &job.name);
     add("external id", &job.external_id);
     add("status", &Some(job.status.clone()));
+    add("schedule", &job.schedule_state);
+    add("next run", &job.next_scheduled_run);
     add("created", &job.created_at);
     add("updated", &job.updated_at);
     let mut rows: Vec<_> = rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
@@ -141,6 +143,12 @@ fn run_rows(run: &Run) -> Vec<(String, String)> {
         row("failed", run.stats.failed.to_string()),
     ];
     rows.extend(run.stats.failure_reasons.iter().map(|(class, n)| (format!("  {class}"), n.to_string())));
+    if let Some(Spend { credits, cost }) = &run.stats.spend {
+        rows.push(row("spent", format!("{cost} ({credits} credits)")));
+    }
+    if let Some(PauseReason { code, detail }) = run.pause_reason.as_ref().filter(|_| run.is_paused()) {
+        rows.push(row("paused by", format!("{code}: {detail}")));
+    }
     if let Some(reason) = &run.failure_reason {
         rows.push(row("failure", reason.clone()));
     }
@@ -173,6 +181,21 @@ mod tests {
         assert_eq!(progress(&stats(25, 100)), "[######..................] 25/100 (25%)");
         assert_eq!(progress(&stats(9_998, 9_999)), "[#######################.] 9998/9999 (99%)");
         assert_eq!(progress(&stats(3, 3)), "[########################] 3/3 (100%)");
+    }
+
+    #[test]
+    fn what_was_spent_and_why_nothing_goes_on_are_shown() {
+        let run: Run = serde_json::from_value(serde_json::json!({
+            "run_id": "R", "run_sequence": 1, "status": "running", "pause_state": "paused",
+            "pause_reason": {"code": "failure_ratio", "detail": "11 of 20 tasks failed."},
+            "stats": {"total": 40, "completed": 20, "successful": 9, "failed": 11,
+                "spend": {"credits": 20, "cost": 0.0056}},
+        }))
+        .unwrap();
+        let rows = run_rows(&run);
+        let value = |name: &str| rows.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
+        assert_eq!(value("spent"), Some("0.0056 (20 credits)"));
+        assert_eq!(value("paused by"), Some("failure_ratio: 11 of 20 tasks failed."));
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub async fn run(api: &Api, args: &RejectedArgs, output: Output) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-async fn latest_run(api: &Api, job: &str) -> Result<String, Failure> {
+pub async fn latest_run(api: &Api, job: &str) -> Result<String, Failure> {
     let answer: Answer<Job> = api.get(api.url(&["jobs", job])).await?;
     let run = answer.document.latest_run.map(|run| run.run_id);
     run.ok_or_else(|| Failure::not_understood(format!("job {job} has no run")))

@@ -8,7 +8,7 @@ use super::list::{Input, List, Single, Told};
 use super::print::{self, Output, clean};
 use super::progress::ctrl_c;
 use super::upload::{self, Staging};
-use super::{ingest, limits, status};
+use super::{dry_run, ingest, limits, status};
 use crate::domain_limit;
 use conveyor_domain::list::OnInvalidRows;
 use serde_json::{Map, Value, json};
@@ -18,6 +18,9 @@ pub async fn run(api: &Api, args: SubmitArgs, output: Output) -> Result<ExitCode
     // Before anything is uploaded for a job that cannot be.
     let job = job(&args)?;
     let prepared = prepare(api, &args, output).await?;
+    if args.dry_run {
+        return try_out(api, job, &args, prepared, output).await;
+    }
     let was_staged = matches!(prepared, Prepared::Staged(_));
     let answer = match prepared {
         Prepared::Inline(list) => submit_inline(api, job, list, output).await?,
@@ -42,6 +45,28 @@ pub async fn run(api: &Api, args: SubmitArgs, output: Output) -> Result<ExitCode
         ingest::remark_rejected(ingest::find(api, job_id, &run.run_id).await?.as_ref(), job_id, output);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Asks what the submit would come to.
+async fn try_out(
+    api: &Api,
+    mut job: Value,
+    args: &SubmitArgs,
+    prepared: Prepared<'_>,
+    output: Output,
+) -> Result<ExitCode, Failure> {
+    match prepared {
+        Prepared::Inline(mut list) => {
+            job["tasks"] = Value::Array(std::mem::take(&mut list.tasks));
+            dry_run::run(api, &job, |row| list.place(row.index), output).await
+        }
+        Prepared::Staged(staging) => {
+            let (job, name) = (of_upload(job, args, &staging), Input::of(&args.inputs[0]).name());
+            let said = dry_run::run(api, &job, |row| Some(format!("{name}:{}", row.line?)), output).await?;
+            output.remark(&format!("nothing was submitted; the list is uploaded as {}", staging.upload));
+            Ok(said)
+        }
+    }
 }
 
 enum Prepared<'a> {
@@ -93,14 +118,11 @@ async fn submit_inline(
 
 async fn submit_staged(
     api: &Api,
-    mut job: Value,
+    job: Value,
     args: &SubmitArgs,
     staging: &Staging<'_>,
 ) -> Result<Answer<Submitted>, Failure> {
-    job["file_input_id"] = json!(staging.upload);
-    if let Some(on_invalid_rows) = args.on_invalid_rows {
-        job["on_invalid_rows"] = json!(OnInvalidRows::from(on_invalid_rows));
-    }
+    let job = of_upload(job, args, staging);
     let answer = tokio::select! {
         biased;
         () = ctrl_c() => Err(Failure::submit_interrupted()),
@@ -109,6 +131,14 @@ async fn submit_staged(
     let name = Input::of(&args.inputs[0]).name();
     let placed = |failure: Failure| failure.with_places(|task| Some(format!("{name}:{}", task.line?)));
     answer.map_err(|failure| staging.explained(placed(failure)))
+}
+
+fn of_upload(mut job: Value, args: &SubmitArgs, staging: &Staging<'_>) -> Value {
+    job["file_input_id"] = json!(staging.upload);
+    if let Some(on_invalid_rows) = args.on_invalid_rows {
+        job["on_invalid_rows"] = json!(OnInvalidRows::from(on_invalid_rows));
+    }
+    job
 }
 
 fn with_way_out(failure: Failure) -> Failure {
@@ -123,6 +153,14 @@ fn with_way_out(failure: Failure) -> Failure {
 /// The job without its tasks.
 fn job(args: &SubmitArgs) -> Result<Value, Failure> {
     let mut job = json!({ "type": "regular", "status": "closed" });
+    if let Some(schedule) = &args.schedule {
+        job["type"] = json!("scheduled");
+        job["schedule"] = schedule.clone();
+        // An interval has no zone.
+        if schedule.get("rate").is_none() {
+            job["schedule"]["timezone"] = json!(args.timezone.as_deref().unwrap_or("UTC"));
+        }
+    }
     if let Some(name) = &args.name {
         job["name"] = json!(name);
     }
@@ -137,6 +175,9 @@ fn job(args: &SubmitArgs) -> Result<Value, Failure> {
     }
     if let Some(attempts_max) = args.attempts_max {
         job["retry"] = json!({ "attempts_max": attempts_max });
+    }
+    if let Some(ratio) = args.max_failure_ratio {
+        job["max_failure_ratio"] = json!(ratio);
     }
     if let Some(days) = args.result_ttl_days {
         job["result_ttl_days"] = json!(days);

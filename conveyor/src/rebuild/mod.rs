@@ -18,8 +18,9 @@ mod rows;
 mod steps;
 
 use crate::secret_text::SecretText;
-use crate::server::{BackendArgs, BackendKind, Opened, Signals, SystemClock, entropy};
+use crate::server::{BackendArgs, BackendKind, Opened, Signals, SystemClock, entropy, find_secret};
 use clap::Args;
+use conveyor_domain::headers::HeaderSeal;
 use conveyor_domain::{Clock, JobId, RunId, Timestamp, WorkerId, limits};
 use conveyor_ingest::{IngestConfig, Ingester};
 use conveyor_store::Backend;
@@ -44,6 +45,11 @@ pub struct RebuildArgs {
     /// in its data directory, if there is one
     #[arg(long, env = "CONVEYOR_OWNER_KEY", value_name = "KEY", hide_env_values = true)]
     pub owner_key: Option<SecretText>,
+
+    /// The secret of the deployment, as the servers were told; by default the one in the data directory. Custom headers in
+    /// a list are sealed with it: without it such tasks are not found again
+    #[arg(long, env = "CONVEYOR_SECRET_KEY", value_name = "HEX", hide_env_values = true)]
+    pub secret_key: Option<SecretText>,
 
     /// Let the run of a job go on whose rows were all lost. By default it stays paused: its limits, and that it runs at
     /// all, are as it was submitted
@@ -122,9 +128,16 @@ async fn rebuild(args: &RebuildArgs) -> Result<Report, Failure> {
         list_expanded_max_bytes: args.list_expanded_max_bytes,
         ..IngestConfig::default()
     };
+    let given = args.secret_key.as_ref().map(SecretText::expose);
+    let secret = find_secret(given, dir).map_err(Failure::unopened)?;
+    let ingester = Ingester::new(backend.clone(), clock.clone(), &entropy, config);
+    let ingester = match secret {
+        Some(secret) => ingester.sealing(HeaderSeal::new(secret, entropy.clone())),
+        None => ingester,
+    };
     let rebuilder = Rebuilder {
         worker: WorkerId::new(clock.now(), &entropy),
-        ingester: Ingester::new(backend.clone(), clock.clone(), &entropy, config),
+        ingester,
         progress: Progress::new(!args.json),
         began: clock.now(),
         backend,

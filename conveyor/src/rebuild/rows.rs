@@ -64,7 +64,7 @@ impl Rebuilder {
     ) -> Result<(), Failure> {
         let present = self.present(found.key, run).await?;
         let bar = self.progress.bar("writing rows", u64::from(run.next_index));
-        let mut list = self.ingester.rows_again(&found.source, job.spec.clone()).await?;
+        let mut list = self.ingester.rows_again(job.id, &found.source, job.spec.clone()).await?;
         // A kill between a row and its ref must not lose that.
         notes::take(&self.backend, job.id, Note::Refs).await?;
         while let Some(rows) = list.next().await? {
@@ -103,7 +103,7 @@ impl Rebuilder {
 
     /// How many tasks a list has.
     pub async fn count_list(&self, found: &Found, spec: &Arc<JobSpec>) -> Result<u64, Failure> {
-        let mut list = self.ingester.rows_again(&found.source, spec.clone()).await?;
+        let mut list = self.ingester.rows_again(found.key.job, &found.source, spec.clone()).await?;
         let mut tasks = 0;
         while let Some(rows) = list.next().await? {
             tasks += rows.len() as u64;

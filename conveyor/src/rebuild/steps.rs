@@ -138,7 +138,7 @@ impl Rebuilder {
         patiently(|| self.backend.store.create_upload(upload.clone(), u32::MAX)).await?;
         notes::take(&self.backend, job.id, Note::Anew).await?;
         let run = Run { paused: true, ..run };
-        let acceptance = Acceptance { job: job.clone(), run, source: source.clone() };
+        let acceptance = Acceptance { job: job.clone(), run, source: source.clone(), once: None };
         let accept = || async {
             match self.backend.store.accept(acceptance.clone()).await {
                 // It is remembered as deleted.

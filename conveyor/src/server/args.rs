@@ -1,6 +1,7 @@
 //! Flags of the server roles. Each has a `CONVEYOR_*` variable; defaults are the domain's limits.
 
 use super::aws_args::AwsArgs;
+use super::caller_args::CallerArgs;
 use crate::domain_limit::{self, NamedLimit};
 use crate::secret_text::SecretText;
 use clap::{Args, ValueEnum};
@@ -176,6 +177,9 @@ pub struct ServerArgs {
     #[arg(long, env = "CONVEYOR_RESULT_TTL_DAYS", value_name = "DAYS", default_value_t = limits::RESULT_TTL_DAYS, value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::RESULT_TTL_DAYS_MAX)), help_heading = "Limits")]
     pub result_ttl_days: u32,
 
+    #[command(flatten)]
+    pub caller: CallerArgs,
+
     /// Lists that this process ingests at once
     #[arg(long, env = "CONVEYOR_INGESTS_MAX", value_name = "N", default_value_t = limits::INGESTS_MAX, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Limits")]
     pub ingests_max: u32,
@@ -183,6 +187,14 @@ pub struct ServerArgs {
     /// Records of a list that are written in one step
     #[arg(long, env = "CONVEYOR_CHUNK_ROWS", value_name = "N", default_value_t = limits::CHUNK_ROWS, value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Limits")]
     pub chunk_rows: u32,
+
+    /// Exports that this process builds at once
+    #[arg(long, env = "CONVEYOR_EXPORTS_MAX", value_name = "N", default_value_t = limits::EXPORTS_MAX, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Limits")]
+    pub exports_max: u32,
+
+    /// Most bytes of results that go into one export; one of more fails
+    #[arg(long, env = "CONVEYOR_EXPORT_MAX_BYTES", value_name = "BYTES", default_value_t = limits::EXPORT_MAX_BYTES, help_heading = "Limits")]
+    pub export_max_bytes: u64,
 
     /// Tasks that this worker has in flight at most, over all jobs
     #[arg(long, env = "CONVEYOR_SLOTS", value_name = "N", default_value_t = limits::SLOTS, value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Limits")]

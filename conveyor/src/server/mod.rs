@@ -3,6 +3,7 @@
 mod args;
 mod aws_args;
 mod backend;
+mod caller_args;
 mod listen;
 mod notify;
 mod observe;
@@ -15,14 +16,16 @@ pub use args::{BackendArgs, BackendKind, ServerArgs};
 pub use aws_args::AwsArgs;
 pub use backend::Opened;
 pub use operations::Repairs;
-pub use secrets::API_KEY_FILE;
+pub use secrets::{API_KEY_FILE, find_secret};
 pub use system::{SystemClock, entropy};
 
 use anyhow::Context;
 use args::Gate;
 use conveyor_api::{Api, ApiConfig, MetricsText, OperatorKeys};
+use conveyor_domain::headers::HeaderSeal;
 use conveyor_domain::seal::Secret;
 use conveyor_domain::{Clock, Entropy, WorkerId};
+use conveyor_exports::{Builder, ExportConfig};
 use conveyor_ingest::{IngestConfig, Ingester};
 use conveyor_notify::Notifier;
 use conveyor_store::Backend;
@@ -118,6 +121,7 @@ pub async fn run(role: Role, args: ServerArgs) -> anyhow::Result<ExitCode> {
     }
     if role.ingests() {
         start_ingester(&parts);
+        start_exports(&parts);
     }
     if role.sweeps() {
         let (backend, clock) = (parts.backend.clone(), parts.clock.clone());
@@ -204,8 +208,20 @@ fn start_ingester(parts: &Parts) {
         param_policy: args.param_policy(),
         visibility: args.visibility(),
     };
-    let ingester = Ingester::new(parts.backend.clone(), parts.clock.clone(), &parts.entropy, config);
+    let ingester = Ingester::new(parts.backend.clone(), parts.clock.clone(), &parts.entropy, config)
+        .sealing(HeaderSeal::new(parts.secret.clone(), parts.entropy.clone()));
     parts.start("ingester", conveyor_ingest::run(Arc::new(ingester), parts.stop.clone()));
+}
+
+fn start_exports(parts: &Parts) {
+    let args = &parts.args;
+    let config = ExportConfig {
+        exports_max: args.exports_max,
+        max_bytes: args.export_max_bytes,
+        ..ExportConfig::default()
+    };
+    let builder = Builder::new(parts.backend.clone(), parts.clock.clone(), parts.entropy.clone(), config);
+    parts.start("builder of exports", conveyor_exports::run(Arc::new(builder), parts.stop.clone()));
 }
 
 /// Who may use the API.
@@ -244,6 +260,8 @@ fn serve(
         public_url: args.public_url.as_ref().map(|url| url.trim_end_matches('/').to_owned()),
         forward_keys: args.forwards_keys(),
         result_ttl_days: args.result_ttl_days,
+        quotas: args.caller.quotas(),
+        requests: args.caller.requests(),
     };
     let repairs = Repairs::new(parts.backend.clone(), parts.clock.clone(), parts.stop.clone());
     let api = Api {

@@ -3,10 +3,11 @@
 use super::args::{BackendKind, ServerArgs};
 use super::{Parts, Role, system};
 use anyhow::{Context, bail, ensure};
-use conveyor_api::OperatorKeys;
+use conveyor_api::{OperatorKeys, accept_only};
 use conveyor_domain::limits;
 use conveyor_domain::seal::{self, KeyHash, Secret};
 use conveyor_domain::{CallerId, Entropy};
+use conveyor_store::Store;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -18,7 +19,7 @@ const SECRET_FILE: &str = "secret.key";
 
 pub fn load_secret(args: &ServerArgs, role: Role) -> anyhow::Result<Secret> {
     if let Some(hex) = &args.secret_key {
-        return Ok(Secret::new(parse_secret(hex).context("CONVEYOR_SECRET_KEY must be 64 hex digits")?));
+        return given_secret(hex);
     }
     // Roles in several places must have the same one: what the API seals, a worker opens.
     let alone = args.place.backend == BackendKind::Embedded || role == Role::Dev;
@@ -26,18 +27,35 @@ pub fn load_secret(args: &ServerArgs, role: Role) -> anyhow::Result<Secret> {
     fs::create_dir_all(&args.place.data_dir)
         .with_context(|| format!("cannot make {}", args.place.data_dir.display()))?;
     let path = args.place.data_dir.join(SECRET_FILE);
-    match fs::read(&path) {
+    if let Some(kept) = kept_secret(&path)? {
+        return Ok(kept);
+    }
+    let root = system::random_32()?;
+    write_private(&path, &root)?;
+    Ok(Secret::new(root))
+}
+
+/// The secret that was given, or the one in the data directory; none is made.
+pub fn find_secret(given: Option<&str>, data_dir: &Path) -> anyhow::Result<Option<Secret>> {
+    match given {
+        Some(hex) => given_secret(hex).map(Some),
+        None => kept_secret(&data_dir.join(SECRET_FILE)),
+    }
+}
+
+fn given_secret(hex: &str) -> anyhow::Result<Secret> {
+    Ok(Secret::new(parse_secret(hex).context("CONVEYOR_SECRET_KEY must be 64 hex digits")?))
+}
+
+fn kept_secret(path: &Path) -> anyhow::Result<Option<Secret>> {
+    match fs::read(path) {
         Ok(bytes) => {
-            warn_if_others_can_read(&path);
+            warn_if_others_can_read(path);
             let root =
                 bytes.try_into().ok().with_context(|| format!("{} must hold 32 bytes", path.display()))?;
-            Ok(Secret::new(root))
+            Ok(Some(Secret::new(root)))
         }
-        Err(e) if e.kind() == ErrorKind::NotFound => {
-            let root = system::random_32()?;
-            write_private(&path, &root)?;
-            Ok(Secret::new(root))
-        }
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e).with_context(|| format!("cannot read {}", path.display())),
     }
 }
@@ -78,7 +96,7 @@ fn warn_if_others_can_read(path: &Path) {
     }
 }
 
-/// Makes the configured keys the ones that are accepted. With none configured, `make_one` decides whether there shall be
+/// Makes the configured keys the ones that are accepted, beside those that operators made. With none configured, `make_one` decides whether there shall be
 /// one all the same; the key to show is returned.
 pub(super) async fn ensure_api_keys(parts: &Parts, make_one: bool) -> anyhow::Result<Option<String>> {
     let (clock, entropy, store) = (parts.clock.as_ref(), &parts.entropy, &parts.backend.store);
@@ -95,8 +113,9 @@ pub(super) async fn ensure_api_keys(parts: &Parts, make_one: bool) -> anyhow::Re
         store.put_key(KeyHash::of(key), caller, now).await.context("cannot store an API key")?;
     }
     if !keys.is_empty() {
-        let accepted = keys.iter().map(|key| KeyHash::of(key)).collect();
-        store.revoke_all_but(accepted, clock.now()).await.context("cannot revoke old API keys")?;
+        let configured = keys.iter().map(|key| KeyHash::of(key));
+        let store: &dyn Store = store.as_ref();
+        accept_only(store, configured, clock.now()).await.context("cannot revoke old API keys")?;
     }
     Ok(shown)
 }

@@ -7,6 +7,7 @@ use aws_sdk_dynamodb::config::{Credentials, Region};
 use bytes::Bytes;
 use conveyor_aws::{Clients, Settings, Timeouts};
 use conveyor_aws_servers::{Combination, Environment};
+use conveyor_domain::Spend;
 use conveyor_domain::ingest::IngestState;
 use conveyor_domain::repair::{Audit, Finding, Kind, Outcome, Reconciled};
 use conveyor_domain::retry::RetryPolicy;
@@ -57,9 +58,10 @@ impl Gateway for Pages {
                 retry: false,
                 retry_after: None,
                 problem: Problem::new(404, "not_there", "No such page"),
+                spend: Spend::default(),
             };
         }
-        GatewayAnswer::Success { http_status: 200, body: Bytes::from(request.url) }
+        GatewayAnswer::page(200, Bytes::from(request.url))
     }
 }
 

@@ -65,7 +65,12 @@ async fn make(world: &World, run: usize, open: bool, tasks: u32) -> RunKey {
     let (job, id) = ids(world);
     let rows = lifecycle::submit(job, id, world.caller, spec(world, open), open, tasks, world.clock.now());
     let tasks = (0..).zip(inputs(run, 0..tasks)).collect();
-    world.backend.store.submit(Submission { job: rows.job, run: rows.run, tasks, list: None }).await.unwrap();
+    world
+        .backend
+        .store
+        .submit(Submission { job: rows.job, run: rows.run, tasks, list: None, once: None })
+        .await
+        .unwrap();
     RunKey { job, run: id }
 }
 
@@ -77,7 +82,7 @@ async fn in_batches(world: &World, run: usize) -> Expected {
     let key = make(world, run, true, TASKS / 2).await;
     for (batch, last) in [(TASKS / 2..TASKS * 3 / 4, false), (TASKS * 3 / 4..TASKS, true)] {
         let (store, now) = (&world.backend.store, world.clock.now());
-        store.add_tasks(key.job, inputs(run, batch), last, limits::RUN_TASKS_MAX, now).await.unwrap();
+        store.add_tasks(key.job, inputs(run, batch), last, limits::RUN_TASKS_MAX, None, now).await.unwrap();
     }
     expected(key, 0)
 }
@@ -133,6 +138,6 @@ pub async fn accept(world: &World, list: String) -> (RunKey, BlobKey) {
         on_invalid_rows: OnInvalidRows::Skip,
         param_policy: None,
     };
-    backend.store.accept(Acceptance { job: rows.job, run: rows.run, source }).await.unwrap();
+    backend.store.accept(Acceptance { job: rows.job, run: rows.run, source, once: None }).await.unwrap();
     (RunKey { job, run: id }, object)
 }

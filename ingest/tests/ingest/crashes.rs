@@ -145,7 +145,7 @@ async fn settle(world: &World, key: RunKey, index: u32) {
         format: Format::Html,
         http_status: 200,
     };
-    let settles = vec![Settle { task, token: claimed.token, outcome: Outcome::Successful(result) }];
+    let settles = vec![Settle::new(&claimed, Outcome::Successful(result))];
     let worker = WorkerId::new(world.now(), &world.entropy);
     store.settle(SettleGroup { key, worker, settles }, world.now()).await.unwrap();
 }

@@ -103,12 +103,12 @@ async fn an_open_job_takes_tasks_once_its_list_is_read() {
     let key = world.accept_source(source, true).await;
     let more = || vec![TaskInput::from_url("https://more.example").unwrap()];
     let store = &world.backend.store;
-    let refused = store.add_tasks(key.job, more(), false, 1_000, world.now()).await;
+    let refused = store.add_tasks(key.job, more(), false, 1_000, None, world.now()).await;
     assert_eq!(refused.unwrap_err(), Error::Refused(Refusal::Ingesting));
     assert_eq!(world.ingest(key).await, End::Over);
     let done = world.view(key).await;
     assert_eq!((done.job.status, done.latest.run.latched), (JobStatus::Open, false));
-    store.add_tasks(key.job, more(), true, 1_000, world.now()).await.unwrap();
+    store.add_tasks(key.job, more(), true, 1_000, None, world.now()).await.unwrap();
     let indexes: Vec<_> = world.tasks(key).await.iter().map(|task| task.id.index()).collect();
     assert_eq!(indexes, (0..10).chain([11]).collect::<Vec<_>>(), "the rejected row keeps its place");
     assert_eq!(world.view(key).await.latest.stats.total, 11);

@@ -5,8 +5,10 @@
 mod blobs;
 mod crashes;
 mod ends;
+mod headers;
 mod heartbeat;
 mod lists;
 mod messages;
 mod reruns;
+mod schedules;
 mod world;

@@ -79,7 +79,26 @@ impl World {
     }
 
     pub async fn stage(&self, bytes: &[u8], spec: ListSpec, on_invalid_rows: OnInvalidRows) -> Source {
+        self.stage_in(UploadId::new(self.now(), &self.entropy), bytes, spec, on_invalid_rows).await
+    }
+
+    /// JSON Lines that know where they are staged.
+    pub async fn stage_as(
+        &self,
+        on_invalid_rows: OnInvalidRows,
+        bytes: impl FnOnce(UploadId) -> Vec<u8>,
+    ) -> Source {
         let id = UploadId::new(self.now(), &self.entropy);
+        self.stage_in(id, &bytes(id), ListSpec::Jsonl, on_invalid_rows).await
+    }
+
+    async fn stage_in(
+        &self,
+        id: UploadId,
+        bytes: &[u8],
+        spec: ListSpec,
+        on_invalid_rows: OnInvalidRows,
+    ) -> Source {
         let upload = Upload {
             id,
             caller: self.caller,
@@ -105,7 +124,7 @@ impl World {
     pub async fn accept_source(&self, source: Source, open: bool) -> RunKey {
         let (job, run) = (JobId::new(self.now(), &self.entropy), RunId::new(self.now(), &self.entropy));
         let rows = lifecycle::accept(job, run, self.caller, JobSpec::default(), open, self.now());
-        let acceptance = Acceptance { job: rows.job, run: rows.run, source };
+        let acceptance = Acceptance { job: rows.job, run: rows.run, source, once: None };
         self.backend.store.accept(acceptance).await.unwrap();
         RunKey { job, run }
     }

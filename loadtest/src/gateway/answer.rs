@@ -61,11 +61,14 @@ pub async fn call(
     if !latency.is_zero() {
         tokio::time::sleep(latency).await;
     }
-    let answer = if unlucky {
+    let mut answer = if unlucky {
         problem(shared.settings.fail_status, "unlucky", "This call failed by chance")
     } else {
         act(&shared, behaviour, &target, call.ordinal).await
     };
+    if let Some(cost) = shared.settings.cost.as_deref().and_then(|cost| HeaderValue::from_str(cost).ok()) {
+        answer.headers_mut().insert("x-request-cost", cost);
+    }
     if !answer.status().is_success() {
         call.fail();
     }

@@ -68,6 +68,9 @@ pub struct Settings {
     /// Keep when each call began and ended
     #[arg(long)]
     pub record: bool,
+    /// Say that each call costs this, in X-Request-Cost
+    #[arg(long, value_name = "COST")]
+    pub cost: Option<String>,
 }
 
 impl Settings {
@@ -82,6 +85,7 @@ impl Settings {
             body_bytes: 1024,
             seed: 1,
             record: true,
+            cost: None,
         }
     }
 }

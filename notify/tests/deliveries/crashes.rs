@@ -33,7 +33,8 @@ async fn two_who_find_the_same_send_it_once() {
     let record = world.records(key).await.remove(0);
     let (first, second) =
         tokio::join!(world.notifier.deliver(record.clone()), world.notifier.deliver(record));
-    (first.unwrap(), second.unwrap());
+    first.unwrap();
+    second.unwrap();
     assert_eq!(receiver.heard().len(), 1);
     assert_eq!(world.delivery(key).await.attempts_made, 1);
 }

@@ -1,24 +1,29 @@
 //! State machines that wait for a run.
 
 use crate::world::World;
-use conveyor_domain::AccountFault;
 use conveyor_domain::delivery::{Answer, DeliveryState};
 use conveyor_domain::lifecycle::Command;
+use conveyor_domain::{AccountFault, RunId};
 use std::time::Duration;
 
 #[tokio::test]
 async fn every_end_is_told() {
-    let fault =
-        Command::FailRun { reason: AccountFault::InsufficientCredits, detail: "none left".to_owned() };
-    for (command, what) in [
-        (Command::Close, "success"),
+    let fault = |run| Command::FailRun {
+        run,
+        reason: AccountFault::InsufficientCredits,
+        detail: "none left".to_owned(),
+    };
+    type End = (fn(RunId) -> Command, &'static str);
+    let ends: [End; 4] = [
+        (|_| Command::Close, "success"),
         (fault, "insufficient_credits"),
-        (Command::Stop, "run_stopped"),
-        (Command::Delete, "run_deleted"),
-    ] {
+        (|_| Command::Stop, "run_stopped"),
+        (|_| Command::Delete, "run_deleted"),
+    ];
+    for (command, what) in ends {
         let world = World::new();
         let key = world.awaited("the-token").await;
-        world.apply(key, command).await;
+        world.apply(key, command(key.run)).await;
         assert_eq!(world.deliver().await, 1);
         let told = world.machines.told.lock().unwrap().clone();
         let [(token, said, with)] = &told[..] else { panic!("told once: {told:?}") };

@@ -98,7 +98,11 @@ impl World {
         let (job, run) = (JobId::new(now, &self.entropy), RunId::new(now, &self.entropy));
         let Decision { job, run } = lifecycle::submit(job, run, CALLER, spec, true, 0, now);
         let key = RunKey { job: job.id, run: run.id };
-        self.backend.store.submit(Submission { job, run, tasks: Vec::new(), list: None }).await.unwrap();
+        self.backend
+            .store
+            .submit(Submission { job, run, tasks: Vec::new(), list: None, once: None })
+            .await
+            .unwrap();
         key
     }
 

@@ -16,7 +16,8 @@ pub async fn check(world: &mut World) -> Check {
         let limit = PAGE_LIMITS[usize::try_from(world.step).unwrap_or(0) % PAGE_LIMITS.len()];
         let mut listed: Vec<JobId> = Vec::new();
         loop {
-            let query = JobsQuery { caller, status: None, before: listed.last().copied(), limit };
+            let query =
+                JobsQuery { caller, status: None, scheduled: None, before: listed.last().copied(), limit };
             let page = read("a list of jobs", world.truth.store.jobs(query).await)?;
             for view in &page {
                 world.see(view)?;

@@ -93,13 +93,16 @@ fn adds_up(job: &JobModel, entries: &[TimelineEntry], view: &JobView) -> Check {
                 status = Some(RunStatus::Running)
             }
             LifecycleEvent::RunPending => status = Some(RunStatus::Pending),
-            LifecycleEvent::RunPaused => paused = true,
+            LifecycleEvent::RunPaused { .. } => paused = true,
             LifecycleEvent::RunUnpaused => paused = false,
             LifecycleEvent::LimitsChanged { max_inflight, rate } => limits.push((*max_inflight, *rate)),
             // No caller of the simulation has a webhook.
             LifecycleEvent::WebhookChanged
             | LifecycleEvent::WebhookRemoved
-            | LifecycleEvent::WebhookDisabled { .. } => {}
+            | LifecycleEvent::WebhookDisabled { .. }
+            | LifecycleEvent::ScheduleFired { .. }
+            | LifecycleEvent::ScheduleSkipped { .. }
+            | LifecycleEvent::ScheduleChanged { .. } => {}
             LifecycleEvent::Closed => closed = true,
             LifecycleEvent::RunCompleted { .. } => (status, ends) = (Some(RunStatus::Completed), ends + 1),
             LifecycleEvent::RunStopped => (status, ends) = (Some(RunStatus::Stopped), ends + 1),

@@ -16,8 +16,8 @@ use conveyor_domain::timeline::TimelineEntry;
 use conveyor_domain::{CallerId, ClaimToken, JobId, RunId, Task, TaskId, TaskInput, Timestamp, WorkerId};
 use conveyor_store::port::{
     Acceptance, ActiveRun, Added, Appended, ChangedRuns, Chunk, Claim, EventStore, Ingest, IngestStore,
-    JobStore, JobView, JobsQuery, KeyStore, RunKey, RunView, SettleGroup, Settled, StartRun, Submission,
-    TaskStore, TasksQuery,
+    JobStore, JobView, JobsQuery, KeyStore, Once, RunKey, RunView, SettleGroup, Settled, StartRun,
+    Submission, TaskStore, TasksQuery,
 };
 use conveyor_store::{Backend, Result};
 use std::sync::Arc;
@@ -69,9 +69,10 @@ impl JobStore for Flaky {
         tasks: Vec<TaskInput>,
         last_batch: bool,
         run_tasks_max: u32,
+        once: Option<Once>,
         now: Timestamp,
     ) -> Result<Added> {
-        let call = self.inner.store.add_tasks(job, tasks, last_batch, run_tasks_max, now);
+        let call = self.inner.store.add_tasks(job, tasks, last_batch, run_tasks_max, once, now);
         self.pass("add_tasks", call).await
     }
 
@@ -219,8 +220,12 @@ impl KeyStore for Flaky {
         self.pass("put_key", self.inner.store.put_key(key, caller, now)).await
     }
 
-    async fn revoke_all_but(&self, accepted: Vec<KeyHash>, now: Timestamp) -> Result<()> {
-        self.pass("revoke_all_but", self.inner.store.revoke_all_but(accepted, now)).await
+    async fn revoke_key(&self, key: KeyHash, now: Timestamp) -> Result<()> {
+        self.pass("revoke_key", self.inner.store.revoke_key(key, now)).await
+    }
+
+    async fn accepted_keys(&self) -> Result<Vec<KeyHash>> {
+        self.pass("accepted_keys", self.inner.store.accepted_keys()).await
     }
 
     async fn caller_of(&self, key: KeyHash) -> Result<Option<CallerId>> {

@@ -54,7 +54,7 @@ pub async fn a_live_run_is_deleted_and_its_job_is_closed(harness: &dyn Harness) 
     let store = &world.backend.store;
     assert_eq!(world.view(key).await.job.status, JobStatus::Closed);
     assert_eq!(world.claim(key, 3).await, Claim::Gone);
-    let refused = store.add_tasks(key.job, World::inputs(1), false, 100, world.now()).await;
+    let refused = store.add_tasks(key.job, World::inputs(1), false, 100, None, world.now()).await;
     assert!(matches!(refused, Err(Error::Refused(_))), "{:?}", refused.err());
     assert!(must(store.active_runs().await).is_empty());
     assert_eq!(world.settle(key, &held.0, success()).await, Settled::Applied, "its row is still there");

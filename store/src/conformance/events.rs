@@ -19,7 +19,7 @@ pub async fn a_timeline_says_what_happened_in_order(harness: &dyn Harness) {
     let world = World::new(harness.backend());
     let key = world.submit(true, 1).await;
     let store = &world.backend.store;
-    must(store.add_tasks(key.job, World::inputs(2), false, 100, world.now()).await);
+    must(store.add_tasks(key.job, World::inputs(2), false, 100, None, world.now()).await);
     must(store.apply(key.job, Command::Close, world.now()).await);
     must(store.apply(key.job, Command::Close, world.now()).await);
     for index in 0..3 {

@@ -3,6 +3,7 @@
 use super::world::{must, problem, success};
 use super::{Harness, World};
 use crate::port::{ActiveRun, Claim, Error, JobView, JobsQuery, RunKey, Settled, StatusFilter, TasksQuery};
+use conveyor_domain::breaker::FailureRatio;
 use conveyor_domain::domains::{DomainLimit, DomainLimits};
 use conveyor_domain::job::LimitsChange;
 use conveyor_domain::lifecycle::{Command, Refusal};
@@ -57,7 +58,7 @@ pub async fn a_job_is_invisible_to_other_callers(harness: &dyn Harness) {
     let key = world.submit(false, 1).await;
     let stranger = CallerId::new(world.now(), &world.entropy);
     assert_eq!(must(world.backend.store.job(stranger, key.job).await), None);
-    let query = JobsQuery { caller: stranger, status: None, before: None, limit: 10 };
+    let query = JobsQuery { caller: stranger, status: None, scheduled: None, before: None, limit: 10 };
     assert!(must(world.backend.store.jobs(query).await).is_empty());
 }
 
@@ -71,7 +72,13 @@ pub async fn jobs_page_newest_first_without_gaps(harness: &dyn Harness) {
     submitted.reverse();
     let mut seen: Vec<JobId> = Vec::new();
     loop {
-        let query = JobsQuery { caller: world.caller, status: None, before: seen.last().copied(), limit: 5 };
+        let query = JobsQuery {
+            caller: world.caller,
+            status: None,
+            scheduled: None,
+            before: seen.last().copied(),
+            limit: 5,
+        };
         let page = must(world.backend.store.jobs(query).await);
         if page.is_empty() {
             break;
@@ -79,7 +86,13 @@ pub async fn jobs_page_newest_first_without_gaps(harness: &dyn Harness) {
         seen.extend(page.iter().map(|v| v.job.id));
     }
     assert_eq!(seen, submitted);
-    let open = JobsQuery { caller: world.caller, status: Some(JobStatus::Open), before: None, limit: 3 };
+    let open = JobsQuery {
+        caller: world.caller,
+        status: Some(JobStatus::Open),
+        scheduled: None,
+        before: None,
+        limit: 3,
+    };
     assert_eq!(must(world.backend.store.jobs(open).await).len(), 3, "a filtered page is dense");
 }
 
@@ -89,7 +102,7 @@ pub async fn concurrent_additions_never_share_an_index(harness: &dyn Harness) {
     let add = |n: u32| {
         let (store, now) = (world.backend.store.clone(), world.now());
         tokio::spawn(async move {
-            must(store.add_tasks(key.job, World::inputs(n), false, RUN_TASKS_MAX, now).await).unsent
+            must(store.add_tasks(key.job, World::inputs(n), false, RUN_TASKS_MAX, None, now).await).unsent
         })
     };
     let adds: Vec<_> = (1..=10).map(add).collect();
@@ -107,7 +120,7 @@ pub async fn concurrent_additions_never_share_an_index(harness: &dyn Harness) {
 pub async fn a_refused_addition_writes_nothing(harness: &dyn Harness) {
     let world = World::new(harness.backend());
     let key = world.submit(true, 2).await;
-    let add = |n, last| world.backend.store.add_tasks(key.job, World::inputs(n), last, 5, world.now());
+    let add = |n, last| world.backend.store.add_tasks(key.job, World::inputs(n), last, 5, None, world.now());
     assert_eq!(add(4, false).await.err(), Some(Error::Refused(Refusal::RunTasksMax)));
     must(add(1, true).await);
     assert_eq!(add(1, false).await.err(), Some(Error::Refused(Refusal::LastBatchReceived)));
@@ -126,7 +139,7 @@ pub async fn only_running_runs_are_active(harness: &dyn Harness) {
     let active: Vec<_> =
         must(world.backend.store.active_runs().await).into_iter().map(|a| a.run.id).collect();
     assert_eq!(active, [running.run]);
-    must(world.backend.store.add_tasks(idle.job, World::inputs(1), false, 9, world.now()).await);
+    must(world.backend.store.add_tasks(idle.job, World::inputs(1), false, 9, None, world.now()).await);
     assert_eq!(must(world.backend.store.active_runs().await).len(), 2);
 }
 
@@ -257,6 +270,7 @@ pub async fn changed_limits_are_kept_with_their_revision(harness: &dyn Harness) 
         rate: Some(Some(must(Rate::new(2.5, None)))),
         retry: Some(RetryChoice { attempts_max: Some(2), ..RetryChoice::default() }),
         domain_limits: Some(must(DomainLimits::new([("a.example".to_owned(), limit)]))),
+        max_failure_ratio: Some(FailureRatio::new(0.2)),
     };
     let since = world.now();
     let told = apply(&world, key, Command::Limits(change.clone())).await.job;
@@ -289,7 +303,7 @@ pub async fn runs_that_changed_are_found_by_when(harness: &dyn Harness) {
     let fresh = world.submit(false, 3).await;
     apply(&world, paused, Command::Pause).await;
     apply(&world, stopped, Command::Stop).await;
-    must(world.backend.store.add_tasks(idle.job, World::inputs(2), false, 9, world.now()).await);
+    must(world.backend.store.add_tasks(idle.job, World::inputs(2), false, 9, None, world.now()).await);
     let on = (harness, &world);
     let look = seen(on, fresh, since, |seen| matches!(seen, Seen::Active(_))).await;
     let Seen::Active(found) = look else { panic!("a new run: {look:?}") };
@@ -329,7 +343,7 @@ pub async fn what_becomes_visible_late_is_found_by_when_it_does(harness: &dyn Ha
     let change = LimitsChange { max_inflight: Some(7), ..LimitsChange::default() };
     must(store.apply(limited.job, Command::Limits(change), decided).await);
     must(store.apply(stopped.job, Command::Stop, decided).await);
-    must(store.add_tasks(idle.job, World::inputs(1), false, 9, decided).await);
+    must(store.add_tasks(idle.job, World::inputs(1), false, 9, None, decided).await);
     let on = (harness, &world);
     for (key, what) in [(late, "submitted"), (idle, "added to"), (paused, "paused"), (limited, "limited")] {
         let fits = |seen: &Seen| match seen {

@@ -2,6 +2,7 @@
 //! [`conformance_suite!`](crate::conformance_suite); a decorator of a backend does the same.
 
 pub mod blobs;
+pub mod breaker;
 pub mod coordinator;
 pub mod dead_letters;
 pub mod deletion;
@@ -10,13 +11,17 @@ pub mod ingest;
 pub mod jobs;
 pub mod keys;
 pub mod notices;
+pub mod once;
 pub mod proof;
 pub mod queue;
+pub mod quotas;
 pub mod records;
 pub mod refs;
 pub mod reruns;
 pub mod restore;
 pub mod retention;
+pub mod schedules;
+pub mod spend;
 pub mod tasks;
 pub mod uploads;
 mod world;
@@ -55,6 +60,12 @@ macro_rules! conformance_suite {
             blobs::other_bytes_than_the_pinned_are_never_read,
             blobs::joined_parts_are_one_object,
             blobs::objects_are_listed_by_their_keys_page_by_page,
+        }
+    };
+    (breaker: $open:expr) => {
+        $crate::conformance_suite! { @each $open;
+            breaker::a_run_that_fails_too_much_is_paused_and_says_why,
+            breaker::a_resumed_run_is_judged_by_what_comes_then,
         }
     };
     (coordinator: $open:expr) => {
@@ -141,6 +152,16 @@ macro_rules! conformance_suite {
             notices::only_a_state_machine_is_told_of_a_stop,
         }
     };
+    (once: $open:expr) => {
+        $crate::conformance_suite! { @each $open;
+            once::a_submit_and_its_answer_are_one_step,
+            once::an_accept_and_its_answer_are_one_step,
+            once::an_addition_and_its_answer_are_one_step,
+            once::a_new_run_and_its_answer_are_one_step,
+            once::of_many_operations_under_one_claim_one_happens,
+            once::an_answer_survives_a_crash_with_what_it_answers,
+        }
+    };
     (proof: $open:expr) => {
         $crate::conformance_suite! { @each $open;
             proof::a_tally_counts_rows_by_what_became_of_them,
@@ -165,6 +186,13 @@ macro_rules! conformance_suite {
             queue::a_message_received_too_often_is_dead_lettered,
             queue::messages_survive_a_crash,
             queue::a_removed_queue_is_empty,
+        }
+    };
+    (quotas: $open:expr) => {
+        $crate::conformance_suite! { @each $open;
+            quotas::of_many_who_ask_at_once_as_many_are_let_in_as_there_is_room_for,
+            quotas::tasks_that_are_added_at_once_never_exceed_what_may_be_queued,
+            quotas::a_job_that_ends_makes_room,
         }
     };
     (records: $open:expr) => {
@@ -209,6 +237,28 @@ macro_rules! conformance_suite {
             retention::only_runs_that_ended_before_a_moment_are_past_their_time,
             retention::what_was_counted_of_a_run_outlives_its_rows,
             retention::a_job_past_its_time_lets_go_of_its_upload,
+        }
+    };
+    (schedules: $open:expr) => {
+        $crate::conformance_suite! { @each $open;
+            schedules::a_template_is_kept_and_nobody_sees_or_works_on_it,
+            schedules::a_template_is_not_removed_by_age_and_goes_with_its_job,
+            schedules::a_schedule_is_found_when_it_is_due_and_not_while_it_is_paused,
+            schedules::changes_of_a_schedule_are_in_the_timeline,
+            schedules::jobs_are_listed_with_or_without_a_schedule,
+            schedules::a_list_of_a_template_is_claimed_for_as_long_as_its_job,
+            schedules::a_fire_makes_a_run_of_the_template_and_moves_the_schedule_on,
+            schedules::of_many_who_fire_at_once_one_makes_a_run,
+            schedules::a_fire_over_a_live_run_is_skipped_once_and_recorded,
+            schedules::nothing_fires_of_a_paused_or_deleted_job,
+        }
+    };
+    (spend: $open:expr) => {
+        $crate::conformance_suite! { @each $open;
+            spend::every_attempt_is_added_once_whatever_came_of_it,
+            spend::a_repeated_settle_costs_nothing_more,
+            spend::what_was_spent_survives_a_crash_and_a_correction,
+            spend::sums_are_exact_however_large,
         }
     };
     (tasks: $open:expr) => {
@@ -257,6 +307,7 @@ macro_rules! conformance_suite {
     };
     ($open:expr) => {
         $crate::conformance_suite! { blobs: $open }
+        $crate::conformance_suite! { breaker: $open }
         $crate::conformance_suite! { coordinator: $open }
         $crate::conformance_suite! { dead_letters: $open }
         $crate::conformance_suite! { deletion: $open }
@@ -265,13 +316,17 @@ macro_rules! conformance_suite {
         $crate::conformance_suite! { jobs: $open }
         $crate::conformance_suite! { keys: $open }
         $crate::conformance_suite! { notices: $open }
+        $crate::conformance_suite! { once: $open }
         $crate::conformance_suite! { proof: $open }
         $crate::conformance_suite! { queue: $open }
+        $crate::conformance_suite! { quotas: $open }
         $crate::conformance_suite! { records: $open }
         $crate::conformance_suite! { refs: $open }
         $crate::conformance_suite! { reruns: $open }
         $crate::conformance_suite! { restore: $open }
         $crate::conformance_suite! { retention: $open }
+        $crate::conformance_suite! { schedules: $open }
+        $crate::conformance_suite! { spend: $open }
         $crate::conformance_suite! { tasks: $open }
         $crate::conformance_suite! { uploads: $open }
     };
@@ -284,11 +339,12 @@ pub fn rules() -> Vec<String> {
             .filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next())
             .map(move |rule| format!("{area}::{rule}"))
     };
-    SOURCES.into_iter().flat_map(of).collect()
+    SOURCES.iter().copied().flat_map(of).collect()
 }
 
-const SOURCES: [(&str, &str); 18] = [
+const SOURCES: &[(&str, &str)] = &[
     ("blobs", include_str!("blobs.rs")),
+    ("breaker", include_str!("breaker.rs")),
     ("coordinator", include_str!("coordinator.rs")),
     ("dead_letters", include_str!("dead_letters.rs")),
     ("deletion", include_str!("deletion.rs")),
@@ -297,13 +353,17 @@ const SOURCES: [(&str, &str); 18] = [
     ("jobs", include_str!("jobs.rs")),
     ("keys", include_str!("keys.rs")),
     ("notices", include_str!("notices.rs")),
+    ("once", include_str!("once.rs")),
     ("proof", include_str!("proof.rs")),
     ("queue", include_str!("queue.rs")),
+    ("quotas", include_str!("quotas.rs")),
     ("records", include_str!("records.rs")),
     ("refs", include_str!("refs.rs")),
     ("reruns", include_str!("reruns.rs")),
     ("restore", include_str!("restore.rs")),
     ("retention", include_str!("retention.rs")),
+    ("schedules", include_str!("schedules.rs")),
+    ("spend", include_str!("spend.rs")),
     ("tasks", include_str!("tasks.rs")),
     ("uploads", include_str!("uploads.rs")),
 ];

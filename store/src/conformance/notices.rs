@@ -71,8 +71,11 @@ pub async fn only_a_state_machine_is_told_of_a_stop(harness: &dyn Harness) {
     let stopped = awaited(&world, 1).await;
     must(world.backend.store.apply(stopped.job, Command::Stop, world.now()).await);
     let failed = awaited(&world, 1).await;
-    let fault =
-        Command::FailRun { reason: AccountFault::InsufficientCredits, detail: "none left".to_owned() };
+    let fault = Command::FailRun {
+        run: failed.run,
+        reason: AccountFault::InsufficientCredits,
+        detail: "none left".to_owned(),
+    };
     must(world.backend.store.apply(failed.job, fault, world.now()).await);
     for (key, count) in [(stopped, 1), (failed, 2)] {
         assert_eq!(notices(&world, key).await.len(), count);

@@ -63,7 +63,7 @@ pub async fn a_tally_is_exact_while_workers_settle(harness: &dyn Harness) {
                 let Claim::Claimed(claimed) = world.claim(key, index).await else { continue };
                 let class = FailureClass::ALL[index as usize % FailureClass::ALL.len()];
                 let outcome = if index % 2 == 0 { success() } else { failure(class) };
-                let settles = vec![Settle { task: claimed.task, token: claimed.token, outcome }];
+                let settles = vec![Settle::new(&claimed, outcome)];
                 must(world.backend.store.settle(SettleGroup { key, worker, settles }, world.now()).await);
             }
         })

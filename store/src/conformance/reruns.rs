@@ -36,6 +36,7 @@ fn new_run(world: &World, earlier: RunKey, tasks: NewTasks) -> NewRun {
         id: RunId::new(world.now(), &world.entropy),
         after: earlier.run,
         trigger: Trigger::Manual,
+        fire: None,
         rerun_of: Some(earlier.run),
         overrides: Params::from([("js_render".to_owned(), "true".to_owned())]),
         sources: vec![earlier.run],
@@ -50,7 +51,7 @@ async fn written(world: &World, earlier: RunKey, selection: Selection) -> StartR
         tasks(world, earlier).await.into_iter().map(|task| replay.replayed(task)).collect();
     let total = u32::try_from(tasks.len()).expect("few");
     let of = NewTasks::Written { total, next_index: TASKS, inherited: inherited_counts(&tasks) };
-    StartRun { job: earlier.job, run: new_run(world, earlier, of), tasks, log: None }
+    StartRun { job: earlier.job, run: new_run(world, earlier, of), tasks, log: None, once: None }
 }
 
 /// A run that completed: the first two tasks failed, the others did not.
@@ -71,7 +72,7 @@ async fn finish(world: &World, key: RunKey, seed: RunId, index: u32, outcome: Ou
     let claims = vec![(task, ClaimToken::new(&world.entropy))];
     let claim = must(world.backend.store.claim(key, claims, CLAIMS_MAX, world.now()).await).remove(0);
     let Claim::Claimed(claimed) = claim else { panic!("expected a claim, got {claim:?}") };
-    let settles = vec![Settle { task: claimed.task, token: claimed.token, outcome }];
+    let settles = vec![Settle::new(&claimed, outcome)];
     let group = SettleGroup { key, worker: world.worker, settles };
     assert_eq!(must(world.backend.store.settle(group, world.now()).await), [Settled::Applied]);
 }
@@ -204,7 +205,7 @@ pub async fn an_ingested_rerun_counts_what_is_there(harness: &dyn Harness) {
     let log = Some(IngestEvent::Replaying { replay: replay.clone() });
     let run = new_run(&world, first, NewTasks::Ingested);
     let key = RunKey { job: first.job, run: run.id };
-    let start = StartRun { job: first.job, run, tasks: Vec::new(), log };
+    let start = StartRun { job: first.job, run, tasks: Vec::new(), log, once: None };
     let view = must(world.backend.store.start_run(start, world.now()).await);
     assert!(view.latest.run.is_ingesting() && view.latest.stats.total == 0);
     let read = async || -> Vec<ReplayedTask> {

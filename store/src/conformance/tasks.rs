@@ -243,7 +243,7 @@ pub async fn one_lost_settle_does_not_spoil_its_group(harness: &dyn Harness) {
         if index == 2 {
             world.claimed(key, index).await;
         }
-        settles.push(Settle { task: claimed.task, token: claimed.token, outcome: success() });
+        settles.push(Settle::new(&claimed, success()));
     }
     let group = SettleGroup { key, worker: world.worker, settles };
     let answers = must(world.backend.store.settle(group, world.now()).await);
@@ -298,7 +298,7 @@ pub async fn pages_are_stable_under_concurrent_writes(harness: &dyn Harness) {
                 world.finish(key, index, success()).await;
                 if index % 6 == 0 {
                     let store = &world.backend.store;
-                    must(store.add_tasks(key.job, World::inputs(1), false, 1_000, world.now()).await);
+                    must(store.add_tasks(key.job, World::inputs(1), false, 1_000, None, world.now()).await);
                 }
             }
         })
@@ -325,7 +325,7 @@ pub async fn stats_never_pass_the_total_while_workers_race(harness: &dyn Harness
             let worker = WorkerId::new(world.now(), &world.entropy);
             for index in 0..40 {
                 let Claim::Claimed(claimed) = world.claim(key, index).await else { continue };
-                let settles = vec![Settle { task: claimed.task, token: claimed.token, outcome: success() }];
+                let settles = vec![Settle::new(&claimed, success())];
                 must(world.backend.store.settle(SettleGroup { key, worker, settles }, world.now()).await);
             }
         })

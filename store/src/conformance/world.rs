@@ -14,14 +14,20 @@ use conveyor_domain::params::Format;
 use conveyor_domain::task::{Outcome, ResultRef};
 use conveyor_domain::upload::{Declared, Staged, Upload};
 use conveyor_domain::{
-    CallerId, ClaimToken, Entropy, FailureClass, JobId, Problem, RunId, TaskId, TaskInput, Timestamp,
-    UploadId, WorkerId, lifecycle, limits,
+    CallerId, ClaimToken, Clock, Entropy, FailureClass, JobId, Problem, RunId, Spend, TaskId, TaskInput,
+    Timestamp, UploadId, WorkerId, lifecycle, limits,
 };
 use futures::StreamExt;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 pub const CLAIMS_MAX: u32 = 20;
+
+impl Clock for World {
+    fn now(&self) -> Timestamp {
+        World::now(self)
+    }
+}
 
 /// Expects what a rule needs in order to go on.
 pub fn must<T, E: std::fmt::Debug>(outcome: Result<T, E>) -> T {
@@ -88,6 +94,7 @@ impl World {
             run: rows.run,
             tasks: (0..).zip(World::inputs(tasks)).collect(),
             list: None,
+            once: None,
         }
     }
 
@@ -140,7 +147,7 @@ impl World {
             on_invalid_rows,
             param_policy: None,
         };
-        Acceptance { job: rows.job, run: rows.run, source }
+        Acceptance { job: rows.job, run: rows.run, source, once: None }
     }
 
     /// Accepts a job of an upload.
@@ -188,7 +195,18 @@ impl World {
     }
 
     pub async fn settle(&self, key: RunKey, claimed: &ClaimedTask, outcome: Outcome) -> Settled {
-        let settles = vec![Settle { task: claimed.task, token: claimed.token, outcome }];
+        self.settle_at(key, claimed, outcome, Spend::default()).await
+    }
+
+    /// With what it cost.
+    pub async fn settle_at(
+        &self,
+        key: RunKey,
+        claimed: &ClaimedTask,
+        outcome: Outcome,
+        spend: Spend,
+    ) -> Settled {
+        let settles = vec![Settle { spend, ..Settle::new(claimed, outcome) }];
         let group = SettleGroup { key, worker: self.worker, settles };
         must(self.backend.store.settle(group, self.now()).await).remove(0)
     }

@@ -19,17 +19,19 @@ pub fn call(connection: &Connection, run: &Run, now: Timestamp) -> Result<()> {
 }
 
 fn accept(connection: &Connection, latest: &Latest, acceptance: &Acceptance) -> Result<()> {
-    let Acceptance { job, run, source } = acceptance;
+    let Acceptance { job, run, source, once } = acceptance;
     if jobs::find(connection, job.id)?.is_some() {
         // Only a repeat has the same random id: the first one stands.
         return Ok(());
     }
     tombstones::refuse(connection, job.id)?;
     let now = job.created;
-    jobs::insert(connection, latest, job, run)?;
+    let stored = jobs::insert(connection, latest, job, run)?;
     uploads::claim(connection, source, job.id, now)?;
     events::happened(connection, run, &timeline::submitted(job, run), now)?;
     events::logged(connection, run, 0, &IngestEvent::Accepted { source: source.clone() }, now)?;
+    let view = || StoredJob { job: job.clone(), run: stored }.view(connection);
+    jobs::answer(connection, once.as_ref(), view)?;
     call(connection, run, now)
 }
 

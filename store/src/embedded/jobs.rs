@@ -6,8 +6,8 @@ use super::runs::{self, StoredRun};
 use super::tasks::EncodedTask;
 use super::{Embedded, codec, events, ingest, probe, records, tasks, tombstones, uploads};
 use crate::port::{
-    ActiveRun, Added, ChangedRuns, Error, JobStore, JobView, JobsQuery, Result, RunKey, RunView, StartRun,
-    Submission,
+    ActiveRun, Added, ChangedRuns, Error, JobStore, JobView, JobsQuery, Once, Result, RunKey, RunView,
+    StartRun, Submission,
 };
 use async_trait::async_trait;
 use conveyor_domain::beside::{self, Change};
@@ -24,13 +24,14 @@ use std::sync::Arc;
 const COLUMNS: &str = "job_id, caller_id, status, latest_run_key, created_ms, updated_ms, doc";
 
 /// A job row and a run of it; the latest, unless another was asked for.
+#[derive(Clone, Debug)]
 pub struct StoredJob {
     pub job: Job,
     pub run: StoredRun,
 }
 
 impl StoredJob {
-    fn view(self, connection: &Connection) -> Result<JobView> {
+    pub fn view(self, connection: &Connection) -> Result<JobView> {
         Ok(JobView { job: self.job, latest: runs::view(connection, self.run)? })
     }
 }
@@ -142,7 +143,9 @@ fn start(
             to_json(next.spec.as_ref())?,
             key
         ])?;
-    events::happened(connection, &run, &timeline::run_started(&run), now)?;
+    for event in timeline::run_started(&job, &next, &run) {
+        events::happened(connection, &run, &event, now)?;
+    }
     if let Some(first) = &start.log {
         events::logged(connection, &run, 0, first, now)?;
         ingest::call(connection, &run, now)?;
@@ -154,7 +157,9 @@ fn start(
         connection,
         Change { before, after: (&next, &stored.run), counts: &Counts::default(), now },
     )?;
-    Ok(StoredJob { job: next, run: stored })
+    let started = StoredJob { job: next, run: stored };
+    answer(connection, start.once.as_ref(), || started.clone().view(connection))?;
+    Ok(started)
 }
 
 /// Writes the records that go with a change.
@@ -212,7 +217,28 @@ fn submit(connection: &Connection, latest: &Latest, s: &Submission, rows: &[Enco
             events::logged(connection, &s.run, number, event, now)?;
         }
     }
-    tasks::put(connection, &stored, rows, now)
+    if let Some(source) = s.job.spec.list_of_runs() {
+        uploads::claim(connection, source, s.job.id, now)?;
+    }
+    tasks::put(connection, &stored, rows, now)?;
+    answer(connection, s.once.as_ref(), || StoredJob { job: s.job.clone(), run: stored }.view(connection))
+}
+
+/// Writes the answer of an operation that is to happen once; of one whose claim is lost, nothing happens. The caller is inside
+/// the transaction of the operation.
+pub fn answer(
+    connection: &Connection,
+    once: Option<&Once>,
+    view: impl FnOnce() -> Result<JobView>,
+) -> Result<()> {
+    let Some(once) = once else { return Ok(()) };
+    // Not `write` alone, which takes its own version for done: then what was done once would be done again.
+    if !records::is_at(connection, &once.key, once.expected)?
+        || !records::write(connection, &once.write(&view()?))?
+    {
+        return Err(Once::lost());
+    }
+    Ok(())
 }
 
 /// Like its run, a job that cannot be read is left out.
@@ -250,6 +276,7 @@ impl JobStore for Embedded {
         tasks: Vec<TaskInput>,
         last_batch: bool,
         run_tasks_max: u32,
+        once: Option<Once>,
         now: Timestamp,
     ) -> Result<Added> {
         let latest = self.latest.clone();
@@ -260,7 +287,9 @@ impl JobStore for Embedded {
                 let stored = apply(connection, &latest, job, &command, now)?;
                 let rows = tasks::encode((stored.run.run.next_index - count..).zip(&tasks))?;
                 tasks::put(connection, &stored.run, &rows, now)?;
-                stored.view(connection)
+                let view = stored.view(connection)?;
+                answer(connection, once.as_ref(), || Ok(view.clone()))?;
+                Ok(view)
             })
             .await?;
         self.announce();
@@ -312,11 +341,11 @@ impl JobStore for Embedded {
             let status = query.status.map(|s| s.as_str());
             let mut statement = connection.prepare_cached(&format!(
                 "SELECT {COLUMNS} FROM jobs WHERE caller_id = ?1 AND job_id < ?2 AND (?3 IS NULL OR status = ?3)
+                    AND (?5 IS NULL OR (json_extract(doc, '$.schedule') IS NOT NULL) = ?5)
                  ORDER BY job_id DESC LIMIT ?4"
             ))?;
-            let rows = statement.query_map(params![query.caller.to_bytes(), before, status, query.limit], |row| {
-                Ok(decode(connection, row))
-            })?;
+            let values = params![query.caller.to_bytes(), before, status, query.limit, query.scheduled];
+            let rows = statement.query_map(values, |row| Ok(decode(connection, row)))?;
             rows.map(|row| row??.view(connection)).collect()
         })
         .await

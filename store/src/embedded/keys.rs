@@ -31,18 +31,21 @@ impl KeyStore for Embedded {
         .await
     }
 
-    async fn revoke_all_but(&self, accepted: Vec<KeyHash>, now: Timestamp) -> Result<()> {
+    async fn revoke_key(&self, key: KeyHash, now: Timestamp) -> Result<()> {
         self.write(move |connection| {
-            let mut live = connection.prepare_cached("SELECT hash FROM api_keys WHERE revoked_ms IS NULL")?;
-            let hashes = live.query_map([], |row| row.get::<_, [u8; 32]>(0))?;
-            for hash in hashes.collect::<rusqlite::Result<Vec<_>>>()? {
-                if !accepted.contains(&KeyHash(hash)) {
-                    connection
-                        .prepare_cached("UPDATE api_keys SET revoked_ms = ?2 WHERE hash = ?1")?
-                        .execute(params![hash, now.0])?;
-                }
-            }
+            connection
+                .prepare_cached("UPDATE api_keys SET revoked_ms = ?2 WHERE hash = ?1 AND revoked_ms IS NULL")?
+                .execute(params![key.0, now.0])?;
             Ok(())
+        })
+        .await
+    }
+
+    async fn accepted_keys(&self) -> Result<Vec<KeyHash>> {
+        self.read(|connection| {
+            let mut live = connection.prepare_cached("SELECT hash FROM api_keys WHERE revoked_ms IS NULL")?;
+            let hashes = live.query_map([], |row| row.get(0).map(KeyHash))?;
+            Ok(hashes.collect::<rusqlite::Result<_>>()?)
         })
         .await
     }

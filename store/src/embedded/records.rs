@@ -35,6 +35,10 @@ fn find(connection: &Connection, key: &RecordKey) -> Result<Option<Record>> {
     found.optional()?.transpose()
 }
 
+pub fn is_at(connection: &Connection, key: &RecordKey, version: RecordVersion) -> Result<bool> {
+    Ok(find(connection, key)?.is_some_and(|record| record.version == version))
+}
+
 /// Writes if what is there is what was expected. The caller is inside a transaction.
 pub fn write(connection: &Connection, write: &RecordWrite) -> Result<bool> {
     let found = find(connection, write.key())?.map(|record| record.version);

@@ -6,7 +6,7 @@ use super::tasks::{End, count_end};
 use crate::port::{Result, RunKey};
 use conveyor_domain::run::Counts;
 use conveyor_domain::task::Outcome;
-use conveyor_domain::{TaskId, Timestamp, WorkerId};
+use conveyor_domain::{Spend, TaskId, Timestamp, WorkerId};
 use rusqlite::{Connection, params};
 
 /// Whatever state the run is in. Of one whose rows are gone, nothing is restored.
@@ -28,7 +28,7 @@ pub fn restore(
         }
         given.push(applied);
     }
-    runs::count(connection, stored.key, worker, delta)?;
+    runs::count(connection, stored.key, worker, delta, Spend::default())?;
     Ok(given)
 }
 

@@ -5,7 +5,7 @@ use super::{Embedded, budgets, runs, tombstones, uploads};
 use crate::port::{Result, Retention, RunKey, Tombstone};
 use async_trait::async_trait;
 use conveyor_domain::run::Storage;
-use conveyor_domain::{JobId, RunId, RunStatus, Timestamp};
+use conveyor_domain::{JobId, Run, RunId, RunStatus, Timestamp};
 use rusqlite::{Connection, params};
 
 /// Not live: deleted, or gone already.
@@ -157,13 +157,14 @@ impl Retention for Embedded {
     async fn expired_runs(&self, ended_before: Timestamp, limit: u32) -> Result<Vec<RunKey>> {
         // A run that was deleted goes its own way, however old it is.
         const CONDITION: &str = "storage = 'kept' AND status IN ('completed', 'stopped', 'failed')
-            AND updated_ms < ?1 ORDER BY updated_ms LIMIT ?2";
+            AND sequence > 0 AND updated_ms < ?1 ORDER BY updated_ms LIMIT ?2";
         self.read(move |connection| keys(connection, CONDITION, params![ended_before.0, limit])).await
     }
 
     async fn remove_run_rows(&self, key: RunKey, limit: u32) -> Result<u32> {
         self.write(move |connection| {
-            match runs::find(connection, key)?.filter(|stored| stored.run.status.is_terminal()) {
+            let may_go = |run: &Run| run.status.is_terminal() && !run.is_template();
+            match runs::find(connection, key)?.filter(|stored| may_go(&stored.run)) {
                 Some(stored) => remove_run(connection, stored.key, limit),
                 None => Ok(0),
             }

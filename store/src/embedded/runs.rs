@@ -5,6 +5,7 @@ use super::latest::Latest;
 use crate::port::{Error, Result, RunKey, RunView};
 use conveyor_domain::proof::Sums;
 use conveyor_domain::run::{Counts, IngestStatus, RunFailure, Storage};
+use conveyor_domain::spend::{self, Spend};
 use conveyor_domain::{FailureClass, JobId, Run, RunId, RunStats, Timestamp, WorkerId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -69,6 +70,12 @@ pub fn find(connection: &Connection, key: RunKey) -> Result<Option<StoredRun>> {
 
 /// One that is there for readers.
 pub fn find_visible(connection: &Connection, key: RunKey) -> Result<Option<StoredRun>> {
+    let is_there = |run: &Run| run.storage != Storage::Removed && !run.is_template();
+    Ok(find(connection, key)?.filter(|stored| is_there(&stored.run)))
+}
+
+/// One whose rows can be listed: those of a template are, by whoever makes runs of them.
+pub fn find_listed(connection: &Connection, key: RunKey) -> Result<Option<StoredRun>> {
     Ok(find(connection, key)?.filter(|stored| stored.run.storage != Storage::Removed))
 }
 
@@ -83,11 +90,11 @@ pub fn is_pointed_to(connection: &Connection, key: RunKey) -> Result<bool> {
 
 pub fn page(connection: &Connection, job: JobId, before: Option<u32>, limit: u32) -> Result<Vec<StoredRun>> {
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM runs WHERE job_id = ?1 AND sequence < ?2 AND storage <> 'removed'
+        "SELECT {COLUMNS} FROM runs WHERE job_id = ?1 AND sequence < ?2 AND sequence > ?4 AND storage <> 'removed'
          ORDER BY sequence DESC LIMIT ?3"
     ))?;
-    let rows = statement
-        .query_map(params![job.to_bytes(), before.unwrap_or(u32::MAX), limit], |row| Ok(decode(row)))?;
+    let values = params![job.to_bytes(), before.unwrap_or(u32::MAX), limit, Run::TEMPLATE];
+    let rows = statement.query_map(values, |row| Ok(decode(row)))?;
     rows.map(|row| row?).collect()
 }
 
@@ -125,8 +132,8 @@ fn readable(
 pub fn insert(connection: &Connection, latest: &Latest, run: &Run) -> Result<i64> {
     connection
         .prepare_cached(
-            "INSERT INTO runs (run_id, job_id, sequence, status, total, next_index, latched, id_seed, failure, created_ms, updated_ms, ingest, paused, changed_ms, sources, storage, doc)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+            "INSERT INTO runs (run_id, job_id, sequence, status, total, next_index, latched, id_seed, failure, created_ms, updated_ms, ingest, paused, changed_ms, sources, storage, doc, queue_removed)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
         )?
         .execute(params![
             run.id.to_bytes(),
@@ -146,6 +153,8 @@ pub fn insert(connection: &Connection, latest: &Latest, run: &Run) -> Result<i64
             ids_doc(&run.sources)?,
             run.storage.as_str(),
             to_json(&run.doc)?,
+            // It never has one.
+            run.is_template(),
         ])?;
     let key = connection.last_insert_rowid();
     // Keys share an integer with a 32-bit index; 2^31 runs are out of reach, but not out of mind.
@@ -186,9 +195,14 @@ pub fn counts(connection: &Connection, stored: &StoredRun) -> Result<Counts> {
 
 /// What the counter rows of a run add up to, as they are: one that was damaged can hold anything.
 pub fn sums(connection: &Connection, key: i64) -> Result<Sums> {
+    Ok(sums_and_spend(connection, key)?.0)
+}
+
+fn sums_and_spend(connection: &Connection, key: i64) -> Result<(Sums, Spend)> {
     let mut statement = connection.prepare_cached(
         "SELECT total(successful), total(auth_failed), total(blocked), total(bad_target), total(rate_limited),
-                total(timeout), total(gateway_error), total(other)
+                total(timeout), total(gateway_error), total(other),
+                total(credits), total(cost_nanos / 1000000000), total(cost_nanos % 1000000000)
          FROM counters WHERE run_key = ?1",
     )?;
     let sums = statement.query_row([key], |row| {
@@ -198,17 +212,37 @@ pub fn sums(connection: &Connection, key: i64) -> Result<Sums> {
         for class in FailureClass::ALL {
             sums.failed[class as usize] = whole(1 + class as usize)?;
         }
-        Ok(sums)
+        let amount = |column: usize| whole(column).map(|n| u64::try_from(n).unwrap_or(0));
+        // Whole units and the rest apart, so that both are exact.
+        let cost_nanos = amount(9)?.saturating_mul(1_000_000_000).saturating_add(amount(10)?);
+        Ok((sums, Spend::default().plus(Spend { credits: amount(8)?, cost_nanos })))
     })?;
     Ok(sums)
 }
 
 /// Adds to one worker's own counter row of a run.
-pub fn count(connection: &Connection, key: i64, worker: WorkerId, delta: Counts) -> Result<()> {
-    if delta.is_zero() {
+pub fn count(connection: &Connection, key: i64, worker: WorkerId, delta: Counts, spend: Spend) -> Result<()> {
+    if delta.is_zero() && spend.is_zero() {
         return Ok(());
     }
-    add(connection, key, worker, delta.into(), 0)
+    add(connection, key, worker, delta.into(), 0)?;
+    if spend.is_zero() {
+        return Ok(());
+    }
+    // Neither is more than half of what an integer holds, so that the sum is one.
+    connection
+        .prepare_cached(
+            "UPDATE counters SET credits = min(credits + ?3, ?5), cost_nanos = min(cost_nanos + ?4, ?5)
+             WHERE run_key = ?1 AND worker = ?2",
+        )?
+        .execute(params![
+            key,
+            worker.to_bytes(),
+            spend.credits.cast_signed(),
+            spend.cost_nanos.cast_signed(),
+            spend::SUM_MAX.cast_signed(),
+        ])?;
+    Ok(())
 }
 
 /// Adds to a counter row, and moves it to this revision.
@@ -243,7 +277,8 @@ pub fn add(connection: &Connection, key: i64, worker: WorkerId, delta: Sums, rev
 }
 
 pub fn view(connection: &Connection, stored: StoredRun) -> Result<RunView> {
-    let counts = counts(connection, &stored)?;
-    let stats = RunStats { total: stored.run.total, counts };
+    let (sums, spend) = sums_and_spend(connection, stored.key)?;
+    let counts = stored.run.counted(sums.counts());
+    let stats = RunStats { total: stored.run.total, counts, spend };
     Ok(RunView { run: stored.run, stats })
 }

@@ -14,7 +14,9 @@ use conveyor_domain::message::TaskRef;
 use conveyor_domain::rerun::{Inherited, ReplayedTask};
 use conveyor_domain::run::Counts;
 use conveyor_domain::task::{Attempt, ClaimDecision, Outcome, decide_claim};
-use conveyor_domain::{ClaimToken, Problem, RunId, RunStatus, Task, TaskId, TaskInput, Timestamp, WorkerId};
+use conveyor_domain::{
+    ClaimToken, Problem, RunId, RunStatus, Spend, Task, TaskId, TaskInput, Timestamp, WorkerId,
+};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 const PUT: &str = "INSERT OR IGNORE INTO tasks
@@ -72,6 +74,10 @@ pub fn put(connection: &Connection, stored: &StoredRun, rows: &[EncodedTask], no
                 with_end.execute(params![key, now.0, row.input, status, result, error, class, from])?;
             }
         }
+    }
+    // Nobody works on what runs are made of.
+    if stored.run.is_template() {
+        return Ok(());
     }
     spans::enqueue(connection, stored.run.id, stored.run.id_seed, fresh.into_iter(), now)
 }
@@ -161,10 +167,12 @@ fn settle_one(
     let key = task_key(stored.key, settle.task.index());
     let token = settle.token.to_stored();
     let End { result, error, class } = End::of(&settle.outcome)?;
+    let charged = settle.charged();
+    let spend = (!charged.is_zero()).then(|| to_json(&charged)).transpose()?;
     let (not_before, attempted) = match &settle.outcome {
         Outcome::Successful(_) | Outcome::Failed { .. } => (0, true),
         Outcome::Retry { problem, not_before } => {
-            keep_attempt(connection, key, token, problem, now)?;
+            keep_attempt(connection, key, token, (problem, &spend), now)?;
             (not_before.0, true)
         }
         Outcome::Release => (0, false),
@@ -175,7 +183,7 @@ fn settle_one(
     let changed = connection
         .prepare_cached(&format!(
             "UPDATE tasks SET status = ?3, attempts = attempts + ?4, not_before_ms = ?5, result = ?6, error = ?7,
-                updated_ms = ?8, class = ?9, claims = {claims}
+                updated_ms = ?8, class = ?9, spend = ?10, claims = {claims}
              WHERE task_key = ?1 AND claim_token = ?2 AND status = 1"
         ))?
         .execute(params![
@@ -187,7 +195,8 @@ fn settle_one(
             result,
             error,
             now.0,
-            class
+            class,
+            spend
         ])?;
     if changed == 1 {
         return Ok(Settled::Applied);
@@ -203,16 +212,16 @@ fn keep_attempt(
     connection: &Connection,
     key: i64,
     token: i64,
-    problem: &Problem,
+    (problem, spend): (&Problem, &Option<String>),
     now: Timestamp,
 ) -> Result<()> {
     connection
         .prepare_cached(
-            "INSERT OR IGNORE INTO attempts (task_key, attempt, started_ms, ended_ms, error)
-             SELECT task_key, attempts + 1, started_ms, ?3, ?4 FROM tasks
+            "INSERT OR IGNORE INTO attempts (task_key, attempt, started_ms, ended_ms, error, spend)
+             SELECT task_key, attempts + 1, started_ms, ?3, ?4, ?5 FROM tasks
              WHERE task_key = ?1 AND claim_token = ?2 AND status = 1",
         )?
-        .execute(params![key, token, now.0, to_json(problem)?])?;
+        .execute(params![key, token, now.0, to_json(problem)?, spend])?;
     Ok(())
 }
 
@@ -220,16 +229,17 @@ fn settle(connection: &Connection, group: &SettleGroup, now: Timestamp) -> Resul
     let Some(stored) = runs::find(connection, group.key)? else {
         return Ok(vec![Settled::Lost; group.settles.len()]);
     };
-    let mut delta = Counts::default();
+    let (mut delta, mut spend) = (Counts::default(), Spend::default());
     let mut answers = Vec::with_capacity(group.settles.len());
     for settle in &group.settles {
         let answer = settle_one(connection, &stored, settle, now)?;
         if answer == Settled::Applied {
             count_end(&mut delta, &settle.outcome);
+            spend = spend.plus(settle.charged());
         }
         answers.push(answer);
     }
-    runs::count(connection, stored.key, group.worker, delta)?;
+    runs::count(connection, stored.key, group.worker, delta, spend)?;
     Ok(answers)
 }
 
@@ -262,7 +272,7 @@ fn status_range(filter: StatusFilter) -> (i64, i64) {
 }
 
 fn page(connection: &Connection, query: TasksQuery) -> Result<Vec<Task>> {
-    let stored = runs::find_visible(connection, query.key)?.ok_or(Error::NotFound)?;
+    let stored = runs::find_listed(connection, query.key)?.ok_or(Error::NotFound)?;
     let first = match query.after {
         None => task_key(stored.key, 0),
         Some(task) => task_key(stored.key, task.index()) + 1,
@@ -293,39 +303,32 @@ fn attempts(connection: &Connection, key: RunKey, task: TaskId) -> Result<Option
     };
     let key = task_key(stored.key, task.index());
     let mut last = connection.prepare_cached(
-        "SELECT status, attempts, started_ms, updated_ms, error FROM tasks WHERE task_key = ?1",
+        "SELECT attempts, started_ms, updated_ms, error, spend, status FROM tasks WHERE task_key = ?1",
     )?;
-    let last = last
-        .query_row([key], |r| {
-            Ok((
-                r.get::<_, i64>(0)?,
-                r.get::<_, u32>(1)?,
-                r.get::<_, Option<i64>>(2)?,
-                r.get::<_, i64>(3)?,
-                r.get::<_, Option<String>>(4)?,
-            ))
-        })
-        .optional()?;
-    let Some((status, number, started, ended, error)) = last else { return Ok(None) };
+    let last = last.query_row([key], |row| Ok((attempt(row), row.get::<_, i64>(5)?))).optional()?;
+    let Some((last, status)) = last else { return Ok(None) };
     let mut earlier = connection.prepare_cached(
-        "SELECT attempt, started_ms, ended_ms, error FROM attempts WHERE task_key = ?1 ORDER BY attempt",
+        "SELECT attempt, started_ms, ended_ms, error, spend FROM attempts WHERE task_key = ?1 ORDER BY attempt",
     )?;
-    let rows = earlier.query_map([key], |r| {
-        Ok((r.get::<_, u32>(0)?, r.get::<_, i64>(1)?, r.get::<_, i64>(2)?, r.get::<_, Option<String>>(3)?))
-    })?;
-    let attempt = |number, started, ended, error: Option<String>| -> Result<Attempt> {
-        let error = error.map(|e| from_json(&e)).transpose()?;
-        Ok(Attempt { number, started: Timestamp(started), ended: Timestamp(ended), error })
-    };
-    let mut history = Vec::new();
-    for row in rows {
-        let (number, started, ended, error) = row?;
-        history.push(attempt(number, started, ended, error)?);
-    }
+    let rows = earlier.query_map([key], |row| Ok(attempt(row)))?;
+    let mut history = rows.map(|row| row?).collect::<Result<Vec<Attempt>>>()?;
     if task_status(status)?.is_terminal() {
-        history.push(attempt(number, started.unwrap_or(ended), ended, error)?);
+        history.push(last?);
     }
     Ok(Some(history))
+}
+
+/// Its number, when it began and ended, its error, and what it cost.
+fn attempt(row: &Row<'_>) -> Result<Attempt> {
+    let ended: i64 = row.get(2)?;
+    let text = |column: usize| -> Result<Option<String>> { Ok(row.get(column)?) };
+    Ok(Attempt {
+        number: row.get(0)?,
+        started: Timestamp(row.get::<_, Option<i64>>(1)?.unwrap_or(ended)),
+        ended: Timestamp(ended),
+        error: text(3)?.map(|text| from_json(&text)).transpose()?,
+        spend: text(4)?.map(|text| from_json(&text)).transpose()?.unwrap_or_default(),
+    })
 }
 
 #[async_trait]

@@ -1,7 +1,7 @@
 use super::{DirectAccess, Result};
 use async_trait::async_trait;
 use bytes::Bytes;
-use conveyor_domain::{JobId, RunId, UploadId, WorkerId};
+use conveyor_domain::{ExportId, JobId, RunId, Timestamp, UploadId, WorkerId};
 use futures::stream::BoxStream;
 use std::fmt;
 use std::str::FromStr;
@@ -23,6 +23,11 @@ impl BlobKey {
     /// Report `n` of rejected rows that one process wrote: never written twice, so that whoever lost can delete its own.
     pub fn rejected(job: JobId, run: RunId, worker: WorkerId, n: u64) -> BlobKey {
         BlobKey(format!("jobs/{job}/runs/{run}/rejected/{worker}-{n}"))
+    }
+
+    /// Object `n` that one process wrote for an export: never written twice, so that whoever lost can delete its own.
+    pub fn export(job: JobId, run: RunId, export: ExportId, worker: WorkerId, n: u64) -> BlobKey {
+        BlobKey(format!("jobs/{job}/runs/{run}/exports/{export}/{worker}-{n}"))
     }
 
     /// Object `n` that one process wrote for an upload: never written twice, so that what is pinned stays as it is.
@@ -54,11 +59,24 @@ impl BlobKey {
         BlobKey(format!("jobs/{job}/runs/{run}"))
     }
 
+    pub fn export_prefix(job: JobId, run: RunId, export: ExportId) -> BlobKey {
+        BlobKey(format!("jobs/{job}/runs/{run}/exports/{export}"))
+    }
+
     pub fn upload_prefix(upload: UploadId) -> BlobKey {
         BlobKey(format!("uploads/{upload}"))
     }
 
-    /// Everything of a job is under this prefix.
+    /// The list of a scheduled job, copied at that moment to where nothing is removed because of its age.
+    pub fn template(job: JobId, at: Timestamp) -> BlobKey {
+        BlobKey(format!("templates/{job}/{}", at.0))
+    }
+
+    pub fn template_prefix(job: JobId) -> BlobKey {
+        BlobKey(format!("templates/{job}"))
+    }
+
+    /// Everything else of a job is under this prefix.
     pub fn job_prefix(job: JobId) -> BlobKey {
         BlobKey(format!("jobs/{job}"))
     }

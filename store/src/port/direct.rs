@@ -49,8 +49,14 @@ pub trait DirectAccess: Send + Sync {
         validity: Validity,
     ) -> Result<SignedPut>;
 
-    /// A URL that reads an object, as this type.
-    async fn get_url(&self, key: &BlobKey, content_type: &'static str, validity: Validity) -> Result<String>;
+    /// A URL that reads an object, as this type: to be looked at, or to be saved under a name.
+    async fn get_url(
+        &self,
+        key: &BlobKey,
+        content_type: &'static str,
+        file_name: Option<&str>,
+        validity: Validity,
+    ) -> Result<String>;
 
     /// What is there now, if anything is.
     async fn find(&self, key: &BlobKey) -> Result<Option<Found>>;

@@ -1,4 +1,4 @@
-use super::{Result, RunKey};
+use super::{Once, Result, RunKey};
 use async_trait::async_trait;
 use conveyor_domain::ingest::{Entry, LoggedEvent, Source};
 use conveyor_domain::rerun::ReplayedTask;
@@ -11,6 +11,7 @@ pub struct Acceptance {
     pub job: Job,
     pub run: Run,
     pub source: Source,
+    pub once: Option<Once>,
 }
 
 /// A run that reads a list, as whoever goes on with it finds it: one snapshot.
@@ -48,7 +49,7 @@ pub enum Appended {
 pub trait IngestStore: Send + Sync {
     /// Makes a job and its run durable and visible, claims the upload for it, logs `accepted` and sends the control
     /// message. Repeating it changes nothing. `NotFound` if the upload is not there, `Changed` if other bytes are staged in
-    /// it by now.
+    /// it by now, `Conflict` if what was claimed for it is lost.
     async fn accept(&self, acceptance: Acceptance) -> Result<()>;
 
     /// `None` if there is no such run, it never had a list, or its job was deleted.

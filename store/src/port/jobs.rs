@@ -1,4 +1,4 @@
-use super::{Result, RunKey};
+use super::{Once, Result, RunKey};
 use async_trait::async_trait;
 use conveyor_domain::ingest::{IngestEvent, Source};
 use conveyor_domain::lifecycle::{Command, NewRun};
@@ -14,6 +14,7 @@ pub struct Submission {
     pub tasks: Vec<(u32, TaskInput)>,
     /// The list that the tasks were read from, if it was staged.
     pub list: Option<Box<SubmittedList>>,
+    pub once: Option<Once>,
 }
 
 /// A staged list that was short enough to be read on the request.
@@ -33,6 +34,7 @@ pub struct StartRun {
     pub tasks: Vec<ReplayedTask>,
     /// The first event of its ingest, if they are ingested.
     pub log: Option<IngestEvent>,
+    pub once: Option<Once>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,9 +62,20 @@ pub struct Added {
 pub struct JobsQuery {
     pub caller: CallerId,
     pub status: Option<JobStatus>,
+    /// Only jobs with a schedule, or only those without.
+    pub scheduled: Option<bool>,
     /// Only jobs older than this one.
     pub before: Option<JobId>,
     pub limit: u32,
+}
+
+impl JobsQuery {
+    /// Whether a job of the caller is one that was asked for.
+    pub fn admits(&self, job: &Job) -> bool {
+        let scheduled = job.spec.schedule.is_some();
+        self.status.is_none_or(|status| job.status == status)
+            && self.scheduled.is_none_or(|asked| asked == scheduled)
+    }
 }
 
 /// What a worker needs to know about a run that has work.
@@ -91,21 +104,22 @@ pub trait JobStore: Send + Sync {
 
     /// Makes a job, its run and its tasks durable and visible, all or nothing. Repeating it changes nothing.
     /// Returns the refs that still have to be sent. `NotFound` if the upload of its list is not there,
-    /// `Changed` if other bytes are staged in it by now.
+    /// `Changed` if other bytes are staged in it by now, `Conflict` if what was claimed for it is lost.
     async fn submit(&self, submission: Submission) -> Result<Vec<TaskRef>>;
 
-    /// Adds tasks behind those that the job's run has.
+    /// Adds tasks behind those that the job's run has. `Conflict` if what was claimed for it is lost.
     async fn add_tasks(
         &self,
         job: JobId,
         tasks: Vec<TaskInput>,
         last_batch: bool,
         run_tasks_max: u32,
+        once: Option<Once>,
         now: Timestamp,
     ) -> Result<Added>;
 
     /// Begins another run of a job and makes it visible with its tasks, or with the ingest that brings them, all or nothing.
-    /// Of two who decided on the same latest run, one is refused.
+    /// Of two who decided on the same latest run, one is refused. `Conflict` if what was claimed for it is lost.
     async fn start_run(&self, start: StartRun, now: Timestamp) -> Result<JobView>;
 
     /// Decides a command on the job and its latest run and writes the outcome, in one step.

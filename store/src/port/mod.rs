@@ -8,6 +8,7 @@ mod error;
 mod ingest;
 mod jobs;
 mod keys;
+mod once;
 mod proof;
 mod queue;
 mod records;
@@ -25,6 +26,7 @@ pub use jobs::{
     ActiveRun, Added, ChangedRuns, JobStore, JobView, JobsQuery, RunView, StartRun, Submission, SubmittedList,
 };
 pub use keys::KeyStore;
+pub use once::Once;
 pub use proof::{NamedObjects, ProofStore, Tally};
 pub use queue::{Delivery, Depth, Emptiness, Queue, Receipt};
 pub use records::{RecordStore, RecordsQuery};

@@ -3,7 +3,9 @@ use async_trait::async_trait;
 use conveyor_domain::limits;
 use conveyor_domain::message::TaskRef;
 use conveyor_domain::task::{Attempt, Outcome};
-use conveyor_domain::{ClaimToken, JobId, RunId, Task, TaskId, TaskInput, TaskStatus, Timestamp, WorkerId};
+use conveyor_domain::{
+    ClaimToken, JobId, RunId, Spend, Task, TaskId, TaskInput, TaskStatus, Timestamp, WorkerId,
+};
 
 /// Where a run's rows are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,6 +41,22 @@ pub struct Settle {
     pub task: TaskId,
     pub token: ClaimToken,
     pub outcome: Outcome,
+    /// What the attempt cost. Of a release nothing is kept.
+    pub spend: Spend,
+}
+
+impl Settle {
+    pub fn new(claimed: &ClaimedTask, outcome: Outcome) -> Settle {
+        Settle { task: claimed.task, token: claimed.token, outcome, spend: Spend::default() }
+    }
+
+    /// What is kept and added up of it.
+    pub fn charged(&self) -> Spend {
+        match self.outcome {
+            Outcome::Successful(_) | Outcome::Failed { .. } | Outcome::Retry { .. } => self.spend,
+            Outcome::Release => Spend::default(),
+        }
+    }
 }
 
 /// Settles of one run by one worker, to be written and counted together.

@@ -1,13 +1,12 @@
 //! Deleted jobs: rows first, then objects, the job itself last, so that a crash anywhere resumes (SPEC 6.6).
 
-use super::{in_steps, remove_queue};
+use super::{in_steps, remove_objects, remove_queue};
 use crate::repair::{Fixed, Found, Look, Pace, Repair, Scope, job_of, key_of, page, runs_of, window};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{JobId, JobStatus, limits};
 use conveyor_store::Result;
-use conveyor_store::port::BlobKey;
 
 pub(super) struct DeletedJobs;
 
@@ -55,7 +54,7 @@ impl Repair for DeletedJobs {
         if !in_steps(sweep, || backend.store.remove_rows(job, limits::SWEEP_STEP_ROWS)).await? {
             return Ok(Fixed::Unfinished);
         }
-        backend.blobs.delete_under(&BlobKey::job_prefix(job)).await?;
+        remove_objects(sweep, job).await?;
         // Its queues are mostly gone by now, as those of other runs that ended. If not, they are what keeps it.
         let gone = backend.store.forget_job(job, sweep.clock.now()).await?
             || (remove_queues(sweep, job).await? && backend.store.forget_job(job, sweep.clock.now()).await?);
@@ -64,7 +63,7 @@ impl Repair for DeletedJobs {
         }
         // Once more, now that no settle can find a row: a worker may have written an object since, and died before it took
         // it back.
-        backend.blobs.delete_under(&BlobKey::job_prefix(job)).await?;
+        remove_objects(sweep, job).await?;
         Ok(Fixed::ONE)
     }
 }

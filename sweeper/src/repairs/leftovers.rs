@@ -1,7 +1,7 @@
 //! What came late of jobs that are gone: an object of a worker that died, a chunk of an ingester that stalled, a ref that
 //! made its queue anew (SPEC 6.6). Each is looked for a few times, then the job is forgotten for good.
 
-use super::{in_steps, remove_queue};
+use super::{in_steps, remove_objects, remove_queue};
 use crate::facts;
 use crate::repair::{Fixed, Found, Look, Pace, Repair, Scope, job_of, page, window};
 use crate::sweep::Sweep;
@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{JobId, Timestamp, limits};
 use conveyor_store::Result;
-use conveyor_store::port::{BlobKey, Tombstone};
+use conveyor_store::port::Tombstone;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -68,7 +68,7 @@ impl Repair for Leftovers {
                 return Ok(Fixed::Unfinished);
             }
         }
-        backend.blobs.delete_under(&BlobKey::job_prefix(job)).await?;
+        remove_objects(sweep, job).await?;
         backend.store.looked_at(&tombstone, next_look(&tombstone, sweep.clock.now())).await?;
         Ok(Fixed::ONE)
     }

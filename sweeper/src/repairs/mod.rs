@@ -4,6 +4,7 @@ mod abandoned_submits;
 mod dead_letters;
 mod deleted_jobs;
 mod deleted_runs;
+mod due_schedules;
 mod ended_queues;
 mod expired_runs;
 mod expired_uploads;
@@ -11,6 +12,7 @@ mod leftovers;
 mod lost_completion;
 mod lost_notices;
 mod missing_refs;
+mod scheduled_lists;
 mod stalled_ingest;
 mod wrong_counters;
 
@@ -18,8 +20,9 @@ use crate::Sweep;
 use crate::proofs::Proofs;
 use crate::repair::Repair;
 use conveyor_domain::message::QueueName;
-use conveyor_domain::{RunId, limits};
+use conveyor_domain::{JobId, RunId, limits};
 use conveyor_store::Result;
+use conveyor_store::port::BlobKey;
 use std::sync::Arc;
 
 /// All of them, with nothing proved yet.
@@ -37,6 +40,8 @@ pub(crate) fn with(proofs: &Arc<Proofs>) -> Vec<Box<dyn Repair>> {
         Box::new(wrong_counters::WrongCounters(proofs.clone())),
         Box::new(lost_completion::LostCompletion(proofs.clone())),
         Box::new(abandoned_submits::AbandonedSubmits),
+        Box::new(due_schedules::DueSchedules),
+        Box::new(scheduled_lists::ScheduledLists),
         Box::new(lost_notices::LostNotices),
         Box::new(ended_queues::EndedQueues(proofs.clone())),
         Box::new(deleted_runs::DeletedRuns),
@@ -55,6 +60,14 @@ async fn in_steps<F: Future<Output = Result<u32>>>(sweep: &Sweep<'_>, step: impl
         }
     }
     Ok(true)
+}
+
+/// Removes every object of a job that is deleted, or gone.
+async fn remove_objects(sweep: &Sweep<'_>, job: JobId) -> Result<()> {
+    for prefix in [BlobKey::job_prefix(job), BlobKey::template_prefix(job)] {
+        sweep.backend.blobs.delete_under(&prefix).await?;
+    }
+    Ok(())
 }
 
 /// Removes the queue of a run. False if the time was up first.

@@ -12,4 +12,5 @@ mod notices;
 mod reconciliation;
 mod refs;
 mod removal;
+mod schedules;
 mod sharing;

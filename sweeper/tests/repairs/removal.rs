@@ -3,12 +3,15 @@
 use crate::harness::{DAY, Damaged, SECOND, success};
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::QueueName;
+use conveyor_domain::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
 use conveyor_domain::repair::Kind;
 use conveyor_domain::run::Storage;
 use conveyor_domain::{JobId, RunStatus, limits};
 use conveyor_store::Error;
 use conveyor_store::port::{BlobKey, RunKey};
-use conveyor_sweeper::Scope;
+use conveyor_sweeper::{Scope, Sweeper};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 async fn put_object(damaged: &Damaged, key: RunKey) -> BlobKey {
     let object = BlobKey::results(key.job, key.run, damaged.world.worker, 0);
@@ -172,4 +175,20 @@ async fn a_reconciliation_of_one_job_leaves_the_others_alone() {
     damaged.reconcile(Scope::Job(mine.job), false).await;
     let there = async |job: JobId| damaged.backend().store.any_job(job).await.unwrap().is_some();
     assert_eq!((there(mine.job).await, there(other.job).await), (false, true));
+}
+
+#[tokio::test]
+async fn records_past_their_time_are_removed_and_no_others() {
+    let damaged = Damaged::new();
+    let store = &damaged.backend().store;
+    let now = damaged.world.now();
+    let key = |n: usize| RecordKey::new(RecordKind::Idempotency, damaged.world.caller, n);
+    for (n, expires) in [Some(now), Some(now.after(Duration::from_millis(1))), None].into_iter().enumerate() {
+        let record = Record::new(key(n), RecordVersion::from_stored(1), &n).expires(expires);
+        store.write_record(RecordWrite::put(record, Expected::Absent)).await.unwrap();
+    }
+    let sweeper = Sweeper::alone(damaged.backend().clone(), damaged.clock.clone());
+    sweeper.remove_expired_records(&CancellationToken::new()).await;
+    let there = async |n| store.record(&key(n)).await.unwrap().is_some();
+    assert_eq!((there(0).await, there(1).await, there(2).await), (false, true, true));
 }

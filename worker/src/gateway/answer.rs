@@ -3,6 +3,7 @@
 use super::no_answer::{NoAnswer, name};
 use super::{Credential, GatewayAnswer, problem};
 use bytes::{Bytes, BytesMut};
+use conveyor_domain::Spend;
 use conveyor_domain::failure::Problem;
 use conveyor_domain::gateway_answer::{Source, Verdict, judge};
 use conveyor_domain::limits;
@@ -11,6 +12,10 @@ use reqwest::Response;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+
+/// What a gateway says that a call cost.
+const COST_HEADER: &str = "x-request-cost";
+const CREDITS_HEADER: &str = "x-request-credits";
 
 #[derive(Clone, Debug)]
 pub(super) struct AnswerReader {
@@ -28,9 +33,10 @@ impl AnswerReader {
         unsaid: Source,
     ) -> Result<GatewayAnswer, NoAnswer> {
         let status = response.status().as_u16();
+        let spend = self.spend(response.headers());
         if response.status().is_success() {
             let body = read_result(response, self.result_max_bytes).await?;
-            return Ok(GatewayAnswer::Success { http_status: status, body });
+            return Ok(GatewayAnswer::Success { http_status: status, body, spend });
         }
         let retry_after = self.retry_after(status, response.headers());
         let said = match self.source {
@@ -39,14 +45,14 @@ impl AnswerReader {
             Source::Target => None,
         };
         let speaker = if said.is_some() { self.source } else { unsaid };
-        Ok(self.judge(speaker, status, said, retry_after))
+        Ok(self.judge(speaker, status, said, retry_after, spend))
     }
 
     /// An error answer whose body was not read, with a reason of our own.
     pub fn without_body(&self, response: &Response, detail: &str) -> GatewayAnswer {
         let status = response.status().as_u16();
         let problem = self.plain_problem(status).with_detail(detail);
-        self.judge(self.source, status, Some(problem), None)
+        self.judge(self.source, status, Some(problem), None, Spend::default())
     }
 
     fn judge(
@@ -55,18 +61,28 @@ impl AnswerReader {
         status: u16,
         said: Option<Problem>,
         retry_after: Option<Duration>,
+        spend: Spend,
     ) -> GatewayAnswer {
         let verdict = judge(speaker, status, said.as_ref().map(|problem| problem.code.as_str()));
         let problem = said.unwrap_or_else(|| self.plain_problem(status));
         match verdict {
             // Only for a status that the caller took for an error and the table does not.
-            Verdict::Success => GatewayAnswer::Success { http_status: status, body: Bytes::new() },
+            Verdict::Success => GatewayAnswer::Success { http_status: status, body: Bytes::new(), spend },
             Verdict::Account(fault) => {
                 GatewayAnswer::Account { fault, detail: problem.detail.unwrap_or(problem.title) }
             }
             Verdict::Failure { class, retry } => {
-                GatewayAnswer::Failure { class, retry, retry_after, problem }
+                GatewayAnswer::Failure { class, retry, retry_after, problem, spend }
             }
+        }
+    }
+
+    /// A target that is fetched directly charges nobody, whatever its headers say.
+    fn spend(&self, headers: &HeaderMap) -> Spend {
+        let said = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        match self.source {
+            Source::Gateway => Spend::of_headers(said(CREDITS_HEADER), said(COST_HEADER)),
+            Source::Target => Spend::default(),
         }
     }
 

@@ -13,7 +13,7 @@ pub struct DemoGateway;
 impl Gateway for DemoGateway {
     async fn call(&self, request: GatewayRequest) -> GatewayAnswer {
         let body = document(&request.url, Format::of(&request.params));
-        GatewayAnswer::Success { http_status: 200, body: Bytes::from(body) }
+        GatewayAnswer::page(200, Bytes::from(body))
     }
 }
 

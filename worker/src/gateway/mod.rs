@@ -17,6 +17,7 @@ pub use choice::{GatewayChoice, ParseChoiceError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use conveyor_domain::Spend;
 use conveyor_domain::failure::{AccountFault, FailureClass, Problem};
 use conveyor_domain::limits;
 use conveyor_domain::params::Params;
@@ -66,6 +67,8 @@ pub enum GatewayAnswer {
     Success {
         http_status: u16,
         body: Bytes,
+        /// What it cost, if the gateway says so.
+        spend: Spend,
     },
     Failure {
         class: FailureClass,
@@ -73,29 +76,36 @@ pub enum GatewayAnswer {
         /// How long the other side wants us to wait, uncapped.
         retry_after: Option<Duration>,
         problem: Problem,
+        spend: Spend,
     },
     /// The account is at fault, not the task: the run fails.
-    Account {
-        fault: AccountFault,
-        detail: String,
-    },
+    Account { fault: AccountFault, detail: String },
+}
+
+impl GatewayAnswer {
+    /// A page that costs nothing.
+    pub fn page(http_status: u16, body: Bytes) -> GatewayAnswer {
+        GatewayAnswer::Success { http_status, body, spend: Spend::default() }
+    }
 }
 
 /// A body is a page of somebody's, up to megabytes of it: its length will do.
 impl fmt::Debug for GatewayAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            GatewayAnswer::Success { http_status, body } => f
+            GatewayAnswer::Success { http_status, body, spend } => f
                 .debug_struct("Success")
                 .field("http_status", http_status)
                 .field("body_bytes", &body.len())
+                .field("spend", spend)
                 .finish(),
-            GatewayAnswer::Failure { class, retry, retry_after, problem } => f
+            GatewayAnswer::Failure { class, retry, retry_after, problem, spend } => f
                 .debug_struct("Failure")
                 .field("class", class)
                 .field("retry", retry)
                 .field("retry_after", retry_after)
                 .field("problem", problem)
+                .field("spend", spend)
                 .finish(),
             GatewayAnswer::Account { fault, detail } => {
                 f.debug_struct("Account").field("fault", fault).field("detail", detail).finish()
@@ -180,7 +190,7 @@ mod tests {
             params: Params::from([("custom_headers".to_owned(), r#"{"Cookie":"header-secret"}"#.to_owned())]),
             credential: Some(Credential::new("key-secret")),
         };
-        let answer = GatewayAnswer::Success { http_status: 200, body: Bytes::from_static(b"page-secret") };
+        let answer = GatewayAnswer::page(200, Bytes::from_static(b"page-secret"));
         let opened = open(&gateway, GatewayLimits::default(), Arc::new(Epoch)).unwrap();
         let printed =
             format!("{gateway} {gateway:?} {request:?} {:?} {answer:?} {opened:?}", request.credential);

@@ -1,6 +1,7 @@
 //! Why there is no answer to judge: the network, the limits, or an address that may not be reached.
 
 use super::{GatewayAnswer, UNREACHABLE};
+use conveyor_domain::Spend;
 use conveyor_domain::failure::{FailureClass, Problem, cut};
 use conveyor_domain::gateway_answer::Source;
 use conveyor_domain::limits;
@@ -88,7 +89,7 @@ impl NoAnswer {
                 (BadTarget, false, Problem::new(400, "target_unresolvable", title).with_detail(why))
             }
         };
-        GatewayAnswer::Failure { class, retry, retry_after: None, problem }
+        GatewayAnswer::Failure { class, retry, retry_after: None, problem, spend: Spend::default() }
     }
 }
 

@@ -10,6 +10,6 @@ pub struct NullGateway;
 #[async_trait]
 impl Gateway for NullGateway {
     async fn call(&self, _request: GatewayRequest) -> GatewayAnswer {
-        GatewayAnswer::Success { http_status: 200, body: Bytes::new() }
+        GatewayAnswer::page(200, Bytes::new())
     }
 }

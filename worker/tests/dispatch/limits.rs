@@ -1,4 +1,5 @@
 use crate::world::{Witness, World, config, until, urls};
+use conveyor_domain::Spend;
 use conveyor_domain::grant::Scope;
 use conveyor_domain::job::{JobSpec, LimitsChange};
 use conveyor_domain::lifecycle::Command;
@@ -141,6 +142,7 @@ async fn the_jobs_own_retries_win() {
         retry,
         retry_after: None,
         problem: Problem::new(403, "blocked", "No"),
+        spend: Spend::default(),
     };
     let witness = Witness::taking(MS).saying(move |_, _| Some(failure(FailureClass::Blocked, true)));
     let mut world = World::new(witness);
@@ -159,6 +161,7 @@ async fn a_gateway_that_is_not_there_is_left_alone() {
         retry: true,
         retry_after: None,
         problem: Problem::new(502, UNREACHABLE, "Nobody there"),
+        spend: Spend::default(),
     };
     let witness = Witness::taking(MS).saying(move |_, before| (before < 25).then(gone));
     let mut world = World::new(witness);

@@ -1,4 +1,5 @@
 use crate::world::{Witness, World, config, until, urls};
+use conveyor_domain::Spend;
 use conveyor_domain::domains::{DomainLimit, DomainLimits};
 use conveyor_domain::grant::Scope;
 use conveyor_domain::job::{JobSpec, LimitsChange};
@@ -80,6 +81,7 @@ async fn a_site_that_asks_for_time_gets_it() {
         retry: true,
         retry_after: Some(Duration::from_secs(2)),
         problem: Problem::new(429, "http_429", "Too many"),
+        spend: Spend::default(),
     };
     let witness =
         Witness::taking(Duration::from_millis(2)).saying(move |_, before| (before == 0).then(throttled));

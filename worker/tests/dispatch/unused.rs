@@ -3,6 +3,7 @@
 use crate::world::{Passing, Witness, World, config, until, urls};
 use async_trait::async_trait;
 use bytes::Bytes;
+use conveyor_domain::Spend;
 use conveyor_domain::job::JobSpec;
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::{QueueName, TaskRef};
@@ -70,7 +71,7 @@ impl Interrupted {
         let claimed = store.claim(key, claims, 10, now).await.unwrap();
         assert!(matches!(claimed[..], [Claim::Claimed(_)]), "{claimed:?}");
         let worker = WorkerId::new(now, &self.entropy);
-        let settles = vec![Settle { task, token, outcome }];
+        let settles = vec![Settle { task, token, outcome, spend: Spend::default() }];
         let settled = store.settle(SettleGroup { key, worker, settles }, now).await.unwrap();
         assert_eq!(settled, [Settled::Applied]);
     }

@@ -138,7 +138,7 @@ impl Gateway for Witness {
         for key in &keys {
             *self.record.lock().unwrap().now.get_mut(key).unwrap() -= 1;
         }
-        let page = || GatewayAnswer::Success { http_status: 200, body: Bytes::from_static(b"page") };
+        let page = || GatewayAnswer::page(200, Bytes::from_static(b"page"));
         (self.script)(&request.url, before).unwrap_or_else(page)
     }
 
@@ -199,7 +199,7 @@ impl World {
         let tasks: Vec<_> = (0..).zip(urls.iter().map(|url| TaskInput::from_url(url).unwrap())).collect();
         let total = u32::try_from(tasks.len()).unwrap();
         let rows = lifecycle::submit(job, run, caller, spec, false, total, now);
-        let submission = Submission { job: rows.job, run: rows.run, tasks, list: None };
+        let submission = Submission { job: rows.job, run: rows.run, tasks, list: None, once: None };
         self.backend.store.submit(submission).await.unwrap();
         RunKey { job, run }
     }

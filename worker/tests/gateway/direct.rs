@@ -163,6 +163,16 @@ async fn a_redirected_post_becomes_a_get_or_stays_one() {
     }
 }
 
+/// A page of somebody's may say what it likes.
+#[tokio::test]
+async fn a_target_charges_nobody() {
+    let server =
+        serve(|_| ([("x-request-cost", "9"), ("x-request-credits", "9")], "page").into_response()).await;
+    let answer = fetch(address::any, get(server.url("/"))).await;
+    let GatewayAnswer::Success { spend, .. } = answer else { panic!("{answer:?}") };
+    assert!(spend.is_zero());
+}
+
 #[tokio::test]
 async fn credentials_stay_with_their_site() {
     let headers =

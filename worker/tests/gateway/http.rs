@@ -3,6 +3,7 @@
 use crate::server::{Received, Server, problem, serve, status};
 use crate::{Stopped, body_of, failed, get, limits, with_params};
 use axum::response::{IntoResponse, Response};
+use conveyor_domain::Spend;
 use conveyor_domain::failure::{AccountFault, FailureClass};
 use conveyor_domain::params;
 use conveyor_domain::task_input::{Method, TaskBody};
@@ -124,6 +125,23 @@ async fn a_2xx_is_a_success_with_its_status_and_body() {
         assert_eq!(body_of(answer), "page");
     }
     assert_eq!(body_of(answered(204, &[]).await), "");
+}
+
+#[tokio::test]
+async fn what_a_call_cost_is_in_its_headers_whatever_came_of_it() {
+    const CHARGED: &[(&str, &str)] = &[("x-request-cost", "0.00028"), ("x-request-credits", "5")];
+    const NONSENSE: &[(&str, &str)] = &[("x-request-cost", "-1"), ("x-request-credits", "a lot")];
+    let charged = Spend { credits: 5, cost_nanos: 280_000 };
+    for code in [200, 404, 503] {
+        for (headers, expected) in [(CHARGED, charged), (NONSENSE, Spend::default()), (&[], Spend::default())]
+        {
+            let spend = match answered(code, headers).await {
+                GatewayAnswer::Success { spend, .. } | GatewayAnswer::Failure { spend, .. } => spend,
+                other @ GatewayAnswer::Account { .. } => panic!("{other:?}"),
+            };
+            assert_eq!(spend, expected, "{code}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -69,7 +69,7 @@ impl Failed {
 
 pub fn failed(answer: GatewayAnswer) -> Failed {
     match answer {
-        GatewayAnswer::Failure { class, retry, retry_after, problem } => {
+        GatewayAnswer::Failure { class, retry, retry_after, problem, spend: _ } => {
             Failed { class, retry, retry_after, problem }
         }
         other @ (GatewayAnswer::Success { .. } | GatewayAnswer::Account { .. }) => {

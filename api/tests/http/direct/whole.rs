@@ -21,6 +21,7 @@ on_each_server!(
     a_slot_that_could_not_be_made_leaves_nothing,
     there_is_no_other_way_in,
     tasks_of_a_long_body_are_staged_in_the_storage,
+    a_dry_run_reads_what_was_sent_and_copies_nothing,
 );
 
 async fn submit(world: &OnS3, id: &str) -> crate::world::Answer {
@@ -213,4 +214,21 @@ async fn tasks_of_a_long_body_are_staged_in_the_storage(world: OnS3) {
     broken[9_999] = json!({"url": "nonsense"});
     world.post("/v1/jobs", json!({"tasks": broken})).await.refused(400, "invalid_argument");
     assert_eq!(world.keys().await.len(), 1, "what came to nothing is gone");
+}
+
+async fn a_dry_run_reads_what_was_sent_and_copies_nothing(world: OnS3) {
+    let list = lines("a", 3);
+    let slot = world.slot(json!({"type": "lines", "size_bytes": list.len()})).await;
+    let id = id_of(&slot);
+    let dry = async || world.post("/v1/jobs?dry_run=true", json!({"file_input_id": id})).await;
+    dry().await.refused(409, "file_input_not_uploaded");
+    // Somebody with other means than the URL.
+    world.backend.blobs.put(&sent_key(id), "x".into()).await.unwrap();
+    dry().await.refused(400, "upload_size_mismatch");
+    world.sent(&slot["upload"], list).await;
+    let report = dry().await;
+    assert_eq!(report.status, 200, "{}", report.text());
+    assert_eq!((&report.json()["valid"], &report.json()["would_answer"]), (&json!(3), &json!(201)));
+    assert_eq!(world.keys().await, [sent_key(id).to_string()], "no copy");
+    assert_eq!(submit(&world, id).await.status, 201);
 }

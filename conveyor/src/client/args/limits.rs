@@ -1,7 +1,7 @@
 //! Flags of `conveyor limits` and `conveyor leases`.
 
 use super::ClientArgs;
-use super::submit::parse_rate;
+use super::submit::{parse_rate, parse_ratio};
 use clap::Args;
 use conveyor_domain::limits;
 
@@ -30,6 +30,14 @@ pub struct LimitsArgs {
     /// Attempts at a task before it has failed
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::RETRY_ATTEMPTS_MAX)))]
     pub attempts_max: Option<u32>,
+
+    /// Pause the job when more of its tasks fail than this: `0.2` is one in five
+    #[arg(long, value_name = "RATIO", value_parser = parse_ratio)]
+    pub max_failure_ratio: Option<f64>,
+
+    /// However many of its tasks fail, the job goes on
+    #[arg(long, conflicts_with = "max_failure_ratio")]
+    pub no_max_failure_ratio: bool,
 
     /// Show it anew every second until the run has ended; with --json, one JSON object a line
     #[arg(long, env = "CONVEYOR_WATCH")]

@@ -2,13 +2,18 @@
 
 mod connection;
 mod dlq;
+mod export;
+mod keys;
 mod limits;
 mod repair;
 mod rerun;
+mod schedule;
 mod submit;
 
 pub use connection::{ClientArgs, Connection, OperatorArgs};
 pub use dlq::{DlqArgs, DlqCommand, DlqListArgs, DlqPurgeArgs, DlqRedriveArgs, DlqShowArgs, Selection};
+pub use export::ExportArgs;
+pub use keys::{Choice, KeysArgs, KeysCommand, KeysCreateArgs, QuotaArgs};
 pub use limits::{LeasesArgs, LimitsArgs};
 pub use repair::{AuditArgs, DeleteArgs, ReconcileArgs};
 pub use rerun::RerunArgs;
@@ -25,6 +30,8 @@ pub enum ClientCommand {
     Status(StatusArgs),
     /// List the results of a job, or download them
     Results(ResultsArgs),
+    /// Write the results of a run into one file: a zip of the bodies, or a table of the tasks
+    Export(ExportArgs),
     /// Show the rows of a job's list that were not taken, and why
     Rejected(RejectedArgs),
     /// Show what happened to a job, and when
@@ -54,6 +61,8 @@ pub enum ClientCommand {
     Reconcile(Box<ReconcileArgs>),
     /// Messages that were given up: list them, send them again, let them go
     Dlq(DlqArgs),
+    /// API keys, and what their callers may have: make, list and revoke them
+    Keys(KeysArgs),
 }
 
 impl ClientCommand {
@@ -62,6 +71,7 @@ impl ClientCommand {
             ClientCommand::Submit(args) => &args.client,
             ClientCommand::Status(args) => &args.client,
             ClientCommand::Results(args) => &args.client,
+            ClientCommand::Export(args) => &args.client,
             ClientCommand::Rejected(args) => &args.client,
             ClientCommand::Events(args) => &args.client,
             ClientCommand::Deliveries(args) => &args.client,
@@ -78,6 +88,7 @@ impl ClientCommand {
                 return Connection::Operator { args: &args.operator, data_dir: &args.backend.data_dir };
             }
             ClientCommand::Dlq(args) => return args.connection(),
+            ClientCommand::Keys(args) => return args.connection(),
         })
     }
 }

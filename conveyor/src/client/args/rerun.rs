@@ -28,7 +28,7 @@ pub struct RerunArgs {
     pub param: Vec<String>,
 
     /// Show progress until the run is done
-    #[arg(long)]
+    #[arg(long, env = "CONVEYOR_WATCH")]
     pub watch: bool,
 
     #[command(flatten)]

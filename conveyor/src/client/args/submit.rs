@@ -1,8 +1,9 @@
 //! Flags of `conveyor submit`.
 
-use super::ClientArgs;
+use super::{ClientArgs, schedule};
 use crate::domain_limit::{self, NamedLimit};
 use clap::{Args, ValueEnum};
+use conveyor_domain::breaker::FailureRatio;
 use conveyor_domain::limits;
 use conveyor_domain::list::OnInvalidRows;
 use conveyor_domain::rate::Rate;
@@ -73,9 +74,27 @@ pub struct SubmitArgs {
     #[arg(long = "domain-limit", env = "CONVEYOR_DOMAIN_LIMIT", value_name = "NAME=SPEC", value_delimiter = ';', value_parser = domain_limit::parse)]
     pub domain_limits: Vec<NamedLimit>,
 
+    /// Pause the job when more of its tasks fail than this: `0.2` is one in five
+    #[arg(long, env = "CONVEYOR_MAX_FAILURE_RATIO", value_name = "RATIO", value_parser = parse_ratio)]
+    pub max_failure_ratio: Option<f64>,
+
     /// For how long its results can be seen [default: the server's own]
     #[arg(long, env = "CONVEYOR_RESULT_TTL_DAYS", value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::RESULT_TTL_DAYS_MAX)))]
     pub result_ttl_days: Option<u32>,
+
+    /// Only say what the list would come to: rows, what is wrong with them, duplicates, domains, how long it would take.
+    /// Nothing is submitted; what is uploaded for it can be submitted with --resume
+    #[arg(long, env = "CONVEYOR_DRY_RUN", conflicts_with = "watch")]
+    pub dry_run: bool,
+
+    /// Run it by a schedule instead of now: `every 15 minutes`, `daily at 09:00,18:00`, `weekly on mon,fri at 09:00`,
+    /// `monthly on 1,15 at 09:00`, `once at 2026-09-01T09:00:00`
+    #[arg(long, env = "CONVEYOR_SCHEDULE", value_name = "RULE", value_parser = schedule::parse)]
+    pub schedule: Option<serde_json::Value>,
+
+    /// The IANA time zone of the times in `--schedule`, like Europe/Berlin [default: UTC]
+    #[arg(long, env = "CONVEYOR_TIMEZONE", value_name = "ZONE", requires = "schedule")]
+    pub timezone: Option<String>,
 
     /// Show progress until the job is done
     #[arg(long, env = "CONVEYOR_WATCH")]
@@ -126,6 +145,12 @@ pub fn parse_rate(text: &str) -> Result<f64, String> {
         text.strip_suffix("/s").unwrap_or(text).parse().map_err(|_| "not a number".to_owned())?;
     Rate::new(per_second, None).map_err(|e| e.to_string())?;
     Ok(per_second)
+}
+
+pub fn parse_ratio(text: &str) -> Result<f64, String> {
+    let ratio = text.parse().map_err(|_| "not a number".to_owned())?;
+    let fits = FailureRatio::new(ratio).is_some();
+    fits.then_some(ratio).ok_or_else(|| "must be from 0.000001 to 1".to_owned())
 }
 
 fn parse_param(text: &str) -> Result<(String, String), String> {

@@ -154,8 +154,11 @@ impl Api {
         let status = response.status();
         let retry_after = response.headers().get(RETRY_AFTER).and_then(|v| v.to_str().ok()?.parse().ok());
         let body = response.bytes().await.map_err(|e| self.broken(e))?;
-        let failure = Failure::refused(problem_of(status, &body));
-        Err(match passes(status) {
+        let problem = problem_of(status, &body);
+        // Refused before anything was done; a quota is another matter: waiting does not help.
+        let too_fast = problem.code == "rate_limited";
+        let failure = Failure::refused(problem);
+        Err(match too_fast || passes(status) {
             true => Attempt::Retry(failure, retry_after.map(Duration::from_secs)),
             false => Attempt::GiveUp(failure),
         })

@@ -66,6 +66,11 @@ async fn changes(api: &Api, args: &LimitsArgs) -> Result<Map<String, Value>, Fai
     } else if let Some(rate) = args.rate {
         changes.insert("rate_limit".to_owned(), rate_limit(rate, args.burst));
     }
+    if args.no_max_failure_ratio {
+        changes.insert("max_failure_ratio".to_owned(), Value::Null);
+    } else if let Some(ratio) = args.max_failure_ratio {
+        changes.insert("max_failure_ratio".to_owned(), json!(ratio));
+    }
     let burst = args.burst.filter(|_| args.rate.is_none());
     if burst.is_none() && args.attempts_max.is_none() {
         return Ok(changes);

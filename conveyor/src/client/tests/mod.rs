@@ -1,5 +1,6 @@
 //! The client against a server that answers what a test wants.
 
+mod keys;
 mod limits;
 mod repair;
 mod staged;
@@ -123,6 +124,22 @@ async fn a_refused_submit_names_lines() {
     let path = path.to_str().unwrap();
     let failure = run(&serve(router).await, &["submit", path]).await.unwrap_err();
     assert!(format!("{failure:?}").contains(&format!("{path}:3")), "{failure:?}");
+}
+
+#[tokio::test]
+async fn a_dry_run_says_whether_a_submit_would_be_taken() {
+    for (would_answer, code) in [(201, ExitCode::SUCCESS), (202, ExitCode::SUCCESS), (400, ExitCode::FAILURE)]
+    {
+        let router = Router::new().fallback(any(move |Query(query): Query<HashMap<String, String>>| async move {
+            assert_eq!(query["dry_run"], "true");
+            axum::Json(json!({"dry_run": true, "rows": 1, "valid": 1, "invalid": 0, "invalid_tasks": [],
+                "duplicates": 0, "domains": {"count": 1, "exact": true, "top": []}, "would_answer": would_answer,
+                "estimate": {"seconds": 2.0, "bound_by": "none", "assumes": {}}}))
+        }));
+        let server = serve(router).await;
+        let said = run(&server, &["submit", "https://a.example", "--dry-run"]).await.unwrap();
+        assert_eq!(said, code, "{would_answer}");
+    }
 }
 
 #[tokio::test]

@@ -51,7 +51,7 @@ impl Caller {
         let Addition { tasks, last_batch } = addition.clone();
         let (count, now) = (tasks.len(), world.now());
         world.model.job(id).unanswered = Some(addition.clone());
-        let added = world.backend.store.add_tasks(id, tasks, last_batch, RUN_TASKS_MAX, now).await;
+        let added = world.backend.store.add_tasks(id, tasks, last_batch, RUN_TASKS_MAX, None, now).await;
         let outcome = answer("add_tasks", added)?;
         let (name, caller) = (world.name(id), self.number);
         let last = if last_batch { ", the last" } else { "" };
@@ -87,7 +87,9 @@ impl Caller {
                     | Refusal::TooManyUploads
                     | Refusal::RunHasDescendants
                     | Refusal::RunNotTerminal
-                    | Refusal::AnotherRunBegan => false,
+                    | Refusal::AnotherRunBegan
+                    | Refusal::JobNotScheduled
+                    | Refusal::FireIsOver => false,
                 };
                 require(fair, Rule::Lifecycle, || {
                     format!("{name}: tasks were refused without a reason: {refusal}")
@@ -170,7 +172,9 @@ impl Caller {
                     | Refusal::TooManyUploads
                     | Refusal::RunHasDescendants
                     | Refusal::RunNotTerminal
-                    | Refusal::AnotherRunBegan => false,
+                    | Refusal::AnotherRunBegan
+                    | Refusal::JobNotScheduled
+                    | Refusal::FireIsOver => false,
                 };
                 require(fair, Rule::Lifecycle, || {
                     format!("{name}: {command:?} was refused without a reason: {refusal}")

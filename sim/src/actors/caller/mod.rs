@@ -257,6 +257,7 @@ impl Caller {
             run: rows.run,
             tasks: (0..).zip(inputs(world.model.jobs.len(), 0, count)).collect(),
             list: None,
+            once: None,
         }
     }
 }

@@ -146,7 +146,7 @@ impl Caller {
         let on_invalid_rows = if dice.chance(0.25) { OnInvalidRows::Fail } else { OnInvalidRows::Skip };
         let source =
             Source { upload: id, staged, spec: list.spec.clone(), on_invalid_rows, param_policy: None };
-        let acceptance = Acceptance { job: rows.job, run: rows.run, source };
+        let acceptance = Acceptance { job: rows.job, run: rows.run, source, once: None };
         world.model.begin_accept(&acceptance, list);
         Some(acceptance)
     }

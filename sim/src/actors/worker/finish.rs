@@ -15,7 +15,7 @@ use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::QueueName;
 use conveyor_domain::params::Format;
 use conveyor_domain::task::{Outcome, ResultRef};
-use conveyor_domain::{AccountFault, JobId, TaskId, limits};
+use conveyor_domain::{AccountFault, TaskId, limits};
 use conveyor_store::port::{BlobKey, Receipt, RunKey, Settle, SettleGroup, Settled};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -48,7 +48,7 @@ impl Worker {
             };
             let outcome = outcome::of(world, claimed, end, result);
             told.push(format!("{} {}", claimed.task.index(), outcome.status().as_str()));
-            let settle = Settle { task: claimed.task, token: claimed.token, outcome };
+            let settle = Settle::new(claimed, outcome);
             flight.phase = Phase::Done { settle, object: body.map(|_| number) };
         }
         if !pack.is_empty() {
@@ -62,17 +62,18 @@ impl Worker {
             answer("ack", world.backend.queue.ack(QueueName::Run(key.run), receipts).await)?;
         }
         if account {
-            self.fail_run(world, key.job).await?;
+            self.fail_run(world, key).await?;
         }
         if world.dice.chance(HOLDS) { self.hold(world, key.job).await } else { Ok(()) }
     }
 
     /// The account cannot pay for more: the run ends here.
-    async fn fail_run(&self, world: &mut World, id: JobId) -> Check {
+    async fn fail_run(&self, world: &mut World, key: RunKey) -> Check {
+        let id = key.job;
         let asked = &mut world.model.job(id).asked;
         (asked.failed, asked.latched) = (true, true);
         let reason = AccountFault::InsufficientCredits;
-        let command = Command::FailRun { reason, detail: "simulated".to_owned() };
+        let command = Command::FailRun { run: key.run, reason, detail: "simulated".to_owned() };
         // Not answered: the next attempt meets the same answer and tries again.
         if let Answer::Got(view) = answer("apply", world.backend.store.apply(id, command, world.now()).await)?
         {

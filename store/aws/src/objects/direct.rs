@@ -32,9 +32,19 @@ impl DirectAccess for Objects {
         Ok(SignedPut { url: signed.uri().to_owned(), headers: to_be_sent(signed.headers()) })
     }
 
-    async fn get_url(&self, key: &BlobKey, content_type: &'static str, validity: Validity) -> Result<String> {
+    async fn get_url(
+        &self,
+        key: &BlobKey,
+        content_type: &'static str,
+        file_name: Option<&str>,
+        validity: Validity,
+    ) -> Result<String> {
         let get = self.s3.get_object().bucket(&self.bucket).key(key.as_str());
-        let get = get.response_content_type(content_type).response_content_disposition("inline");
+        let disposition = match file_name {
+            Some(name) => format!("attachment; filename=\"{name}\""),
+            None => "inline".to_owned(),
+        };
+        let get = get.response_content_type(content_type).response_content_disposition(disposition);
         let signed = get.presigned(presigning(validity)?).await.map_err(|e| unavailable("GetObject", &e))?;
         Ok(signed.uri().to_owned())
     }

@@ -34,18 +34,22 @@ impl KeyStore for Table {
         Row(&answer.attributes.unwrap_or_default()).parsed("cal")
     }
 
-    async fn revoke_all_but(&self, accepted: Vec<KeyHash>, now: Timestamp) -> Result<()> {
-        let accepted: Vec<String> = accepted.iter().map(|key| keys::hex(&key.0)).collect();
-        for item in self.all(&Range::everything(keys::KEYS_PARTITION.to_owned())).await? {
-            let revoked = is_revoked(&item);
-            if revoked || accepted.iter().any(|hash| Row(&item).text(keys::SK) == Ok(hash)) {
-                continue;
+    async fn revoke_key(&self, key: KeyHash, now: Timestamp) -> Result<()> {
+        let place = keys::api_key(key);
+        // Written whole, over what was read: of a key only its being revoked changes, and who revokes it meanwhile does the same.
+        match self.get(&place).await?.filter(|item| !is_revoked(item)) {
+            Some(mut item) => {
+                item.insert("ra".to_owned(), number(now.0));
+                self.put_always(item).await
             }
-            let mut revoked = item;
-            revoked.insert("ra".to_owned(), number(now.0));
-            self.put_always(revoked).await?;
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    async fn accepted_keys(&self) -> Result<Vec<KeyHash>> {
+        let items = self.all(&Range::everything(keys::KEYS_PARTITION.to_owned())).await?;
+        let accepted = items.iter().filter(|item| !is_revoked(item));
+        accepted.map(|item| Row(item).parsed(keys::SK)).collect()
     }
 
     async fn caller_of(&self, key: KeyHash) -> Result<Option<CallerId>> {

@@ -9,10 +9,10 @@ use conveyor_domain::beside::{self, Change};
 use conveyor_domain::ingest::IngestEvent;
 use conveyor_domain::lifecycle::{self, Command, Decision, decide};
 use conveyor_domain::message::{IngestRef, QueueName};
-use conveyor_domain::run::{Counts, Storage};
+use conveyor_domain::run::Counts;
 use conveyor_domain::timeline::{self, LifecycleEvent};
 use conveyor_domain::{Job, JobId, Run, RunId, RunStatus, Timestamp};
-use conveyor_store::port::{RunKey, RunView};
+use conveyor_store::port::{JobView, Once, RunKey, RunView};
 use conveyor_store::{Error, Result};
 
 /// An entry of a timeline that is about to be written.
@@ -69,11 +69,11 @@ impl Table {
 
     /// A job with this run of it.
     pub async fn load_run(&self, key: RunKey) -> Result<Option<State>> {
-        let counts = self.counts(key).await?;
+        let counted = self.counted(key).await?;
         let (job, run) = self.get_both(&keys::job(key.job), &keys::run(key.job, key.run)).await?;
         let Some(job) = job.as_ref().map(JobRow::decode).transpose()?.flatten() else { return Ok(None) };
         match run {
-            Some(run) => Ok(Some(State { run: RunRow::decode(&run)?, job, counts })),
+            Some(run) => Ok(Some(State { run: RunRow::decode(&run)?, job, counted })),
             // It is the job's own, and goes together with it.
             None if job.job.latest_run == key.run => Err(corrupt("run of a job")),
             None => Ok(None),
@@ -154,13 +154,22 @@ impl Table {
             // Whoever reads the list has to settle for what it wrote; the message that it works on may be gone.
             self.call_ingester(run.run.job, run.run.id, now).await;
         }
-        Ok(Ok(State { job, run, counts: seen.counts }))
+        Ok(Ok(State { job, run, counted: seen.counted }))
     }
 
     /// The records that go with a job that is made.
     pub fn records_beside(&self, job: &Job, run: &Run, now: Timestamp) -> Result<Vec<TransactWriteItem>> {
         let change = Change { before: None, after: (job, run), counts: &Counts::default(), now };
         beside::records(change).iter().map(|record| self.record_write(record)).collect()
+    }
+
+    /// The answer of an operation that is to happen once, to be the last write of its transaction.
+    pub fn answer(
+        &self,
+        once: Option<&Once>,
+        view: impl FnOnce() -> JobView,
+    ) -> Result<Vec<TransactWriteItem>> {
+        once.map(|once| self.record_write(&once.write(&view()))).into_iter().collect()
     }
 
     /// Decides a command on the job's latest run, again and again until nobody else gets in between.
@@ -180,14 +189,14 @@ impl Table {
     pub async fn delete_one_run(&self, key: RunKey, now: Timestamp) -> Result<RunView> {
         let mut backoff = self.backoff();
         loop {
-            let there = |state: &State| state.run.run.storage != Storage::Removed;
+            let there = |state: &State| state.run.is_visible();
             let state = self.load_run(key).await?.filter(there).ok_or(Error::NotFound)?;
             // Read behind the job, whose version moves with every run that is made: none is missed.
             let pointed_to = self.run_rows(key.job).await?.iter().any(|other| other.points_to(key.run));
             let decision = lifecycle::delete_run(&state.job.job, &state.run.run, pointed_to, now)?;
             let next = Next::of(&state, decision);
             if let Ok(state) = self.write(&state, &next, now, Vec::new()).await? {
-                return Ok(state.run.view(state.counts));
+                return Ok(state.run.view(state.counted));
             }
             backoff.wait("the deletion of a run").await?;
         }

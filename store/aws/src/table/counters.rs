@@ -7,7 +7,7 @@ use super::read::Range;
 use super::transact::{Condition, Expression};
 use conveyor_domain::proof::Sums;
 use conveyor_domain::run::Counts;
-use conveyor_domain::{FailureClass, RunId, WorkerId};
+use conveyor_domain::{FailureClass, RunId, Spend, WorkerId};
 use conveyor_store::Result;
 use conveyor_store::port::RunKey;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -47,7 +47,7 @@ const FAILED: [&str; 7] = ["f0", "f1", "f2", "f3", "f4", "f5", "f6"];
 const ADDED: [&str; 7] = [":f0", ":f1", ":f2", ":f3", ":f4", ":f5", ":f6"];
 
 /// What adds this to a counter row, which may be less than nothing, and sets something of it.
-pub fn addition(set: &str, sums: Sums) -> Expression {
+pub fn addition(set: &str, sums: Sums, spend: Spend) -> Expression {
     let (mut terms, mut values) = (Vec::new(), Vec::new());
     if sums.successful != 0 {
         terms.push("s :s".to_owned());
@@ -57,6 +57,12 @@ pub fn addition(set: &str, sums: Sums) -> Expression {
         if sums.failed[class] != 0 {
             terms.push(format!("{} {}", FAILED[class], ADDED[class]));
             values.push((ADDED[class], number(sums.failed[class])));
+        }
+    }
+    for (name, added, amount) in [("cr", ":cr", spend.credits), ("co", ":co", spend.cost_nanos)] {
+        if amount != 0 {
+            terms.push(format!("{name} {added}"));
+            values.push((added, number(amount)));
         }
     }
     let add = if terms.is_empty() { String::new() } else { format!(" ADD {}", terms.join(", ")) };
@@ -71,12 +77,28 @@ fn decode_sums(row: Row<'_>) -> Result<Sums> {
     Ok(sums)
 }
 
+/// A sum that grew past what can be told is told as the most that can.
+fn decode_spend(row: Row<'_>) -> Result<Spend> {
+    let amount = |name: &str| -> Result<u64> {
+        Ok(u64::try_from(row.find_number::<i128>(name)?.unwrap_or(0).max(0)).unwrap_or(u64::MAX))
+    };
+    Ok(Spend { credits: amount("cr")?, cost_nanos: amount("co")? })
+}
+
 /// A counter row as it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Counter {
     sums: Sums,
+    spend: Spend,
     /// `None` of one that an earlier version wrote.
     moment: Option<u64>,
+}
+
+/// What was done of a run, and what it cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    pub counts: Counts,
+    pub spend: Spend,
 }
 
 /// Where a counter row stands.
@@ -108,7 +130,7 @@ impl Counters {
             if name == keys::CORRECTION {
                 (counters.correction, counters.revision) = (sums, row.find_number("v")?.unwrap_or(0));
             } else {
-                let counter = Counter { sums, moment: row.find_number("n")? };
+                let counter = Counter { sums, spend: decode_spend(row)?, moment: row.find_number("n")? };
                 counters.of_workers.insert(name.to_owned(), counter);
             }
         }
@@ -117,6 +139,16 @@ impl Counters {
 
     pub fn sums(&self) -> Sums {
         self.of_workers.values().fold(self.correction, |sums, counter| sums.plus(counter.sums))
+    }
+
+    /// What the settles cost. A correction knows nothing of that.
+    pub fn spend(&self) -> Spend {
+        self.of_workers.values().fold(Spend::default(), |sum, counter| sum.plus(counter.spend))
+    }
+
+    /// As readers have it.
+    pub fn counted(&self) -> Counted {
+        Counted { counts: self.sums().counts(), spend: self.spend() }
     }
 
     pub fn reached(&self, name: &str) -> Reached {
@@ -135,8 +167,8 @@ impl Table {
     }
 
     /// Counts only grow, and never past the total: whoever reads the run after them sees no more done than there is.
-    pub async fn counts(&self, key: RunKey) -> Result<Counts> {
-        Ok(self.counters(key).await?.sums().counts())
+    pub async fn counted(&self, key: RunKey) -> Result<Counted> {
+        Ok(self.counters(key).await?.counted())
     }
 }
 
@@ -206,9 +238,12 @@ mod tests {
     #[test]
     fn an_addition_may_take_away_and_says_nothing_of_what_does_not_change() {
         let sums = Sums { successful: -3, failed: [0, 0, 0, 2, 0, 0, 0] };
-        let Expression { text, values } = addition("n = :n", sums);
+        let Expression { text, values } = addition("n = :n", sums, Spend::default());
         assert_eq!(text, "SET n = :n ADD s :s, f3 :f3");
         assert_eq!(values, [(":s", number(-3)), (":f3", number(2))]);
-        assert_eq!(addition("v = :v", Sums::default()).text, "SET v = :v");
+        assert_eq!(addition("v = :v", Sums::default(), Spend::default()).text, "SET v = :v");
+        let Expression { text, values } =
+            addition("n = :n", Sums::default(), Spend { credits: 0, cost_nanos: 7 });
+        assert_eq!((text.as_str(), values), ("SET n = :n ADD co :co", vec![(":co", number(7))]));
     }
 }

@@ -2,6 +2,7 @@
 //! is found here may be old, and is read from the table before anybody hears of it, but for what cannot have changed.
 
 use super::Table;
+use super::counters::Counted;
 use super::item::{Item, Row, corrupt, text};
 use super::jobs::READS_INFLIGHT;
 use super::keys::{self, GSI2, GSI2_SK};
@@ -34,6 +35,9 @@ const OLD_AT_ONCE: u32 = 500;
 
 /// Where those find a run who look for something to do with it. `None` if there will never be anything to do.
 pub fn place(row: &RunRow) -> Option<&'static str> {
+    if row.run.is_template() {
+        return None;
+    }
     let ended = row.run.status.is_terminal() && !row.queue_removed;
     let deleted = row.run.status == RunStatus::Deleted;
     // Nobody goes on with the list of one that was deleted.
@@ -267,12 +271,12 @@ impl Table {
     }
 
     async fn active(&self, key: RunKey) -> Result<Option<ActiveRun>> {
-        let counts = self.counts(key).await?;
+        let Counted { counts, spend } = self.counted(key).await?;
         let run = self.find_run(key).await?.map(|row| row.run);
         let Some(run) = run.filter(|run| run.status == RunStatus::Running) else { return Ok(None) };
         // Behind the run, which changes together with the limits of its job: they are never older than it is.
         let Some(row) = self.find_job(key.job).await? else { return Ok(None) };
-        let stats = RunStats { total: run.total, counts: run.counted(counts) };
+        let stats = RunStats { total: run.total, counts: run.counted(counts), spend };
         Ok(Some(ActiveRun { job: row.job, run, stats }))
     }
 

@@ -3,7 +3,7 @@
 
 use super::change::{NewEvent, Next};
 use super::insert::RowPlace;
-use super::jobs::{READS_INFLIGHT, first_stands, refs};
+use super::jobs::{READS_INFLIGHT, first_stands, new_view, refs};
 use super::rows::{JobRow, RunRow, State};
 use super::transact::Condition;
 use super::uploads::UploadClaim;
@@ -14,7 +14,7 @@ use conveyor_domain::lifecycle::{Command, IngestStep, Refusal};
 use conveyor_domain::message::{QueueName, TaskRef};
 use conveyor_domain::rerun::ReplayedTask;
 use conveyor_domain::{JobStatus, RunId, RunStatus, Timestamp, timeline};
-use conveyor_store::port::{Acceptance, Appended, Chunk, Ingest, IngestStore, RunKey};
+use conveyor_store::port::{Acceptance, Appended, Chunk, Ingest, IngestStore, Once, RunKey};
 use conveyor_store::{Error, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 
@@ -119,7 +119,7 @@ impl Table {
 #[async_trait]
 impl IngestStore for Table {
     async fn accept(&self, acceptance: Acceptance) -> Result<()> {
-        let Acceptance { job, run, source } = &acceptance;
+        let Acceptance { job, run, source, once } = &acceptance;
         let now = job.created;
         self.latest.learn(now);
         let events = [
@@ -146,9 +146,12 @@ impl IngestStore for Table {
             }
             writes.extend(claim);
             writes.extend(self.records_beside(job, run, now)?);
+            let answered = writes.len();
+            writes.extend(self.answer(once.as_ref(), || new_view(job, run))?);
             match self.transact(writes).await? {
                 Ok(()) => break,
                 Err(unmet) if unmet.at(0).is_some() => return first_stands(&unmet),
+                Err(unmet) if unmet.at(answered).is_some() => return Err(Once::lost()),
                 Err(_) => backoff.wait("an accept").await?,
             }
         }

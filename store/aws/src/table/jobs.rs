@@ -13,10 +13,11 @@ use async_trait::async_trait;
 use conveyor_domain::ingest::IngestEvent;
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::TaskRef;
-use conveyor_domain::run::Storage;
-use conveyor_domain::{CallerId, JobId, Run, RunId, TaskId, TaskInput, Timestamp, shards, timeline};
+use conveyor_domain::{
+    CallerId, Job, JobId, Run, RunId, RunStats, TaskId, TaskInput, Timestamp, shards, timeline,
+};
 use conveyor_store::port::{
-    ActiveRun, Added, ChangedRuns, JobStore, JobView, JobsQuery, RunKey, RunView, StartRun, Submission,
+    ActiveRun, Added, ChangedRuns, JobStore, JobView, JobsQuery, Once, RunKey, RunView, StartRun, Submission,
 };
 use conveyor_store::{Error, Result};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -29,7 +30,7 @@ const HOLES_MAX: usize = 256;
 impl Table {
     /// What a submit makes visible, in one transaction.
     async fn make_visible(&self, submission: &Submission) -> Result<()> {
-        let Submission { job, run, tasks, list } = submission;
+        let Submission { job, run, tasks, list, once } = submission;
         let now = job.created;
         let mut events = vec![NewEvent::Lifecycle(timeline::submitted(job, run))];
         if let Some(list) = list {
@@ -39,7 +40,7 @@ impl Table {
         }
         let mut run_row = RunRow::new(run, job.spec.task_shard_count);
         run_row.logged = ingest::logged(&events);
-        let source = list.as_ref().map(|list| &list.source);
+        let source = list.as_ref().map(|list| &list.source).or(job.spec.list_of_runs());
         let mut job_row = JobRow::new(job, source.map(|source| source.upload));
         let events = self.event_rows(&mut job_row, run.id, &events, now)?;
         let mut backoff = self.backoff();
@@ -62,6 +63,8 @@ impl Table {
                 writes.extend(claims);
             }
             writes.extend(self.records_beside(job, run, now)?);
+            let answered = writes.len();
+            writes.extend(self.answer(once.as_ref(), || new_view(job, run))?);
             let Err(unmet) = self.transact(writes).await? else { return Ok(()) };
             if unmet.at(0).is_some() {
                 first_stands(&unmet)?;
@@ -70,6 +73,9 @@ impl Table {
             }
             if unmet.at(2 + events.len()).is_some() && !tasks.is_empty() {
                 return Err(Error::Conflict("the submit took too long; its rows were removed".to_owned()));
+            }
+            if unmet.at(answered).is_some() {
+                return Err(Once::lost());
             }
             // The upload was claimed by somebody else at the same time, or replaced: look at it again.
             backoff.wait("a submit").await?;
@@ -105,6 +111,7 @@ impl Table {
         job: JobId,
         command: &Command,
         hole: Option<(u32, u32)>,
+        once: Option<&Once>,
         now: Timestamp,
     ) -> Result<State> {
         let mut backoff = self.backoff();
@@ -119,12 +126,23 @@ impl Table {
                 };
                 next.run.holes.remove(place);
             }
-            if let Ok(state) = self.write(&state, &next, now, Vec::new()).await? {
-                return Ok(state);
+            let view =
+                || State { job: next.job.clone(), run: next.run.clone(), counted: state.counted }.view();
+            let answer = self.answer(once, view)?;
+            match self.write(&state, &next, now, answer).await? {
+                Ok(state) => return Ok(state),
+                Err(unmet) if once.is_some() && unmet.is_last() => return Err(Once::lost()),
+                Err(_) => {}
             }
             backoff.wait("an addition").await?;
         }
     }
+}
+
+/// A job that is made, as it is in that moment.
+pub fn new_view(job: &Job, run: &Run) -> JobView {
+    let stats = RunStats { total: run.total, ..RunStats::default() };
+    JobView { job: job.clone(), latest: RunView { run: run.clone(), stats } }
 }
 
 /// What it means that there is something in the place of a job that was about to be made. Only a repeat has the same random
@@ -156,6 +174,10 @@ impl JobStore for Table {
             self.insert_tasks(place, tasks, job.created).await?;
         }
         self.make_visible(&submission).await?;
+        // Nobody works on what runs are made of.
+        if run.is_template() {
+            return Ok(Vec::new());
+        }
         self.send_refs(run.id, refs(run.id_seed, shards, tasks.iter().map(|(index, _)| *index)), job.created)
             .await;
         Ok(Vec::new())
@@ -167,13 +189,14 @@ impl JobStore for Table {
         tasks: Vec<TaskInput>,
         last_batch: bool,
         run_tasks_max: u32,
+        once: Option<Once>,
         now: Timestamp,
     ) -> Result<Added> {
         self.latest.learn(now);
         let count = u32::try_from(tasks.len()).map_err(|_| Error::Corrupt("task count".to_owned()))?;
         let command = Command::AddTasks { count, last_batch, run_tasks_max };
         if count == 0 {
-            let state = self.count_addition(job, &command, None, now).await?;
+            let state = self.count_addition(job, &command, None, once.as_ref(), now).await?;
             return Ok(Added { view: state.view(), unsent: Vec::new() });
         }
         let (reserved, first) = self.reserve(job, &command, count).await?;
@@ -181,7 +204,8 @@ impl JobStore for Table {
         let shards = reserved.run.shards;
         let rows: Vec<_> = (first..).zip(tasks).collect();
         self.insert_tasks(RowPlace { key: RunKey { job, run: id }, seed, shards }, &rows, now).await?;
-        let state = self.count_addition(job, &command, Some((first, first + count)), now).await?;
+        let state =
+            self.count_addition(job, &command, Some((first, first + count)), once.as_ref(), now).await?;
         self.send_refs(id, refs(seed, shards, first..first + count), now).await;
         Ok(Added { view: state.view(), unsent: Vec::new() })
     }
@@ -226,7 +250,7 @@ impl JobStore for Table {
             let older = ids.into_iter().filter(|id| Some(*id) != query.before);
             let loads = stream::iter(older.map(|id| self.load(id))).buffered(READS_INFLIGHT);
             let found: Vec<Option<State>> = loads.try_collect().await?;
-            let fits = |state: &State| query.status.is_none_or(|status| state.job.job.status == status);
+            let fits = |state: &State| query.admits(&state.job.job);
             views.extend(found.into_iter().flatten().filter(fits).map(State::view));
             from = step.next;
             if views.len() >= wanted || from.is_none() {
@@ -238,15 +262,15 @@ impl JobStore for Table {
 
     async fn run(&self, job: JobId, run: RunId) -> Result<Option<RunView>> {
         let key = RunKey { job, run };
-        let counts = self.counts(key).await?;
-        let there = self.find_run(key).await?.filter(|row| row.run.storage != Storage::Removed);
-        Ok(there.map(|row| row.view(counts)))
+        let counted = self.counted(key).await?;
+        let there = self.find_run(key).await?.filter(RunRow::is_visible);
+        Ok(there.map(|row| row.view(counted)))
     }
 
     async fn runs(&self, job: JobId, before: Option<u32>, limit: u32) -> Result<Vec<RunView>> {
         let mut rows = self.run_rows(job).await?;
         rows.retain(|row| before.is_none_or(|before| row.run.sequence < before));
-        rows.retain(|row| row.run.storage != Storage::Removed);
+        rows.retain(RunRow::is_visible);
         rows.sort_by_key(|row| std::cmp::Reverse(row.run.sequence));
         rows.truncate(limit as usize);
         // Counted first, read again afterwards: never more done than there is.

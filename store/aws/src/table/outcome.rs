@@ -9,7 +9,7 @@ use super::{Table, keys};
 use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem};
 use conveyor_domain::run::Counts;
 use conveyor_domain::task::Outcome;
-use conveyor_domain::{ClaimToken, TaskId, TaskStatus, Timestamp, limits};
+use conveyor_domain::{ClaimToken, Spend, TaskId, TaskStatus, Timestamp, limits};
 use conveyor_store::Result;
 use conveyor_store::port::{RunKey, Settled};
 use std::time::Duration;
@@ -37,6 +37,8 @@ pub struct Change<'a> {
     pub task: TaskId,
     pub by: By,
     pub outcome: &'a Outcome,
+    /// What the attempt cost.
+    pub spend: Spend,
 }
 
 impl Change<'_> {
@@ -98,6 +100,13 @@ impl Change<'_> {
         };
         values.extend(more);
         values.extend([(":one", number(1)), (":zero", number(0))]);
+        let text = match self.spend.is_zero() || !self.outcome.status().is_terminal() {
+            true => text,
+            false => {
+                values.push((":sp", json(&self.spend)?));
+                text.replacen("SET ", "SET sp = :sp, ", 1)
+            }
+        };
         if self.outcome.status().is_terminal() {
             values.extend([(":cb", item::text(counted)), (":ttl", settled_until(now))]);
         }
@@ -133,6 +142,7 @@ impl Table {
                 .set("sa", number(found.started.unwrap_or(now).0))
                 .set("ea", number(now.0))
                 .set("err", json(problem)?)
+                .set_some("sp", (!change.spend.is_zero()).then(|| json(&change.spend)).transpose()?)
                 .set(keys::TTL, settled_until(now));
             writes.push(self.put(kept.item(), None)?);
         }

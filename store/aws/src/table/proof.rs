@@ -12,9 +12,9 @@ use super::transact::Condition;
 use super::{Table, keys};
 use async_trait::async_trait;
 use conveyor_domain::proof::{RowCounts, Sums};
-use conveyor_domain::run::{Counts, Storage};
+use conveyor_domain::run::Counts;
 use conveyor_domain::task::ResultRef;
-use conveyor_domain::{RunStatus, TaskStatus, Timestamp};
+use conveyor_domain::{RunStatus, Spend, TaskStatus, Timestamp};
 use conveyor_store::port::{NamedObjects, ProofStore, RunKey, Tally};
 use conveyor_store::{Error, Result};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -197,7 +197,7 @@ impl ProofStore for Table {
     async fn tally(&self, key: RunKey, with_objects: bool) -> Result<Option<Tally>> {
         let moment = self.counters(key).await?;
         // Behind the counters: whatever they counted, it shows.
-        let run = self.find_run(key).await?.filter(|row| row.run.storage != Storage::Removed);
+        let run = self.find_run(key).await?.filter(RunRow::is_visible);
         let Some(run) = run else { return Ok(None) };
         let mut seen = self.count_rows(&run, &moment, with_objects).await?;
         if !seen.is_clear() {
@@ -211,7 +211,7 @@ impl ProofStore for Table {
     }
 
     async fn correct(&self, key: RunKey, missing: Sums, seen: u64, now: Timestamp) -> Result<bool> {
-        let mut addition = counters::addition("v = :next, ua = :now", missing);
+        let mut addition = counters::addition("v = :next, ua = :now", missing, Spend::default());
         addition.values.extend([(":next", number(seen + 1)), (":now", number(now.0))]);
         let unmoved = match seen {
             0 => Condition { expression: "attribute_not_exists(v)".to_owned(), values: Vec::new() },

@@ -229,7 +229,8 @@ impl Retention for Table {
     }
 
     async fn remove_run_rows(&self, key: RunKey, limit: u32) -> Result<u32> {
-        let run = self.find_run(key).await?.filter(|row| row.run.status.is_terminal());
+        let may_go = |row: &RunRow| row.run.status.is_terminal() && !row.run.is_template();
+        let run = self.find_run(key).await?.filter(may_go);
         let Some(run) = run else { return Ok(0) };
         let (attempts, tasks) = (keys::attempts_of(key.run), keys::tasks_of(key.run));
         self.remove_tasks(key.job, run.shards, [&attempts, &tasks], limit).await

@@ -1,5 +1,6 @@
 //! Jobs and runs as rows. Each has a version; whoever writes one names the version that it read.
 
+use super::counters::Counted;
 use super::discovery;
 use super::item::{Draft, Item, Row, corrupt, json, number, text};
 use super::keys::{self, GSI1_PK, GSI1_SK, GSI2_PK, GSI2_SK};
@@ -100,13 +101,19 @@ impl RunRow {
             logged_at: run.created,
             logged_by: 0,
             holes: Vec::new(),
-            queue_removed: false,
+            // One that nobody works on never has one.
+            queue_removed: run.is_template(),
         }
     }
 
     /// Whether the row of a task is one that counts: written, and all its addition with it.
     pub fn shows(&self, index: u32) -> bool {
         index < self.run.next_index && !self.holes.iter().any(|(first, end)| (*first..*end).contains(&index))
+    }
+
+    /// Whether readers find it.
+    pub fn is_visible(&self) -> bool {
+        self.run.storage != Storage::Removed && !self.run.is_template()
     }
 
     /// Whether some of its tasks have their results in that run.
@@ -118,7 +125,8 @@ impl RunRow {
     /// Whether it ended before that moment and its rows are kept. One that was deleted goes its own way.
     pub fn has_expired(&self, ended_before: Timestamp) -> bool {
         let ended = self.run.status.is_terminal() && self.run.status != RunStatus::Deleted;
-        ended && self.run.storage == Storage::Kept && self.run.updated < ended_before
+        let kept = self.run.storage == Storage::Kept && !self.run.is_template();
+        ended && kept && self.run.updated < ended_before
     }
 
     pub fn encode(&self) -> Result<Item> {
@@ -200,9 +208,9 @@ impl RunRow {
         })
     }
 
-    pub fn view(self, counts: Counts) -> RunView {
+    pub fn view(self, Counted { counts, spend }: Counted) -> RunView {
         let counts = self.run.counted(counts);
-        RunView { stats: RunStats { total: self.run.total, counts }, run: self.run }
+        RunView { stats: RunStats { total: self.run.total, counts, spend }, run: self.run }
     }
 }
 
@@ -216,16 +224,16 @@ fn storage(row: Row<'_>) -> Result<Storage> {
 pub struct State {
     pub job: JobRow,
     pub run: RunRow,
-    pub counts: Counts,
+    pub counted: Counted,
 }
 
 impl State {
     /// What is done of the run.
     pub fn done(&self) -> Counts {
-        self.run.run.counted(self.counts)
+        self.run.run.counted(self.counted.counts)
     }
 
     pub fn view(self) -> JobView {
-        JobView { job: self.job.job, latest: self.run.view(self.counts) }
+        JobView { job: self.job.job, latest: self.run.view(self.counted) }
     }
 }

@@ -10,7 +10,7 @@ use super::{Table, keys};
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use conveyor_domain::run::Counts;
 use conveyor_domain::task::Outcome;
-use conveyor_domain::{TaskId, Timestamp, WorkerId};
+use conveyor_domain::{Spend, TaskId, Timestamp, WorkerId};
 use conveyor_store::port::{RunKey, SettleGroup, Settled};
 use conveyor_store::{Error, Result};
 use std::collections::HashSet;
@@ -35,6 +35,7 @@ struct Batch<'a> {
     changes: Vec<(Open<'a>, usize)>,
     writes: Vec<TransactWriteItem>,
     counts: Counts,
+    spend: Spend,
     /// When it is counted. Another one for every try: one that was refused may still be under way.
     moment: u64,
 }
@@ -47,6 +48,7 @@ impl Table {
             task: settle.task,
             by: By::Claim(settle.token),
             outcome: &settle.outcome,
+            spend: settle.charged(),
         });
         let lane = self.lanes.take(key.run, worker);
         self.change_tasks(&Group { key, place, worker, lane, now }, changes.collect()).await
@@ -69,7 +71,9 @@ impl Table {
             .iter()
             .enumerate()
             .filter(|(_, (task, outcome))| outcome.status().is_terminal() && counts(*task))
-            .map(|(at, (task, outcome))| (at, Change { task: *task, by: By::Anybody, outcome }))
+            .map(|(at, (task, outcome))| {
+                (at, Change { task: *task, by: By::Anybody, outcome, spend: Spend::default() })
+            })
             .unzip();
         let lane = self.lanes.take(key.run, worker);
         let answers = self.change_tasks(&Group { key, place, worker, lane, now }, changes).await?;
@@ -110,7 +114,8 @@ impl Table {
     ) -> Result<Batch<'a>> {
         let moment = counters::next_moment();
         let counted = format!("{}#{moment}", keys::counter_name(group.worker, group.lane.number));
-        let mut batch = Batch { changes: Vec::new(), writes: Vec::new(), counts: Counts::default(), moment };
+        let (counts, spend) = (Counts::default(), Spend::default());
+        let mut batch = Batch { changes: Vec::new(), writes: Vec::new(), counts, spend, moment };
         let (mut tasks, mut rest) = (HashSet::new(), Vec::new());
         for (at, change) in std::mem::take(open) {
             // The last write is the count.
@@ -123,6 +128,7 @@ impl Table {
                     batch.changes.push(((at, change), writes.len()));
                     batch.writes.extend(writes);
                     change.count(&mut batch.counts);
+                    batch.spend = batch.spend.plus(change.spend);
                 }
                 Err(answer) => answers[at] = answer,
             }
@@ -139,14 +145,15 @@ impl Table {
         open: &mut Vec<Open<'a>>,
         answers: &mut [Settled],
     ) -> Result<Counted> {
-        let Batch { changes, mut writes, counts, moment } = batch;
+        let Batch { changes, mut writes, counts, spend, moment } = batch;
         if changes.is_empty() {
             return Ok(Counted::InTime);
         }
         let count = writes.len();
-        if !counts.is_zero() {
+        // The row has its price: what counts and costs nothing leaves it alone.
+        if !counts.is_zero() || !spend.is_zero() {
             let counter = keys::counter(group.key.job, group.key.run, group.worker, group.lane.number);
-            let addition = counters::addition("n = :n", counts.into());
+            let addition = counters::addition("n = :n", counts.into(), spend);
             writes.push(self.update(&counter, addition, Some(counters::forward(moment)))?);
         }
         let unmet = match self.transact(writes).await? {

@@ -3,6 +3,7 @@
 
 use super::Table;
 use super::change::NewEvent;
+use super::counters::Counted;
 use super::ingest::logged;
 use super::insert::RowPlace;
 use super::jobs::refs;
@@ -12,7 +13,7 @@ use conveyor_domain::beside::{self, Change};
 use conveyor_domain::lifecycle::{self, Decision};
 use conveyor_domain::run::Counts;
 use conveyor_domain::{Timestamp, timeline};
-use conveyor_store::port::{RunKey, StartRun};
+use conveyor_store::port::{Once, RunKey, StartRun};
 use conveyor_store::{Error, Result};
 
 impl Table {
@@ -43,7 +44,8 @@ impl Table {
                 return Ok(seen);
             }
             let Decision { job, run } = lifecycle::start_run(&seen.job.job, &seen.run.run, &start.run, now)?;
-            let mut events = vec![NewEvent::Lifecycle(timeline::run_started(&run))];
+            let started = timeline::run_started(&seen.job.job, &job, &run);
+            let mut events: Vec<_> = started.into_iter().map(NewEvent::Lifecycle).collect();
             events.extend(start.log.clone().map(|first| NewEvent::Ingest(0, first)));
             let mut job_row = JobRow { job, version: seen.job.version + 1, ..seen.job.clone() };
             let mut run_row = RunRow::new(&run, seen.run.shards);
@@ -61,8 +63,12 @@ impl Table {
             for record in beside::records(change) {
                 writes.push(self.record_write(&record)?);
             }
-            if self.transact(writes).await?.is_ok() {
-                return Ok(State { job: job_row, run: run_row, counts: Counts::default() });
+            let started = State { job: job_row, run: run_row, counted: Counted::default() };
+            writes.extend(self.answer(start.once.as_ref(), || started.clone().view())?);
+            match self.transact(writes).await? {
+                Ok(()) => return Ok(started),
+                Err(unmet) if start.once.is_some() && unmet.is_last() => return Err(Once::lost()),
+                Err(_) => {}
             }
             backoff.wait("the start of a run").await?;
         }

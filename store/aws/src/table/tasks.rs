@@ -180,6 +180,7 @@ impl TaskStore for Table {
                 started: Timestamp(row.number("sa")?),
                 ended: Timestamp(row.number("ea")?),
                 error: row.find_json("err")?,
+                spend: row.find_json("sp")?.unwrap_or_default(),
             })
         };
         let mut history: Vec<Attempt> = earlier.iter().map(attempt).collect::<Result<_>>()?;
@@ -187,7 +188,9 @@ impl TaskStore for Table {
             // The last attempt is on the row itself.
             let task = decode_task(&item)?;
             let started = row.started.unwrap_or(task.updated);
-            history.push(Attempt { number: row.attempts, started, ended: task.updated, error: task.error });
+            let spend = Row(&item).find_json("sp")?.unwrap_or_default();
+            let (number, ended) = (row.attempts, task.updated);
+            history.push(Attempt { number, started, ended, error: task.error, spend });
         }
         Ok(Some(history))
     }

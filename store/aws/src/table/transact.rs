@@ -17,12 +17,21 @@ use std::collections::HashMap;
 
 /// A transaction was not carried out because of these conditions: by the place of the write, the row as it is, if any.
 #[derive(Debug)]
-pub struct Unmet(Vec<(usize, Option<Item>)>);
+pub struct Unmet {
+    unmet: Vec<(usize, Option<Item>)>,
+    /// How many writes there were.
+    writes: usize,
+}
 
 impl Unmet {
     /// What stood in the way of this write.
     pub fn at(&self, place: usize) -> Option<Option<&Item>> {
-        self.0.iter().find(|(at, _)| *at == place).map(|(_, item)| item.as_ref())
+        self.unmet.iter().find(|(at, _)| *at == place).map(|(_, item)| item.as_ref())
+    }
+
+    /// Whether the last write was in the way.
+    pub fn is_last(&self) -> bool {
+        self.unmet.iter().any(|(at, _)| at + 1 == self.writes)
     }
 }
 
@@ -179,7 +188,7 @@ impl Table {
                     .map(|(place, reason)| (place, reason.item().filter(|item| !item.is_empty()).cloned()))
                     .collect();
                 if !unmet.is_empty() {
-                    return Ok(Err(Unmet(unmet)));
+                    return Ok(Err(Unmet { unmet, writes: reasons.len() }));
                 }
                 // It did not happen: what is sent next is another one. One that is in progress is the same one, though.
                 token = self.token();

@@ -167,12 +167,15 @@ async fn parts_that_were_replaced_are_not_joined(world: World) {
 
 async fn a_url_reads_an_object_as_its_type(world: World) {
     world.objects.put(&key("jobs/1/x"), Bytes::from_static(b"{}")).await.unwrap();
-    let url = world.objects.get_url(&key("jobs/1/x"), "application/json", good_for(60)).await.unwrap();
+    let url = world.objects.get_url(&key("jobs/1/x"), "application/json", None, good_for(60)).await.unwrap();
     let answer = reqwest::get(&url).await.unwrap();
     assert_eq!(answer.status(), 200);
     assert_eq!(answer.headers()["content-type"], "application/json");
     assert_eq!(answer.headers()["content-disposition"], "inline");
     assert_eq!(answer.bytes().await.unwrap(), "{}");
+    let saved = world.objects.get_url(&key("jobs/1/x"), "application/zip", Some("x.zip"), good_for(60)).await;
+    let answer = reqwest::get(&saved.unwrap()).await.unwrap();
+    assert_eq!(answer.headers()["content-disposition"], "attachment; filename=\"x.zip\"");
     let edited = url.replace("application%2Fjson", "text%2Fhtml");
     assert_ne!(edited, url);
     assert_eq!(reqwest::get(&edited).await.unwrap().status(), 403);

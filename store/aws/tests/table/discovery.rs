@@ -85,7 +85,7 @@ async fn a_run_that_is_not_running_is_read_once_at_most() {
     }
 
     // One that rests may begin to run, and rest again.
-    store.add_tasks(idle.job, World::inputs(1), false, 9, world.now()).await.unwrap();
+    store.add_tasks(idle.job, World::inputs(1), false, 9, None, world.now()).await.unwrap();
     let changed = store.changed_runs(since).await.unwrap();
     assert_eq!(changed.active.iter().map(|active| active.run.id).collect::<Vec<_>>(), [idle.run]);
     assert_eq!(changed.gone.len(), 2);

@@ -50,7 +50,7 @@ async fn claim(world: &World, key: RunKey, indexes: Range<u32>) -> Vec<Settle> {
     });
     let claims = world.backend.store.claim(key, claims.collect(), 20, world.now()).await.unwrap();
     let settle = |(index, claim)| match claim {
-        Claim::Claimed(task) => Settle { task: task.task, token: task.token, outcome: outcome(index) },
+        Claim::Claimed(task) => Settle::new(&task, outcome(index)),
         other => panic!("task {index}: {other:?}"),
     };
     indexes.zip(claims).map(settle).collect()

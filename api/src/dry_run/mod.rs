@@ -1,0 +1,127 @@
+//! A submit that is only thought through (SPEC 6.23): everything is read and checked as it would be, and nothing is made.
+
+mod tally;
+
+use crate::body::room_within;
+use crate::direct;
+use crate::problem::{ApiError, Code, Result};
+use crate::split::Lines;
+use crate::staged;
+use crate::state::ApiState;
+use crate::submit::{StagedTasks, Tasks, source_of};
+use crate::wire::dry_run::DryRunJson;
+use crate::wire::submit::NamedList;
+use crate::wire::tasks::{CHECKED_AT_ONCE, check_one};
+use axum::http::StatusCode;
+use conveyor_domain::job::JobSpec;
+use conveyor_domain::list::{ListFault, ListSpec, OnInvalidRows, Position};
+use conveyor_domain::params::Params;
+use conveyor_domain::upload::Staged;
+use conveyor_domain::{CallerId, limits};
+use conveyor_lists::Record;
+use tally::Tally;
+
+/// What this submit would come to. What was staged of it is for whoever called to remove.
+pub(crate) async fn dry_run(
+    state: &ApiState,
+    caller: CallerId,
+    spec: &JobSpec,
+    list: Option<NamedList>,
+    tasks: &Tasks,
+) -> Result<DryRunJson> {
+    let work = async {
+        match (tasks, list) {
+            (_, Some(list)) => of_upload(state, caller, spec, list).await,
+            (Tasks::Inline(lines), None) => of_lines(state, spec, lines).await,
+            (Tasks::Staged(tasks), None) => of_tasks(state, spec, tasks).await,
+        }
+    };
+    let late = || {
+        let seconds = limits::DRY_RUN_WITHIN.as_secs();
+        let detail = format!("The dry run took longer than {seconds} seconds and was given up.");
+        ApiError::new(Code::Unavailable, detail)
+    };
+    tokio::time::timeout(limits::DRY_RUN_WITHIN, work).await.map_err(|_| late())?
+}
+
+/// Few tasks, in the body.
+async fn of_lines(state: &ApiState, spec: &JobSpec, lines: &Lines) -> Result<DryRunJson> {
+    let mut tally = Tally::default();
+    for (index, json) in lines.iter().enumerate() {
+        if index % CHECKED_AT_ONCE == CHECKED_AT_ONCE - 1 {
+            tokio::task::yield_now().await;
+        }
+        tally.add(index, None, check_one(json, &spec.params, state.config.param_policy));
+    }
+    let refused = !tally.invalid.is_empty();
+    Ok(tally.report(spec, answer(refused, StatusCode::CREATED)))
+}
+
+/// Many tasks, that were staged as they arrived.
+async fn of_tasks(state: &ApiState, spec: &JobSpec, tasks: &StagedTasks) -> Result<DryRunJson> {
+    let list = Staging { staged: &tasks.staged, spec: &StagedTasks::SPEC, ours: true };
+    let (tally, _) = read(state, list, &spec.params).await?;
+    let refused = !tally.invalid.is_empty();
+    Ok(tally.report(spec, answer(refused, StatusCode::ACCEPTED)))
+}
+
+/// A list that was staged before.
+async fn of_upload(
+    state: &ApiState,
+    caller: CallerId,
+    spec: &JobSpec,
+    list: NamedList,
+) -> Result<DryRunJson> {
+    let upload = state.store().upload(caller, list.upload, state.now()).await?;
+    let upload = upload.ok_or_else(ApiError::upload_not_found)?;
+    let upload = match state.direct() {
+        Some(direct) => direct::looked_at(state, direct, upload).await?,
+        None => upload,
+    };
+    let source = source_of(upload, list.on_invalid_rows, state.config.param_policy)?;
+    let staging = Staging { staged: &source.staged, spec: &source.spec, ours: false };
+    let (tally, end) = read(state, staging, &spec.params).await?;
+    let short = source.staged.size <= limits::SYNC_LIST_MAX_BYTES
+        && end.offset <= limits::SYNC_LIST_EXPANDED_MAX_BYTES
+        && end.index as usize <= limits::INLINE_TASKS_MAX;
+    let refused = match list.on_invalid_rows {
+        OnInvalidRows::Fail => !tally.invalid.is_empty(),
+        OnInvalidRows::Skip => tally.valid == 0,
+    };
+    // What is accepted is read later: it fails its run, not the submit.
+    let would_answer =
+        if short { answer(refused, StatusCode::CREATED) } else { StatusCode::ACCEPTED.as_u16() };
+    Ok(tally.report(spec, would_answer))
+}
+
+fn answer(refused: bool, otherwise: StatusCode) -> u16 {
+    if refused { StatusCode::BAD_REQUEST.as_u16() } else { otherwise.as_u16() }
+}
+
+struct Staging<'a> {
+    staged: &'a Staged,
+    spec: &'a ListSpec,
+    /// We staged it, of a body: it was measured as it arrived, and its lines mean nothing to the caller.
+    ours: bool,
+}
+
+/// Reads a list to its end.
+async fn read(state: &ApiState, list: Staging<'_>, job: &Params) -> Result<(Tally, Position)> {
+    let _room = room_within(limits::DRY_RUN_ROOM_BYTES, &state.bodies).await?;
+    let expanded_max = if list.ours { u64::MAX } else { state.config.list_expanded_max_bytes };
+    let opened = staged::open(state, list.staged, list.spec, expanded_max).await;
+    let (_, mut reader) = opened.map_err(staged::list_failed)?;
+    let mut tally = Tally::default();
+    while let Some(Record { index, line, row, .. }) = reader.next().await.map_err(staged::list_failed)? {
+        if (index as usize).is_multiple_of(CHECKED_AT_ONCE) {
+            tokio::task::yield_now().await;
+        }
+        let row = row.and_then(|row| row.check(job, state.config.param_policy));
+        tally.add(index as usize, (!list.ours).then_some(line), row);
+        if tally.valid > u64::from(state.config.run_tasks_max) {
+            let detail = format!("The list has more than {} rows.", state.config.run_tasks_max);
+            return Err(ApiError::list(ListFault::TooManyRows, None, &detail));
+        }
+    }
+    Ok((tally, reader.position()))
+}

@@ -1,0 +1,166 @@
+//! Requests that may be repeated (SPEC 6.23). A handler takes four steps: it takes the [`Intent`] off its request, lets the
+//! body pass by it, and [begins](begin) once that is read; just before the store does what was asked for, it
+//! [claims](Turn::claim) the key; and whatever came of it, it [ends](Turn::end) its turn.
+//!
+//! What is done and what is answered are one step of the store, under the condition that the claim is still ours. So it does
+//! not matter here who believes what about a lease: nothing is done twice.
+
+mod intent;
+mod snapshot;
+
+pub(crate) use intent::Intent;
+pub(crate) use snapshot::Snapshot;
+
+use crate::problem::{ApiError, Code, Result};
+use crate::state::ApiState;
+use axum::response::Response;
+use conveyor_domain::idempotency::{Fingerprint, Kept, Seen, see};
+use conveyor_domain::limits;
+use conveyor_domain::record::{Expected, Record, RecordKey, RecordVersion, RecordWrite};
+use conveyor_store::Error;
+use conveyor_store::port::{JobView, Once};
+use std::sync::Arc;
+
+/// How often a claim is tried when what is in its way goes by itself at that moment.
+const CLAIM_TRIES: u32 = 3;
+
+pub(crate) enum Begun {
+    /// Nobody has done it yet, as far as can be seen.
+    Fresh(Turn),
+    Replay(Response),
+}
+
+/// A request that is about to be carried out, under a key or without.
+#[derive(Debug)]
+pub(crate) struct Turn(Option<Keyed>);
+
+#[derive(Debug)]
+struct Keyed {
+    key: RecordKey,
+    fingerprint: Fingerprint,
+    /// What the claim is written over.
+    over: Expected,
+    claimed: Option<RecordVersion>,
+}
+
+/// Looks for an answer. Nothing is claimed yet: a request that is refused leaves no trace.
+pub(crate) async fn begin(state: &ApiState, intent: Option<Intent>) -> Result<Begun> {
+    let Some(intent) = intent else { return Ok(Begun::Fresh(Turn(None))) };
+    let (key, fingerprint) = intent.whole();
+    let mut keyed = Keyed { key, fingerprint, over: Expected::Absent, claimed: None };
+    match keyed.look(state).await?.1 {
+        Seen::Free(over) => {
+            keyed.over = over;
+            Ok(Begun::Fresh(Turn(Some(keyed))))
+        }
+        Seen::Answered(answered) => snapshot::replay(answered).map(Begun::Replay),
+        Seen::Running => Err(running()),
+        Seen::Another => Err(another()),
+    }
+}
+
+impl Turn {
+    /// Claims the key for what the store is about to do; `None` if there is no key. `answer` is what the request is answered
+    /// with, of the job as that leaves it.
+    pub async fn claim(
+        &mut self,
+        state: &ApiState,
+        answer: impl Fn(&JobView) -> Snapshot + Send + Sync + 'static,
+    ) -> Result<Option<Once>> {
+        let Some(keyed) = &mut self.0 else { return Ok(None) };
+        for _ in 0..CLAIM_TRIES {
+            if let Some(claimed) = keyed.write_claim(state).await? {
+                // Should it be claimed anew, because what was about to be done has to be decided again.
+                (keyed.over, keyed.claimed) = (Expected::Version(claimed), Some(claimed));
+                return Ok(Some(keyed.once(state, claimed, answer)));
+            }
+            match keyed.look(state).await?.1 {
+                Seen::Free(over) => keyed.over = over,
+                // The answer is found again at the end of the turn.
+                Seen::Running | Seen::Answered(_) => return Err(running()),
+                Seen::Another => return Err(another()),
+            }
+        }
+        Err(running())
+    }
+
+    /// Ends the turn. What was done is answered already, in the same step. What failed may have been done all the same, or by
+    /// another request with this key, and then that is the answer; what was surely not done gives the key back.
+    pub async fn end(self, state: &ApiState, outcome: Result<Response>) -> Result<Response> {
+        let (Some(keyed), Err(error)) = (self.0, &outcome) else { return outcome };
+        let (record, seen) = match keyed.look(state).await {
+            Ok(found) => found,
+            Err(failed) => {
+                tracing::warn!(?failed, "what became of an idempotency key is not known; its lease will end");
+                return outcome;
+            }
+        };
+        let ours = keyed.claimed.is_some() && record.map(|record| record.version) == keyed.claimed;
+        match seen {
+            Seen::Answered(answered) => snapshot::replay(answered),
+            Seen::Free(_) | Seen::Running | Seen::Another if ours => {
+                if error.is_refusal() {
+                    keyed.release(state).await;
+                }
+                outcome
+            }
+            // The store found that the claim is another's.
+            Seen::Running if keyed.claimed.is_some() && error.is_conflict() => Err(running()),
+            Seen::Another if keyed.claimed.is_some() && error.is_conflict() => Err(another()),
+            Seen::Free(_) | Seen::Running | Seen::Another => outcome,
+        }
+    }
+}
+
+impl Keyed {
+    async fn look(&self, state: &ApiState) -> Result<(Option<Record>, Seen)> {
+        let record = state.store().record(&self.key).await?;
+        let seen = see(record.as_ref(), &self.fingerprint, state.now());
+        let seen = seen.map_err(|unreadable| Error::Corrupt(unreadable.to_string()))?;
+        Ok((record, seen))
+    }
+
+    async fn write_claim(&self, state: &ApiState) -> Result<Option<RecordVersion>> {
+        let (now, version) = (state.now(), RecordVersion::new(&state.entropy));
+        let running = Kept::running(self.fingerprint.clone(), now);
+        let record = Record::new(self.key.clone(), version, &running);
+        let record = record.expires(Some(now.after(limits::IDEMPOTENCY_TTL)));
+        let written = state.store().write_record(RecordWrite::put(record, self.over)).await?;
+        Ok(written.then_some(version))
+    }
+
+    fn once(
+        &self,
+        state: &ApiState,
+        claimed: RecordVersion,
+        answer: impl Fn(&JobView) -> Snapshot + Send + Sync + 'static,
+    ) -> Once {
+        let fingerprint = self.fingerprint.clone();
+        Once {
+            key: self.key.clone(),
+            expected: claimed,
+            next: RecordVersion::new(&state.entropy),
+            expires: state.now().after(limits::IDEMPOTENCY_TTL),
+            answer: Arc::new(move |view| answer(view).document(fingerprint.clone())),
+        }
+    }
+
+    /// Gives the key back, so that the caller may repeat at once. If that fails, its lease ends.
+    async fn release(&self, state: &ApiState) {
+        let Some(claimed) = self.claimed else { return };
+        let remove = RecordWrite::remove(self.key.clone(), Expected::Version(claimed));
+        if let Err(error) = state.store().write_record(remove).await {
+            tracing::warn!(%error, "an idempotency key was not given back; its lease will end");
+        }
+    }
+}
+
+fn running() -> ApiError {
+    let detail = "A request with this idempotency key is being carried out. Repeat it in a moment.";
+    ApiError::new(Code::IdempotencyKeyConflict, detail)
+}
+
+fn another() -> ApiError {
+    let detail = "This idempotency key was used for another request: another route, query or body.";
+    ApiError::new(Code::IdempotencyKeyConflict, detail)
+}

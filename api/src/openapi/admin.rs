@@ -1,0 +1,53 @@
+//! What operators do.
+
+use super::operation::{Access, Operation};
+use super::parameters::{cursor, id, limit, query};
+use crate::problem::Code;
+use crate::wire::bodies::{ReconcileBody, RedriveLetters};
+use crate::wire::letter::{BecameJson, LetterJson, LettersJson, RedrivenJson};
+use crate::wire::repair::ReconciledJson;
+use conveyor_domain::{JobId, RunId, limits};
+use serde_json::json;
+
+pub(super) fn operations() -> Vec<Operation> {
+    [
+        Operation::post("/v1/admin/reconcile", "reconcile", "Look at everything, and put it right")
+            .details(
+                "Counters against rows, queues against tasks, objects against what names them. With `dry_run` nothing is \
+                 changed. An answer that was cut short has `next`, to be sent as `from`.",
+            )
+            .body::<ReconcileBody>()
+            .answers::<ReconciledJson<'_>>(200, "What was found, and what became of it.")
+            .refuses(&[Code::InvalidCursor, Code::NotFound]),
+        Operation::get("/v1/admin/dead_letters", "listDeadLetters", "Messages that were given up")
+            .parameter(id::<JobId>("job_id", "Only those of this job."))
+            .parameter(id::<RunId>("run_id", "Only those of this run."))
+            .parameter(query(
+                "error",
+                json!({"type": "string", "minLength": 1}),
+                "Only those whose last error has this in it.",
+                "timeout".into(),
+            ))
+            .parameter(limit(limits::PAGE_DEFAULT, limits::PAGE_MAX))
+            .parameter(cursor())
+            .answers::<LettersJson<'_>>(200, "A page of them.")
+            .refuses(&[Code::InvalidCursor]),
+        Operation::post("/v1/admin/dead_letters/redrive", "redriveDeadLetters", "Send many again")
+            .details("It ends after `limit` letters, or after some time; `next_cursor` says that more are left.")
+            .body::<RedriveLetters>()
+            .answers::<RedrivenJson>(200, "What became of each.")
+            .refuses(&[Code::InvalidCursor]),
+        Operation::get("/v1/admin/dead_letters/{letter}", "getDeadLetter", "One of them")
+            .answers::<LetterJson<'_>>(200, "The letter."),
+        Operation::delete("/v1/admin/dead_letters/{letter}", "purgeDeadLetter", "Let one go")
+            .details("A run that still waits for it fails.")
+            .answers::<BecameJson>(200, "It is gone.")
+            .refuses(&[Code::Conflict]),
+        Operation::post("/v1/admin/dead_letters/{letter}/redrive", "redriveDeadLetter", "Send one again")
+            .answers::<BecameJson>(200, "It was sent, or there was nothing left to do.")
+            .refuses(&[Code::RedriveLimit, Code::Conflict]),
+    ]
+    .into_iter()
+    .map(|operation| operation.tag("Operators").access(Access::OperatorKey))
+    .collect()
+}

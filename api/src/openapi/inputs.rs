@@ -1,0 +1,101 @@
+//! Lists that are uploaded before a job is made of them.
+
+use super::operation::{Access, Content, Operation};
+use super::parameters::{cursor, limit, signature};
+use super::schemas::Schemas;
+use crate::problem::Code;
+use crate::wire::bodies::{CompleteParts, CreateInput, SignParts};
+use crate::wire::input::{InputJson, InputsJson, PartTargetsJson, UploadedJson, UploadedPartJson};
+use conveyor_domain::limits;
+use conveyor_domain::list::ListFault;
+
+/// What a list can be sent as.
+pub(super) const LISTS: &[&str] = &["text/csv", "application/x-ndjson", "text/plain"];
+/// Parts are bytes of any kind.
+const BYTES: &[&str] = &["application/octet-stream"];
+
+pub(super) fn operations() -> Vec<Operation> {
+    slots().into_iter().chain(bytes()).map(|operation| operation.tag("Lists")).collect()
+}
+
+fn slots() -> Vec<Operation> {
+    let not_found = [Code::FileInputNotFound];
+    vec![
+        Operation::post("/v1/job_inputs", "createInput", "Make a slot for a list")
+            .details(
+                "The answer says where to send the bytes. All of `upload.headers` must be sent with them. A list may be \
+                 compressed with gzip or zstd; that is told by its first bytes.",
+            )
+            .body::<CreateInput>()
+            .answers_with(201, "The slot.", Content::Json(Schemas::answer::<InputJson>), &["Location"])
+            .refuses(&[Code::List(ListFault::SourceTooLarge), Code::QuotaExceeded]),
+        Operation::get("/v1/job_inputs", "listInputs", "Own slots, newest first")
+            .parameter(limit(limits::PAGE_DEFAULT, limits::PAGE_MAX))
+            .parameter(cursor())
+            .answers::<InputsJson>(200, "A page of them.")
+            .refuses(&[Code::InvalidCursor]),
+        Operation::get("/v1/job_inputs/{upload}", "getInput", "One slot")
+            .details("With its parts, or with a fresh URL as long as its bytes can be sent.")
+            .answers::<InputJson>(200, "The slot.")
+            .refuses(&not_found),
+        Operation::delete("/v1/job_inputs/{upload}", "abortInput", "Give a slot up")
+            .answers_with(204, "It is gone.", Content::Nothing, &[])
+            .refuses(&not_found)
+            .refuses(&[Code::FileInputClaimed]),
+        Operation::post("/v1/job_inputs/{upload}/parts", "signParts", "Where to send parts")
+            .details("For a slot that was made with `multipart`.")
+            .body::<SignParts>()
+            .answers::<PartTargetsJson>(200, "A signed URL for each.")
+            .refuses(&not_found)
+            .refuses(&[
+                Code::Conflict,
+                Code::FileInputClaimed,
+                Code::FileInputComplete,
+                // Where parts go to S3, what is there is looked at.
+                Code::List(ListFault::SourceTooLarge),
+            ]),
+        Operation::post("/v1/job_inputs/{upload}/complete", "completeInput", "Join the parts")
+            .details("Parts 1 to n become the list. It can be repeated.")
+            .optional_body::<CompleteParts>()
+            .answers::<InputJson>(200, "The slot, with its list.")
+            .refuses(&not_found)
+            .refuses(&[
+                Code::Conflict,
+                Code::FileInputIncomplete,
+                Code::UploadSizeMismatch,
+                Code::UploadChecksumMismatch,
+                Code::List(ListFault::SourceTooLarge),
+                Code::List(ListFault::SourceChanged),
+            ]),
+    ]
+}
+
+fn bytes() -> Vec<Operation> {
+    let refused = [
+        Code::FileInputNotFound,
+        Code::FileInputClaimed,
+        Code::FileInputComplete,
+        Code::RequestTimeout,
+        Code::UnsupportedMediaType,
+        Code::List(ListFault::SourceTooLarge),
+    ];
+    let [expires, signature] = signature();
+    let signed = |operation: Operation| {
+        operation
+            .access(Access::Signature)
+            .parameter(expires.clone())
+            .parameter(signature.clone())
+            .refuses(&refused)
+    };
+    vec![
+        signed(Operation::put("/v1/uploads/{caller}/{upload}", "putList", "Send a list"))
+            .details("To the signed URL of a slot, with its headers. Where slots lead to S3, there is no such route.")
+            .raw_body(LISTS)
+            .answers_with(200, "It is staged.", Content::Json(Schemas::answer::<UploadedJson<'_>>), &["ETag"])
+            .refuses(&[Code::UploadSizeMismatch, Code::UploadChecksumMismatch]),
+        signed(Operation::put("/v1/uploads/{caller}/{upload}/parts/{number}", "putPart", "Send a part"))
+            .details("To the signed URL of that part.")
+            .raw_body(BYTES)
+            .answers_with(200, "It is staged.", Content::Json(Schemas::answer::<UploadedPartJson<'_>>), &["ETag"]),
+    ]
+}

@@ -1,0 +1,113 @@
+//! Runs: looked at, paused, stopped, repeated, proved.
+
+use super::operation::{Content, Operation};
+use super::parameters::{choice, cursor, idempotency_key, limit, query};
+use super::problems;
+use super::schemas::Schemas;
+use crate::problem::Code;
+use crate::wire::bodies::RerunJob;
+use crate::wire::ingest::IngestJson;
+use crate::wire::repair::AuditJson;
+use crate::wire::rerun::RerunJson;
+use crate::wire::run::{RunJson, RunsJson};
+use conveyor_domain::list::RejectedRow;
+use conveyor_domain::{FailureClass, TaskStatus, limits};
+use serde_json::json;
+
+pub(super) fn operations() -> Vec<Operation> {
+    let mut all = vec![
+        Operation::get("/v1/jobs/{job}/runs", "listRuns", "Runs of a job, newest first")
+            .parameter(limit(limits::PAGE_DEFAULT, limits::PAGE_MAX))
+            .parameter(cursor())
+            .answers::<RunsJson<'_>>(200, "A page of them.")
+            .refuses(&[Code::InvalidCursor]),
+        Operation::get("/v1/jobs/{job}/runs/{run}", "getRun", "One run")
+            .answers::<RunJson<'_>>(200, "The run."),
+        Operation::delete("/v1/jobs/{job}/runs/{run}", "deleteRun", "Delete a run")
+            .details(
+                "Its tasks and results are removed in the background. It can be repeated while it is there.",
+            )
+            .answers::<RunJson<'_>>(202, "The run, `deleted`.")
+            .refuses(&[Code::RunHasDescendants]),
+    ];
+    all.extend(commands());
+    all.extend(looks());
+    all.into_iter().map(|operation| operation.tag("Runs")).collect()
+}
+
+/// What is done to the latest run of a job.
+fn commands() -> Vec<Operation> {
+    let command = |path, id, summary, code: Code| {
+        Operation::post(path, id, summary)
+            .answers::<RunJson<'_>>(200, "The run.")
+            .refuses(&[code, Code::RunNotTerminal])
+    };
+    vec![
+        command("/v1/jobs/{job}/pause", "pauseRun", "Start nothing more for now", Code::RunNotPausable)
+            .details("What is in flight ends. It can be repeated."),
+        command("/v1/jobs/{job}/resume", "resumeRun", "Go on", Code::RunNotPausable)
+            .details("It can be repeated."),
+        command("/v1/jobs/{job}/stop", "stopRun", "End the run early", Code::RunNotStoppable)
+            .details("Nothing more is started; what is in flight may still end. It can be repeated."),
+        command("/v1/jobs/{job}/cancel", "cancelRun", "The same as stop", Code::RunNotStoppable),
+        rerun(),
+    ]
+}
+
+fn rerun() -> Operation {
+    let words = |words: &[&str]| words.join("|");
+    let statuses = words(&TaskStatus::ALL.map(|status| status.as_str()));
+    let classes = words(&FailureClass::ALL.map(|class| class.as_str()));
+    let list = |name, word: &str, description, example: &str| {
+        let schema = json!({"type": "string", "pattern": format!("^({word})(,({word}))*$")});
+        query(name, schema, description, example.into())
+    };
+    let rerun = Content::Json(Schemas::answer::<RerunJson<'_>>);
+    let operation = Operation::post("/v1/jobs/{job}/rerun", "rerunJob", "Run a job again")
+        .details(
+            "Another run with the tasks of the latest one: all of them, or those that fit every filter; the others are handed \
+             down with their results. Parameters in the body win over those of the job and of its tasks.",
+        )
+        .parameter(list("status", &statuses, "Only tasks in these states, between commas.", "failed"))
+        .parameter(list("error_class", &classes, "Only tasks that failed so, between commas.", "blocked,timeout"))
+        .parameter(list("http_status", "[1-5][0-9]{2}", "Only tasks that were answered so, between commas.", "403"))
+        .parameter(list(
+            "domain",
+            r"[A-Za-z0-9:_\[\]-][A-Za-z0-9.:_\[\]-]*",
+            "Only tasks of these hosts, between commas.",
+            "example.com",
+        ))
+        .parameter(idempotency_key())
+        .optional_body::<RerunJob>()
+        .answers_with(201, "The new run; its tasks are there.", rerun, &[])
+        .answers_with(202, "The new run; its tasks are still being written.", rerun, &["Location", "Retry-After"])
+        .refuses(&[
+            Code::RunNotTerminal,
+            Code::NoPriorRun,
+            Code::QuotaExceeded,
+            Code::IdempotencyKeyConflict,
+            Code::NoMatchingTasks,
+            Code::PartialRerunWindowExpired,
+            Code::ResultExpired,
+            Code::Conflict,
+        ]);
+    problems::of_params().into_iter().fold(operation, Operation::refuses_with)
+}
+
+fn looks() -> Vec<Operation> {
+    vec![
+        Operation::get("/v1/jobs/{job}/runs/{run}/audit", "auditRun", "Everything stored of a run, counted")
+            .details("Rows, counters, results and the list that they came from, and whether they agree. It reads every row.")
+            .answers::<AuditJson<'_>>(200, "What was counted."),
+        Operation::get("/v1/jobs/{job}/runs/{run}/ingest", "getIngest", "How far a staged list is")
+            .details("404 for a run whose tasks did not come from one.")
+            .answers::<IngestJson<'_>>(200, "Its state."),
+        Operation::get("/v1/jobs/{job}/runs/{run}/ingest/rejected", "listRejected", "Rows of a list that are no tasks")
+            .details("In the order of the list. `Accept: text/csv` chooses CSV too. A cell that a spreadsheet would run begins with an apostrophe.")
+            .parameter(choice("format", &["jsonl", "csv"], "JSON, one a line, or CSV."))
+            .answers_with(200, "All of them.", REJECTED, &["Content-Disposition"])
+            .refuses(&[Code::ResultExpired]),
+    ]
+}
+
+const REJECTED: Content = Content::Lines(Schemas::answer::<RejectedRow>, &["text/csv"]);

@@ -1,0 +1,78 @@
+//! Who is told of the end of a run: webhooks, the keys that sign them, and what came of each.
+
+use super::operation::{Content, Operation};
+use super::parameters::{cursor, limit};
+use super::schemas::Schemas;
+use crate::problem::Code;
+use crate::wire::bodies::{PutWebhook, WebhookBody};
+use crate::wire::delivery::{DeliveriesJson, DeliveryJson};
+use crate::wire::hmac::{HmacKeyCreatedJson, HmacKeyFinalizedJson, HmacKeysJson};
+use crate::wire::webhook::{TestSentJson, WebhookJson};
+use conveyor_domain::limits;
+
+/// What a webhook can be refused for.
+pub(super) const REFUSED: [Code; 4] = [
+    Code::CallbackUrlMustBeHttps,
+    Code::CallbackUrlUnresolvable,
+    Code::CallbackAddressNotAllowed,
+    Code::WebhookSigningRequiresActiveKey,
+];
+
+pub(super) fn operations() -> Vec<Operation> {
+    let all = of_job().into_iter().chain(keys()).chain(deliveries());
+    all.map(|operation| operation.tag("Notifications")).collect()
+}
+
+fn of_job() -> Vec<Operation> {
+    vec![
+        Operation::get("/v1/jobs/{job}/webhook", "getWebhook", "Where the end of a run is told")
+            .details("404 for a job without a webhook.")
+            .answers::<WebhookJson<'_>>(200, "The webhook."),
+        Operation::put("/v1/jobs/{job}/webhook", "putWebhook", "Set the webhook of a job")
+            .details("It is replaced whole, and enabled again if it was disabled.")
+            .body::<PutWebhook>()
+            .answers::<WebhookJson<'_>>(200, "The webhook.")
+            .refuses(&REFUSED),
+        Operation::delete("/v1/jobs/{job}/webhook", "deleteWebhook", "Tell nobody any more")
+            .details("It can be repeated.")
+            .answers_with(204, "It is gone.", Content::Nothing, &[]),
+        Operation::post("/v1/webhook/test", "testWebhook", "Send a webhook an event, once")
+            .details("Of type `webhook.test`. What it answered is told, and nothing is kept.")
+            .body::<WebhookBody>()
+            .answers::<TestSentJson>(200, "What came of it.")
+            .refuses(&REFUSED),
+    ]
+}
+
+fn keys() -> Vec<Operation> {
+    vec![
+        Operation::get("/v1/hmac/keys", "listHmacKeys", "The keys that sign webhooks")
+            .answers::<HmacKeysJson>(200, "The one that signs, and the one that may replace it."),
+        Operation::post("/v1/hmac/keys/rotate", "rotateHmacKey", "Make a new key")
+            .details("The only answer that has its secret. It signs nothing until it is finalized.")
+            .answers_with(201, "The new key.", Content::Json(Schemas::answer::<HmacKeyCreatedJson>), &[])
+            .refuses(&[Code::CandidatePending, Code::Conflict]),
+        Operation::delete("/v1/hmac/keys/rotate", "cancelHmacKey", "Give the new key up")
+            .answers_with(204, "It is gone.", Content::Nothing, &[])
+            .refuses(&[Code::NoCandidate, Code::Conflict]),
+        Operation::post("/v1/hmac/keys/rotate/finalize", "finalizeHmacKey", "Sign with the new key")
+            .answers::<HmacKeyFinalizedJson>(200, "The key that signs from now on.")
+            .refuses(&[Code::NoCandidate, Code::Conflict]),
+    ]
+}
+
+fn deliveries() -> Vec<Operation> {
+    vec![
+        Operation::get("/v1/jobs/{job}/deliveries", "listDeliveries", "Notifications of a job, newest first")
+            .parameter(limit(limits::PAGE_DEFAULT, limits::PAGE_MAX))
+            .parameter(cursor())
+            .answers::<DeliveriesJson>(200, "A page of them.")
+            .refuses(&[Code::InvalidCursor]),
+        Operation::get("/v1/jobs/{job}/deliveries/{event}", "getDelivery", "One of them, with what is sent")
+            .answers::<DeliveryJson>(200, "The notification."),
+        Operation::post("/v1/jobs/{job}/deliveries/{event}/replay", "replayDelivery", "Send one again")
+            .details("With as much time as it had at first. One that is under way is left alone.")
+            .answers::<DeliveryJson>(202, "The notification.")
+            .refuses(&[Code::Conflict]),
+    ]
+}

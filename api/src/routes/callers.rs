@@ -1,0 +1,74 @@
+//! What a caller may have, and has (SPEC 6.24). Every id is a caller's: there is no list of callers, only of their keys.
+
+use crate::admission;
+use crate::auth::Operator;
+use crate::body::{self, JsonBody};
+use crate::path::{Id, Path};
+use crate::problem::Result;
+use crate::query::Query;
+use crate::state::{ApiState, Shared};
+use crate::wire::keys::{CallerJson, QuotasChange};
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use conveyor_domain::quota::{Holdings, Quotas};
+use conveyor_domain::{CallerId, limits};
+
+pub(super) async fn show(
+    _: Operator,
+    State(state): State<Shared>,
+    Path(Id(caller)): Path<Id<CallerId>>,
+    query: Query,
+) -> Result<Response> {
+    query.none()?;
+    Ok(Json(look(&state, caller).await?).into_response())
+}
+
+pub(super) async fn change(
+    _: Operator,
+    State(state): State<Shared>,
+    Path(Id(caller)): Path<Id<CallerId>>,
+    query: Query,
+    request: Request,
+) -> Result<Response> {
+    query.none()?;
+    let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
+    let JsonBody { bytes, room: _room } = body::read_json(request, max, &state.bodies).await?;
+    change_quotas(&state, caller, QuotasChange::parse(&bytes)?).await?;
+    Ok(Json(look(&state, caller).await?).into_response())
+}
+
+async fn look(state: &ApiState, caller: CallerId) -> Result<CallerJson> {
+    let admission = state.admission();
+    let (_, holdings) = admission.holdings(caller).await?;
+    // As if everything was limited: so much is counted.
+    let everything = Quotas {
+        active_jobs: Some(limits::QUOTA_LIVE_JOBS_MAX),
+        scheduled_jobs: Some(limits::QUOTA_JOBS_MAX),
+        queued_tasks: Some(limits::QUOTA_TASKS_MAX),
+    };
+    let usage = admission.usage(caller, everything).await?;
+    Ok(CallerJson {
+        caller,
+        quotas: holdings.chosen.or(state.config.quotas).into(),
+        usage: holdings.used(&usage, state.now()).into(),
+        more: usage.more,
+    })
+}
+
+/// What a caller may have.
+pub(super) async fn quotas_of(state: &ApiState, caller: CallerId) -> Result<Quotas> {
+    let (_, holdings) = state.admission().holdings(caller).await?;
+    Ok(holdings.chosen.or(state.config.quotas))
+}
+
+pub(super) async fn change_quotas(
+    state: &ApiState,
+    caller: CallerId,
+    change: QuotasChange,
+) -> Result<Quotas> {
+    let apply =
+        |holdings: &Holdings| Some(Holdings { chosen: change.apply(holdings.chosen), ..holdings.clone() });
+    let changed = state.admission().change(caller, apply).await?.ok_or_else(admission::busy)?;
+    Ok(changed.chosen.or(state.config.quotas))
+}

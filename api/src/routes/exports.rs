@@ -1,0 +1,182 @@
+//! Files of a run's results (SPEC 6.22): asked for, looked at, removed. Whoever builds them is another role.
+
+use super::{FoundRun, run_of};
+use crate::auth::Caller;
+use crate::body;
+use crate::cursor::Cursors;
+use crate::path::{Id, Path};
+use crate::problem::{ApiError, Code, Result};
+use crate::query::Query;
+use crate::signed_url::{BaseUrl, ExportPath};
+use crate::state::{ApiState, Shared};
+use crate::wire::export::{ExportJson, ExportsJson, StartedExportJson, parse_format};
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::http::header::{LOCATION, RETRY_AFTER};
+use axum::response::{IntoResponse, Response};
+use conveyor_domain::export::{self, Export};
+use conveyor_domain::record::{Expected, Record, RecordKind, RecordWrite, Unreadable};
+use conveyor_domain::{ExportId, JobId, JobStatus, RunId, RunStatus, limits};
+use conveyor_store::Error;
+use conveyor_store::port::{BlobKey, RecordsQuery, Validity};
+
+type InRun = (Id<JobId>, Id<RunId>);
+type One = (Id<JobId>, Id<RunId>, Id<ExportId>);
+
+/// How long a caller waits before it looks [s].
+const LOOK_AFTER: &str = "2";
+/// How often a removal is decided anew, should a builder write in between.
+const REMOVE_TRIES: usize = 5;
+
+pub(super) async fn start(
+    caller: Caller,
+    State(state): State<Shared>,
+    Path((Id(job), Id(run))): Path<InRun>,
+    query: Query,
+    request: Request,
+) -> Result<Response> {
+    query.none()?;
+    let found = run_of(&state, &caller, job, Some(run)).await?;
+    let body = body::read_json_if_any(request, state.config.max_body_bytes, &state.bodies).await?;
+    let format = parse_format(body.as_ref().map(|body| &body.bytes[..]))?;
+    found.rows(&state)?;
+    refuse_too_many(&state, run).await?;
+    let now = state.now();
+    let export = Export::new(ExportId::new(now, &state.entropy), job, run, format, now);
+    let write = RecordWrite::put(export.record(&state.entropy), Expected::Absent);
+    if !state.store().write_record(write).await? {
+        return Err(Error::Conflict("another export has this id".to_owned()).into());
+    }
+    let location = format!("/v1/jobs/{job}/runs/{run}/exports/{}", export.id);
+    let headers = [(LOCATION, location), (RETRY_AFTER, LOOK_AFTER.to_owned())];
+    Ok((StatusCode::ACCEPTED, headers, Json(StartedExportJson::new(&export))).into_response())
+}
+
+pub(super) async fn list(
+    caller: Caller,
+    State(state): State<Shared>,
+    Path((Id(job), Id(run))): Path<InRun>,
+    base: BaseUrl,
+    query: Query,
+) -> Result<Response> {
+    kept(&run_of(&state, &caller, job, Some(run)).await?)?;
+    let query = query.only(&["limit", "cursor"])?;
+    let limit = query.limit(limits::PAGE_DEFAULT, limits::PAGE_MAX)?;
+    let cursors = Cursors::new(&state, caller.id, &format!("exports|{job}|{run}"));
+    let before: Option<ExportId> = cursors.open(query.get("cursor"))?;
+    let mut exports = newest(&state, run, before, limit + 1).await?;
+    let next_cursor = cursors.page(&mut exports, limit, |export| export.id);
+    exports.retain(|export| export.is_there(state.now()));
+    let mut shown = Vec::with_capacity(exports.len());
+    for export in &exports {
+        shown.push(ExportJson::new(export, download_url(&state, &base, export).await?));
+    }
+    Ok(Json(ExportsJson { exports: shown, next_cursor }).into_response())
+}
+
+pub(super) async fn show(
+    caller: Caller,
+    State(state): State<Shared>,
+    Path((Id(job), Id(run), Id(id))): Path<One>,
+    base: BaseUrl,
+    query: Query,
+) -> Result<Response> {
+    query.none()?;
+    kept(&run_of(&state, &caller, job, Some(run)).await?)?;
+    let (_, export) = export_of(&state, run, id).await?;
+    let download_url = download_url(&state, &base, &export).await?;
+    Ok(Json(ExportJson::new(&export, download_url)).into_response())
+}
+
+/// Nobody sees it from then on; its objects go with the next look of a builder.
+pub(super) async fn remove(
+    caller: Caller,
+    State(state): State<Shared>,
+    Path((Id(job), Id(run), Id(id))): Path<One>,
+    query: Query,
+) -> Result<Response> {
+    query.none()?;
+    kept(&run_of(&state, &caller, job, Some(run)).await?)?;
+    for _ in 0..REMOVE_TRIES {
+        let (record, export) = export_of(&state, run, id).await?;
+        let removed = export.removed(state.now()).record(&state.entropy);
+        let write = RecordWrite::put(removed, Expected::Version(record.version));
+        if state.store().write_record(write).await? {
+            return Ok(StatusCode::NO_CONTENT.into_response());
+        }
+    }
+    Err(Error::Unavailable("the export is written to all the time".to_owned()).into())
+}
+
+/// An export of a run that is deleted is not there, whether or not anybody has removed it yet.
+fn kept(found: &FoundRun) -> Result<()> {
+    let deleted = found.job.status == JobStatus::Deleted || found.view.run.status == RunStatus::Deleted;
+    if deleted { Err(ApiError::not_found()) } else { Ok(()) }
+}
+
+/// An export that can be seen, with its record.
+pub(super) async fn export_of(state: &ApiState, run: RunId, id: ExportId) -> Result<(Record, Export)> {
+    let record = state.store().record(&Export::key(run, id)).await?.ok_or_else(ApiError::not_found)?;
+    let export: Export = record.parse().map_err(unreadable)?;
+    match export.is_there(state.now()) {
+        true => Ok((record, export)),
+        false => Err(ApiError::not_found()),
+    }
+}
+
+async fn newest(state: &ApiState, run: RunId, before: Option<ExportId>, limit: u32) -> Result<Vec<Export>> {
+    let query = RecordsQuery {
+        kind: RecordKind::Export,
+        owner: run.to_string(),
+        after: before.map(|id| id.to_string()),
+        newest_first: true,
+        limit,
+    };
+    let records = state.store().records(query).await?;
+    records.iter().map(|record| record.parse().map_err(unreadable)).collect()
+}
+
+/// Counted and then written, so that callers who ask at the same time may get a few more: it keeps nobody from anything but
+/// having thousands.
+async fn refuse_too_many(state: &ApiState, run: RunId) -> Result<()> {
+    let mut exports = newest(state, run, None, limits::EXPORTS_OF_RUN_MAX).await?;
+    exports.retain(|export| export.is_there(state.now()));
+    let live = exports.iter().filter(|export| !export.is_over()).count();
+    let detail = if live >= limits::EXPORTS_LIVE_MAX {
+        format!("The run has {live} exports that are not finished, which is as many as it may have.")
+    } else if exports.len() >= limits::EXPORTS_OF_RUN_MAX as usize {
+        format!("The run has {} exports: delete some, or wait until they expire.", exports.len())
+    } else {
+        return Ok(());
+    };
+    Err(ApiError::new(Code::QuotaExceeded, detail))
+}
+
+/// Where a finished export can be had without a key, for a while: signed anew whenever somebody looks.
+async fn download_url(state: &ApiState, base: &BaseUrl, export: &Export) -> Result<Option<String>> {
+    let export::State::Completed { object, .. } = &export.state else { return Ok(None) };
+    let from = state.now();
+    let until = from.after(limits::RESULT_URL_TTL).min(export.expires());
+    if let Some(direct) = state.direct() {
+        let object: BlobKey = object.parse().map_err(|_| corrupt(export.id))?;
+        let (content_type, name) = (export.format.content_type(), file_name(export));
+        let url = direct.get_url(&object, content_type, Some(&name), Validity { from, until }).await?;
+        return Ok(Some(url));
+    }
+    let path = ExportPath { job: export.job, run: export.run, export: export.id };
+    Ok(Some(path.signed(&state.secret, base, until)))
+}
+
+/// What whoever downloads it is to call it.
+pub(super) fn file_name(export: &Export) -> String {
+    format!("results-{}.{}", export.run, export.format.as_str())
+}
+
+pub(super) fn corrupt(export: ExportId) -> ApiError {
+    Error::Corrupt(format!("export {export}: its object key is not one")).into()
+}
+
+fn unreadable(error: Unreadable) -> ApiError {
+    Error::Corrupt(error.to_string()).into()
+}

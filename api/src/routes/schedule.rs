@@ -1,0 +1,84 @@
+//! The schedule of a job (SPEC 6.20): another rule, paused, going on. What runs already goes on.
+
+use super::job_of;
+use crate::auth::Caller;
+use crate::body::{self, JsonBody};
+use crate::fields::Fields;
+use crate::path::{Id, Path};
+use crate::problem::{ApiError, Result};
+use crate::query::Query;
+use crate::state::{ApiState, Shared};
+use crate::wire::job::JobJson;
+use crate::wire::schedule;
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use conveyor_domain::job::JobSpec;
+use conveyor_domain::job_schedule::{JobSchedule, ScheduleChange};
+use conveyor_domain::lifecycle::{Command, Refusal};
+use conveyor_domain::schedule::Schedule;
+use conveyor_domain::{JobId, RunId, Timestamp, limits};
+
+pub(super) async fn replace(
+    caller: Caller,
+    State(state): State<Shared>,
+    Path(Id(job)): Path<Id<JobId>>,
+    query: Query,
+    request: Request,
+) -> Result<Response> {
+    of_scheduled(&state, &caller, job).await?;
+    query.none()?;
+    let JsonBody { bytes, room: _room } = read(&state, request).await?;
+    let schedule = schedule::parse(&Fields::parse(&bytes, schedule::FIELDS)?)?;
+    let now = state.now();
+    check(&schedule, now)?;
+    apply(&state, job, ScheduleChange::Rule(schedule), now).await
+}
+
+pub(super) async fn turn(
+    caller: Caller,
+    State(state): State<Shared>,
+    Path(Id(job)): Path<Id<JobId>>,
+    query: Query,
+    request: Request,
+) -> Result<Response> {
+    of_scheduled(&state, &caller, job).await?;
+    query.none()?;
+    let JsonBody { bytes, room: _room } = read(&state, request).await?;
+    let change = ScheduleChange::State(schedule::parse_state(&bytes)?);
+    let now = state.now();
+    apply(&state, job, change, now).await
+}
+
+/// Before anything about the body: another caller's job must not show by how far the check of a body gets.
+async fn of_scheduled(state: &ApiState, caller: &Caller, job: JobId) -> Result<()> {
+    let view = job_of(state, caller, job).await?;
+    match view.job.spec.schedule {
+        Some(_) => Ok(()),
+        None => Err(Refusal::JobNotScheduled.into()),
+    }
+}
+
+async fn read(state: &ApiState, request: Request) -> Result<JsonBody> {
+    let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
+    body::read_json(request, max, &state.bodies).await
+}
+
+async fn apply(state: &ApiState, job: JobId, change: ScheduleChange, now: Timestamp) -> Result<Response> {
+    let view = state.store().apply(job, Command::Schedule(change), now).await?;
+    Ok(Json(JobJson::of(&view, now)).into_response())
+}
+
+/// Only a time that has passed has nothing to come.
+fn check(schedule: &Schedule, now: Timestamp) -> Result<Timestamp> {
+    let passed = || ApiError::invalid("The schedule never fires: its time has passed.");
+    schedule.next_after(now, now).ok_or_else(passed)
+}
+
+/// What is submitted, with its schedule. The run that keeps its tasks is named once there is one.
+pub(super) fn scheduled(spec: JobSpec, schedule: Option<Schedule>, now: Timestamp) -> Result<JobSpec> {
+    let Some(schedule) = schedule else { return Ok(spec) };
+    check(&schedule, now)?;
+    let schedule = JobSchedule::new(schedule, RunId::from_bytes([0; 16]), None, now);
+    Ok(JobSpec { schedule: Some(schedule), ..spec })
+}

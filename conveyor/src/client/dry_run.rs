@@ -1,0 +1,133 @@
+//! `conveyor submit --dry-run`: what a list would come to, without a job being made of it (SPEC 6.23).
+
+use super::failure::Failure;
+use super::http::{Answer, Api};
+use super::print::{self, Output, clean};
+use serde::Deserialize;
+use serde_json::Value;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Invalid rows, and domains, that a person is shown.
+const SHOWN_MAX: usize = 10;
+
+#[derive(Debug, Deserialize)]
+pub struct DryRun {
+    rows: u64,
+    valid: u64,
+    invalid: u64,
+    #[serde(default)]
+    invalid_tasks: Vec<InvalidRow>,
+    duplicates: u64,
+    domains: Domains,
+    would_answer: u16,
+    estimate: Estimate,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct InvalidRow {
+    pub index: usize,
+    pub line: Option<u64>,
+    reason: String,
+    value: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Domains {
+    count: u64,
+    exact: bool,
+    top: Vec<Domain>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Domain {
+    domain: String,
+    tasks: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Estimate {
+    seconds: f64,
+    bound_by: String,
+}
+
+/// Asks, and prints the answer. `place` says where in the user's lists a row is.
+pub async fn run(
+    api: &Api,
+    body: &Value,
+    place: impl Fn(&InvalidRow) -> Option<String>,
+    output: Output,
+) -> Result<ExitCode, Failure> {
+    let mut url = api.url(&["jobs"]);
+    url.query_pairs_mut().append_pair("dry_run", "true");
+    let answer: Answer<DryRun> = api.post_again(url, Some(body)).await?;
+    match output.json {
+        true => print::line(&answer.text)?,
+        false => print::line(&print::facts(facts(&answer.document, place)))?,
+    }
+    // Like the submit itself.
+    Ok(if answer.document.would_answer < 400 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn facts(report: &DryRun, place: impl Fn(&InvalidRow) -> Option<String>) -> Vec<(String, String)> {
+    let row = |name: &str, value: String| (name.to_owned(), value);
+    let mut rows = vec![
+        row("rows", report.rows.to_string()),
+        row("valid", report.valid.to_string()),
+        row("invalid", report.invalid.to_string()),
+    ];
+    for invalid in report.invalid_tasks.iter().take(SHOWN_MAX) {
+        let place = place(invalid).unwrap_or_else(|| format!("row {}", invalid.index));
+        rows.push(row(&format!("  {}", clean(&place)), format!("{}: {}", invalid.reason, invalid.value)));
+    }
+    let at_least = if report.domains.exact { "" } else { "at least " };
+    rows.push(row("duplicates", report.duplicates.to_string()));
+    rows.push(row("domains", format!("{at_least}{}", report.domains.count)));
+    for Domain { domain, tasks } in report.domains.top.iter().take(SHOWN_MAX) {
+        rows.push(row(&format!("  {}", clean(domain)), tasks.to_string()));
+    }
+    rows.push(row("would be", fate(report.would_answer).to_owned()));
+    rows.push(row("would take", duration(&report.estimate)));
+    rows
+}
+
+fn fate(would_answer: u16) -> &'static str {
+    match would_answer {
+        201 => "accepted and written at once",
+        202 => "accepted, and read in the background",
+        _ => "refused, because of its invalid rows",
+    }
+}
+
+fn duration(estimate: &Estimate) -> String {
+    let seconds = Duration::try_from_secs_f64(estimate.seconds.ceil()).unwrap_or_default();
+    let about = indicatif::HumanDuration(seconds);
+    match estimate.bound_by.as_str() {
+        "none" => format!("about {about}"),
+        bound => format!("about {about}, because of {bound}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_person_is_told_what_is_wrong_and_how_long_it_takes() {
+        let report: DryRun = serde_json::from_value(json!({
+            "dry_run": true, "rows": 4, "valid": 3, "invalid": 1, "duplicates": 1, "would_answer": 202,
+            "invalid_tasks": [{"index": 3, "line": 5, "reason": "malformed_url", "value": "x"}],
+            "domains": {"count": 100_000, "exact": false, "top": [{"domain": "a.example", "tasks": 2}]},
+            "estimate": {"seconds": 119.2, "bound_by": "rate_limit", "assumes": {"seconds_per_task": 2.0}},
+        }))
+        .unwrap();
+        let rows = facts(&report, |row| Some(format!("urls.txt:{}", row.line?)));
+        let value = |name: &str| rows.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
+        assert_eq!(value("  urls.txt:5"), Some("malformed_url: x"));
+        assert_eq!(value("domains"), Some("at least 100000"));
+        assert_eq!(value("  a.example"), Some("2"));
+        assert_eq!(value("would be"), Some("accepted, and read in the background"));
+        assert_eq!(value("would take"), Some("about 2 minutes, because of rate_limit"));
+    }
+}

@@ -1,0 +1,120 @@
+//! One object, from the first byte to the last.
+
+use crate::bodies::packed;
+use crate::meter::Meter;
+use crate::pages::tasks;
+use crate::rows::{CSV_HEADER, Row};
+use crate::sink::{Sink, pipe};
+use crate::trouble::Trouble;
+use crate::zip::{Archive, Aside};
+use crate::{Builder, Taken};
+use conveyor_domain::export::{ExportFormat, too_large};
+use conveyor_domain::limits::KIB;
+use conveyor_domain::retention::{is_expired, is_over};
+use conveyor_domain::{Task, TaskStatus};
+use conveyor_store::port::{BlobKey, RunKey, StatusFilter, Stored};
+use futures::{TryStreamExt, future};
+use std::pin::pin;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// About how much of rows is sent at once.
+const PIECE_BYTES: usize = 256 * KIB;
+
+impl Builder {
+    /// The object is there, whole, or not at all.
+    pub(crate) async fn build(
+        &self,
+        taken: &Taken,
+        meter: &Arc<Meter>,
+        end: &CancellationToken,
+    ) -> Result<(BlobKey, Stored), Trouble> {
+        let key = self.new_key(&taken.export);
+        let (mut sink, body) = pipe(meter.clone());
+        let write = async {
+            let written = end.run_until_cancelled(self.write(taken, meter, &mut sink)).await;
+            let written = written.unwrap_or(Err(Trouble::BrokenOff));
+            if written.is_err() {
+                sink.break_off().await;
+            }
+            written
+        };
+        // Side by side: each piece is made when the last one was taken.
+        match futures::join!(write, self.backend.blobs.put_stream(&key, body)) {
+            (Ok(()), Ok(stored)) => Ok((key, stored)),
+            (Ok(()) | Err(Trouble::Refused), Err(error)) => Err(error.into()),
+            (Err(trouble), _) => Err(trouble),
+        }
+    }
+
+    async fn write(&self, taken: &Taken, meter: &Meter, sink: &mut Sink) -> Result<(), Trouble> {
+        match taken.export.format {
+            ExportFormat::Zip => self.write_zip(taken, meter, sink).await,
+            ExportFormat::Jsonl => {
+                self.write_rows(taken, meter, sink, "", |row, out| row.write_jsonl(out)).await
+            }
+            ExportFormat::Csv => {
+                self.write_rows(taken, meter, sink, CSV_HEADER, |row, out| row.write_csv(out)).await
+            }
+        }
+    }
+
+    async fn write_zip(&self, taken: &Taken, meter: &Meter, sink: &mut Sink) -> Result<(), Trouble> {
+        let seen = |task: &Task| {
+            let now = self.clock.now();
+            let seen = !is_over(task, now) && !is_expired(task, &taken.spec, now);
+            if !seen {
+                meter.add_task();
+            }
+            future::ready(seen && task.status == TaskStatus::Successful)
+        };
+        let successful = tasks(self.backend.store.clone(), key_of(taken), StatusFilter::Successful);
+        let config = self.config;
+        let bodies = packed(
+            self.backend.blobs.clone(),
+            successful.try_filter(seen),
+            config.ahead_max_bytes,
+            config.max_bytes,
+        );
+        let mut bodies = pin!(bodies);
+        let mut archive = Archive::new(sink, Aside::new(self, &taken.export));
+        while let Some(next) = bodies.try_next().await? {
+            let task = &next.task;
+            let Some(result) = &task.result else { continue };
+            let name = format!("{}.{}", task.id, result.format.as_str());
+            archive.add(&name, next.entry, task.ended()).await?;
+            meter.add_task();
+        }
+        archive.finish().await
+    }
+
+    async fn write_rows(
+        &self,
+        taken: &Taken,
+        meter: &Meter,
+        sink: &mut Sink,
+        header: &'static str,
+        write: impl Fn(&Row<'_>, &mut String),
+    ) -> Result<(), Trouble> {
+        let mut tasks = pin!(tasks(self.backend.store.clone(), key_of(taken), StatusFilter::All));
+        let mut text = header.to_owned();
+        while let Some(task) = tasks.try_next().await? {
+            let now = self.clock.now();
+            if !is_over(&task, now) {
+                write(&Row::new(&task, &taken.spec, now), &mut text);
+            }
+            meter.add_task();
+            if text.len() >= PIECE_BYTES {
+                sink.put(std::mem::take(&mut text)).await?;
+            }
+            if meter.progress().bytes > self.config.max_bytes {
+                return Err(Trouble::Final(too_large(self.config.max_bytes)));
+            }
+        }
+        sink.put(text).await
+    }
+}
+
+fn key_of(taken: &Taken) -> RunKey {
+    RunKey { job: taken.export.job, run: taken.export.run }
+}

@@ -1,0 +1,100 @@
+//! Exports that are due: some are taken to be built, the others get the end that their time has come for.
+
+use crate::Builder;
+use crate::held::Held;
+use conveyor_domain::export::{Export, ExportFormat, Next, Progress};
+use conveyor_domain::job::{JobSpec, JobStatus};
+use conveyor_domain::record::{Expected, Record, RecordKind, RecordVersion, RecordWrite};
+use conveyor_domain::retention::rows_are_over;
+use conveyor_domain::{RunStatus, Timestamp};
+use conveyor_store::Result;
+use conveyor_store::port::{BlobKey, RunView};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// When a record that this version cannot read is looked at again: another version may be there by then.
+const UNREADABLE_AGAIN: Duration = Duration::from_secs(600);
+
+/// An export that is ours to build.
+#[derive(Debug)]
+pub struct Taken {
+    pub(crate) export: Export,
+    pub(crate) held: Held,
+    pub(crate) spec: Arc<JobSpec>,
+}
+
+impl Builder {
+    /// Records of exports that somebody has to look at.
+    pub async fn due(&self, limit: u32) -> Result<Vec<Record>> {
+        self.backend.store.due_records(RecordKind::Export, self.clock.now(), limit).await
+    }
+
+    /// Does what is due about an export, and gives it back if that is to build it.
+    pub async fn take(&self, record: Record) -> Result<Option<Taken>> {
+        let now = self.clock.now();
+        let export = match record.parse::<Export>() {
+            Ok(export) => export,
+            Err(error) => {
+                tracing::error!(export = record.key.id, %error, "an export cannot be read");
+                self.put_off_unreadable(record, now).await?;
+                return Ok(None);
+            }
+        };
+        let version = record.version;
+        match export.next(now) {
+            Next::Wait => Ok(None),
+            Next::Remove => self.remove(&export, version).await.map(|()| None),
+            Next::GiveUp(failed) => {
+                self.put(&mut Held::new(version), &failed).await?;
+                Ok(None)
+            }
+            Next::Build(taken) => self.begin(taken, version, now).await,
+        }
+    }
+
+    async fn begin(&self, export: Export, version: RecordVersion, now: Timestamp) -> Result<Option<Taken>> {
+        let job = self.backend.store.any_job(export.job).await?;
+        let job = job.map(|view| view.job).filter(|job| job.status != JobStatus::Deleted);
+        let run = self.backend.store.run(export.job, export.run).await?;
+        let run = run.filter(|view| view.run.status != RunStatus::Deleted);
+        let (Some(job), Some(view)) = (job, run) else {
+            self.remove(&export, version).await?;
+            return Ok(None);
+        };
+        let mut held = Held::new(version);
+        if rows_are_over(&view.run, now) {
+            let error = "the run ended so long ago that its tasks are no longer kept";
+            self.put(&mut held, &export.failed(error)).await?;
+            return Ok(None);
+        }
+        let progress = Progress { tasks_total: tasks_of(&view, export.format), ..Progress::default() };
+        let export = export.renewed(progress, now);
+        let ours = self.put(&mut held, &export).await?;
+        Ok(ours.then_some(Taken { export, held, spec: job.spec }))
+    }
+
+    /// Objects first: what is left without a record would be found by nobody.
+    async fn remove(&self, export: &Export, version: RecordVersion) -> Result<()> {
+        let prefix = BlobKey::export_prefix(export.job, export.run, export.id);
+        self.backend.blobs.delete_under(&prefix).await?;
+        let remove = RecordWrite::remove(Export::key(export.run, export.id), Expected::Version(version));
+        self.backend.store.write_record(remove).await?;
+        Ok(())
+    }
+
+    async fn put_off_unreadable(&self, record: Record, now: Timestamp) -> Result<()> {
+        let expected = Expected::Version(record.version);
+        let version = RecordVersion::new(&self.entropy);
+        let record = Record { version, ..record }.due(Some(now.after(UNREADABLE_AGAIN)));
+        self.backend.store.write_record(RecordWrite::put(record, expected)).await?;
+        Ok(())
+    }
+}
+
+/// How many tasks it will look at, if the run does not go on.
+fn tasks_of(view: &RunView, format: ExportFormat) -> u32 {
+    match format {
+        ExportFormat::Zip => view.stats.counts.successful,
+        ExportFormat::Jsonl | ExportFormat::Csv => view.stats.total,
+    }
+}

@@ -1,0 +1,108 @@
+use crate::world::{World, attend, bodies, expected, unzip};
+use conveyor_domain::export::{ExportFormat, State};
+use conveyor_domain::lifecycle::Command;
+use conveyor_domain::record::{Expected, RecordWrite};
+use conveyor_domain::task::{Outcome, ResultRef};
+use conveyor_domain::{TaskId, limits};
+use conveyor_exports::{End, ExportConfig};
+use conveyor_store::port::BlobKey;
+use std::time::Duration;
+
+#[tokio::test]
+async fn a_body_that_is_gone_fails_it_and_is_named() {
+    let world = World::new();
+    let key = world.run(2).await;
+    let mut results = world.store_bodies(key, &[b"one".to_vec(), b"two".to_vec()], true).await;
+    let gone: BlobKey = results[1].object.as_ref().unwrap().parse().unwrap();
+    world.backend.blobs.delete(&gone).await.unwrap();
+    let ends = (0..).zip(results.drain(..)).map(|(i, result)| (i, Outcome::Successful(result)));
+    world.end(key, ends.collect()).await;
+    let export = world.ask(key, ExportFormat::Zip).await;
+    assert_eq!(world.build().await, [End::Failed]);
+    let task = TaskId::of(key.run, 1);
+    assert_eq!(world.error(&export).await, format!("the result of task {task} is no longer kept"));
+    assert!(world.objects(&export).is_empty(), "half a file is none");
+}
+
+#[tokio::test]
+async fn a_body_that_is_shorter_than_it_was_fails_it_too() {
+    let world = World::new();
+    let key = world.run(1).await;
+    let result = world.store_bodies(key, &[b"one".to_vec()], true).await.remove(0);
+    world.end(key, vec![(0, Outcome::Successful(ResultRef { length: 9, ..result }))]).await;
+    let export = world.ask(key, ExportFormat::Zip).await;
+    assert_eq!(world.build().await, [End::Failed]);
+    assert!(world.error(&export).await.contains("what is stored is damaged"));
+}
+
+#[tokio::test]
+async fn one_that_is_too_large_says_how_large_it_may_be() {
+    let world = World::new();
+    let key = world.finished(&vec![vec![b'x'; 1_000]; 11], false).await;
+    for (max_bytes, format, end) in [
+        (10_999, ExportFormat::Zip, End::Failed),
+        (11_000, ExportFormat::Zip, End::Completed),
+        (1_000, ExportFormat::Jsonl, End::Completed),
+    ] {
+        let export = world.ask(key, format).await;
+        let config = ExportConfig { max_bytes, ..ExportConfig::default() };
+        assert_eq!(attend(&world.builder_with(&world.backend, config)).await, [end], "{max_bytes}");
+        if end == End::Failed {
+            assert_eq!(world.error(&export).await, "results are larger than 0.000 gb");
+            assert!(world.objects(&export).is_empty());
+        }
+    }
+}
+
+#[tokio::test]
+async fn it_goes_after_twelve_hours_object_first() {
+    let world = World::new();
+    let bodies = bodies(3);
+    let key = world.finished(&bodies, false).await;
+    let export = world.ask(key, ExportFormat::Zip).await;
+    world.build().await;
+    world.clock.pass(limits::EXPORT_TTL - Duration::from_millis(1));
+    assert_eq!(world.build().await, []);
+    assert_eq!(unzip(&world.file(&export).await), expected(key, &bodies));
+    world.clock.pass(Duration::from_millis(1));
+    assert_eq!(world.build().await, []);
+    assert_eq!(world.find(&export).await, None);
+    assert!(world.objects(&export).is_empty());
+}
+
+#[tokio::test]
+async fn one_that_its_caller_removed_goes_with_whatever_there_is_of_it() {
+    let world = World::new();
+    let key = world.finished(&bodies(3), false).await;
+    let export = world.ask(key, ExportFormat::Zip).await;
+    world.build().await;
+    let built = world.find(&export).await.unwrap();
+    let removed = built.removed(world.now()).record(&world.entropy);
+    world.backend.store.write_record(RecordWrite::put(removed, Expected::Anything)).await.unwrap();
+    world.build().await;
+    assert_eq!((world.find(&export).await, world.objects(&export).len()), (None, 0));
+}
+
+#[tokio::test]
+async fn an_export_of_a_run_that_is_deleted_goes() {
+    let world = World::new();
+    let (one, two) = (world.finished(&bodies(3), false).await, world.finished(&bodies(3), false).await);
+    let of_job = world.ask(one, ExportFormat::Zip).await;
+    let of_run = world.ask(two, ExportFormat::Zip).await;
+    world.backend.store.apply(one.job, Command::Delete, world.now()).await.unwrap();
+    world.backend.store.delete_run(two, world.now()).await.unwrap();
+    assert_eq!(world.build().await, []);
+    assert_eq!((world.find(&of_job).await, world.find(&of_run).await), (None, None));
+}
+
+#[tokio::test]
+async fn an_export_of_a_run_whose_tasks_are_gone_says_so() {
+    let world = World::new();
+    let key = world.finished(&bodies(3), false).await;
+    world.backend.store.apply(key.job, Command::Drained, world.now()).await.unwrap();
+    world.clock.pass(limits::ROWS_KEPT);
+    let export = world.ask(key, ExportFormat::Zip).await;
+    assert_eq!(world.build().await, []);
+    assert!(world.error(&export).await.contains("no longer kept"));
+    assert!(matches!(world.find(&export).await.unwrap().state, State::Failed { .. }));
+}

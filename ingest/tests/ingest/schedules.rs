@@ -1,0 +1,75 @@
+//! Runs that a schedule begins (SPEC 6.20): the tasks of the template, whether they are rows or a list, every time.
+
+use crate::world::World;
+use conveyor_domain::ingest::Source;
+use conveyor_domain::job::JobSpec;
+use conveyor_domain::job_schedule::JobSchedule;
+use conveyor_domain::lifecycle::{self, Command};
+use conveyor_domain::list::{ListSpec, OnInvalidRows};
+use conveyor_domain::message::QueueName;
+use conveyor_domain::schedule::{Interval, Rule, Schedule, Unit};
+use conveyor_domain::{JobId, RunId, RunStatus, TaskId, TaskInput};
+use conveyor_ingest::End;
+use conveyor_store::port::{RunKey, StartRun, Submission};
+
+const MINUTE_MS: i64 = 60_000;
+
+async fn every_minute(world: &World, urls: usize, source: Option<Source>) -> RunKey {
+    let (job, run) = (JobId::new(world.now(), &world.entropy), RunId::new(world.now(), &world.entropy));
+    let rule = Rule::Rate(Interval::new(1, Unit::Minute).unwrap());
+    let schedule = JobSchedule::new(Schedule { rule, timezone: None }, run, source, world.now());
+    let spec = JobSpec { schedule: Some(schedule), ..JobSpec::default() };
+    let input = |n| TaskInput::from_url(&format!("https://example.com/{n}")).unwrap();
+    let tasks: Vec<_> = (0..).zip((0..urls).map(input)).collect();
+    let rows = lifecycle::template(job, run, world.caller, spec, tasks.len() as u32, world.now());
+    let submission = Submission { job: rows.job, run: rows.run, tasks, list: None, once: None };
+    world.backend.store.submit(submission).await.unwrap();
+    RunKey { job, run }
+}
+
+/// Fires, and reads what the run is made of.
+async fn fire(world: &World, job: JobId) -> RunKey {
+    world.clock.pass(MINUTE_MS);
+    let view = world.backend.store.any_job(job).await.unwrap().unwrap();
+    let schedule = view.job.spec.schedule.as_ref().unwrap();
+    let (run, first) = schedule.run_of_fire(schedule.next.unwrap(), view.latest.run.id);
+    let key = RunKey { job, run: run.id };
+    let start = StartRun { job, run, tasks: Vec::new(), log: Some(first), once: None };
+    world.backend.store.start_run(start, world.now()).await.unwrap();
+    assert_eq!(world.ingest(key).await, End::Over);
+    key
+}
+
+#[tokio::test]
+async fn every_run_has_the_rows_of_the_template_under_its_ids() {
+    let world = World::new();
+    let template = every_minute(&world, 25, None).await;
+    for sequence in [1, 2] {
+        let key = fire(&world, template.job).await;
+        let view = world.view(key).await;
+        assert_eq!((view.latest.run.sequence, view.latest.run.total), (sequence, 25));
+        assert_eq!((view.latest.run.status, view.latest.run.latched), (RunStatus::Running, true));
+        let ids: Vec<TaskId> = world.tasks(key).await.iter().map(|task| task.id).collect();
+        let expected: Vec<TaskId> = (0..25).map(|index| TaskId::of(template.run, index)).collect();
+        assert_eq!(ids, expected);
+        let depth = world.backend.queue.depth(QueueName::Run(key.run), world.now()).await.unwrap();
+        assert_eq!(depth.visible, 25);
+        world.backend.store.apply(key.job, Command::Stop, world.now()).await.unwrap();
+    }
+    assert_eq!(world.tasks(template).await.len(), 25, "the template is as it was");
+}
+
+#[tokio::test]
+async fn every_run_reads_the_list_anew() {
+    let world = World::new();
+    let text: String = (0..25).map(|n| format!("https://example.com/{n}\n")).collect();
+    let source = world.stage(text.as_bytes(), ListSpec::Lines, OnInvalidRows::Skip).await;
+    let template = every_minute(&world, 0, Some(source)).await;
+    for sequence in [1, 2] {
+        let key = fire(&world, template.job).await;
+        let run = world.view(key).await.latest.run;
+        assert_eq!((run.sequence, run.total), (sequence, 25));
+        assert_eq!(world.tasks(key).await[3].id, TaskId::of(template.run, 3));
+        world.backend.store.apply(key.job, Command::Stop, world.now()).await.unwrap();
+    }
+}

@@ -1,0 +1,94 @@
+//! Rules of quotas (SPEC 6.24): what callers may have holds whatever happens at once, as records, jobs and their counts are
+//! read and written by the backend.
+
+use super::world::{must, success};
+use super::{Harness, World};
+use crate::admission::{Admission, Became, NotAdmitted};
+use crate::port::RunKey;
+use conveyor_domain::lifecycle::Command;
+use conveyor_domain::limits;
+use conveyor_domain::quota::{Quota, Quotas, Wanted};
+use futures::future::join_all;
+
+fn admission(world: &World, defaults: Quotas) -> Admission<'_> {
+    Admission { store: &*world.backend.store, clock: world, entropy: &world.entropy, defaults }
+}
+
+/// As the API does it: let in, made, given back.
+async fn submit(world: &World, quotas: Quotas, tasks: u32) -> Result<RunKey, Quota> {
+    let admission = admission(world, quotas);
+    let submission = world.submission(true, tasks);
+    let key = RunKey { job: submission.job.id, run: submission.run.id };
+    let wanted = Wanted { job: key.job, active: true, scheduled: false, tasks };
+    match admission.admit(world.caller, wanted).await {
+        Ok(admitted) => {
+            must(world.backend.store.submit(submission).await);
+            admission.settle(admitted, Became::Known).await;
+            Ok(key)
+        }
+        Err(NotAdmitted::Exceeded(exceeded)) => Err(exceeded.quota),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+async fn queued(world: &World, quotas: Quotas) -> (usize, u64) {
+    let admission = admission(world, quotas);
+    let (_, holdings) = must(admission.holdings(world.caller).await);
+    let usage = must(admission.usage(world.caller, quotas).await);
+    assert!(holdings.reservations.is_empty(), "everything was given back");
+    (usage.live.len(), holdings.used(&usage, world.now()).queued_tasks)
+}
+
+pub async fn of_many_who_ask_at_once_as_many_are_let_in_as_there_is_room_for(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let quotas = Quotas { active_jobs: Some(5), ..Quotas::default() };
+    let answers = join_all((0..20).map(|_| submit(&world, quotas, 1))).await;
+    assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 5);
+    assert!(answers.iter().all(|answer| answer.is_ok() || *answer == Err(Quota::ActiveJobs)));
+    assert_eq!(queued(&world, quotas).await.0, 5);
+    let crashed = harness.crash().await;
+    let after = world.on(crashed.backend());
+    assert_eq!(submit(&after, quotas, 1).await, Err(Quota::ActiveJobs), "on what a crash left");
+}
+
+pub async fn tasks_that_are_added_at_once_never_exceed_what_may_be_queued(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let quotas = Quotas { queued_tasks: Some(10), ..Quotas::default() };
+    let key = submit(&world, quotas, 1).await.expect("there is room");
+    let add = async || {
+        let admission = admission(&world, quotas);
+        let wanted = Wanted { job: key.job, active: false, scheduled: false, tasks: 2 };
+        let Ok(admitted) = admission.admit(world.caller, wanted).await else { return 0 };
+        let most = limits::RUN_TASKS_MAX;
+        must(world.backend.store.add_tasks(key.job, World::inputs(2), false, most, None, world.now()).await);
+        admission.settle(admitted, Became::Known).await;
+        2
+    };
+    let added: u64 = join_all((0..10).map(|_| add())).await.into_iter().sum();
+    assert!((2..=8).contains(&added), "{added}");
+    assert_eq!(queued(&world, quotas).await, (1, 1 + added));
+    world.finish(key, 0, success()).await;
+    assert_eq!(queued(&world, quotas).await, (1, added), "what is done is not queued");
+    let wanted = u32::try_from(10 - added).expect("few") + 1;
+    assert_eq!(submit(&world, quotas, wanted).await, Err(Quota::QueuedTasks));
+    submit(&world, quotas, wanted - 1).await.expect("just as many");
+}
+
+pub async fn a_job_that_ends_makes_room(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let quotas = Quotas { active_jobs: Some(1), ..Quotas::default() };
+    for command in [Command::Stop, Command::Delete] {
+        let key = submit(&world, quotas, 1).await.expect("there is room");
+        assert_eq!(submit(&world, quotas, 1).await, Err(Quota::ActiveJobs));
+        must(world.backend.store.apply(key.job, command, world.now()).await);
+    }
+    // A process that dies with a reservation keeps others out until it lapses.
+    let admission = admission(&world, quotas);
+    let job = world.submission(true, 1).job.id;
+    let wanted = Wanted { job, active: true, scheduled: false, tasks: 1 };
+    let lost = admission.admit(world.caller, wanted).await;
+    assert!(lost.is_ok());
+    assert_eq!(submit(&world, quotas, 1).await, Err(Quota::ActiveJobs));
+    world.pass(i64::try_from(limits::RESERVATION_TTL.as_millis()).expect("a minute"));
+    submit(&world, quotas, 1).await.expect("it lapsed");
+}
