@@ -213,7 +213,6 @@ def test_runs_are_repeated_whole_and_in_part(scripted: tuple[Conveyor, ScriptedG
         first = ref.run.wait(**WAIT)
         assert (first.stats.successful, first.stats.failed) == (3, 2)
         whole = ref.rerun(wait_for_ingest=True)
-        refused("run_not_terminal", ref.rerun) if not terminal(whole) else None
         whole = whole.wait(**WAIT)
         assert (whole.stats.total, whole.data.run_sequence) == (5, 2)
         ids = [r.task_id for r in first.results()]
@@ -232,8 +231,13 @@ def test_runs_are_repeated_whole_and_in_part(scripted: tuple[Conveyor, ScriptedG
         refused("no_matching_tasks", ref.rerun, status="pending")
 
 
-def terminal(run: resources.RunHandle) -> bool:
-    return run.load().status in {RunStatus.COMPLETED, RunStatus.STOPPED, RunStatus.FAILED}
+def test_a_run_that_lives_is_not_repeated(scripted: tuple[Conveyor, ScriptedGateway]):
+    conveyor, gateway = scripted
+    with conveyor.client() as client:
+        ref = client.submit_regular(urls(1, "/held/repeat"))
+        refused("run_not_terminal", ref.rerun)
+        gateway.release("repeat")
+        assert ref.run.wait(**WAIT).status is RunStatus.COMPLETED
 
 
 # ----- idempotency -----
