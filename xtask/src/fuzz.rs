@@ -14,6 +14,13 @@ const BOUNDS: [&str; 3] = ["-runs=200000", "-max_total_time=15", "-max_len=4096"
 const OVERRIDES: [&str; 4] =
     ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS", "CARGO_BUILD_TARGET"];
 
+/// The lock file of the targets is a second one, which a new dependency of the crates under test leaves behind. Checking it
+/// takes a moment, so it is checked long before the targets are built.
+pub fn lock_file_fits(workspace: &Workspace) -> Result<()> {
+    done(workspace.cargo_in(PACKAGE).args(["fetch", "--locked"]))
+        .with_context(|| format!("`cargo update --workspace` in {PACKAGE} mends a lock file that is behind"))
+}
+
 /// Builds every target and runs each, from its seeds and from what earlier runs found worth keeping.
 pub fn run(workspace: &Workspace) -> Result<()> {
     done(cargo(workspace, "build").arg("--bins"))?;

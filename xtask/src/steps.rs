@@ -26,10 +26,13 @@ pub const STEPS: [Step; 13] = [
     },
     Step {
         name: "lints",
-        what: "no warnings of the compiler and of clippy",
+        what: "no warnings of the compiler and of clippy; lock files fit their manifests",
         on: "the workspace, with its tests",
         others_need_it: false,
-        run: |w| w.cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]),
+        run: |w| {
+            fuzz::lock_file_fits(w)?;
+            w.cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
+        },
     },
     Step {
         name: "build",
