@@ -35,6 +35,7 @@ mod split;
 mod staged;
 mod state;
 mod submit;
+mod survey;
 mod unread;
 mod waiting;
 mod webhooks;

@@ -406,6 +406,7 @@ impl From<Refusal> for ApiError {
             Refusal::RunHasDescendants => Code::RunHasDescendants,
             Refusal::RunNotTerminal => Code::RunNotTerminal,
             Refusal::AnotherRunBegan => Code::Conflict,
+            Refusal::NoPriorRun => Code::NoPriorRun,
             Refusal::JobNotScheduled => Code::JobNotScheduled,
             // No route sends `Drained`, a step of an ingest, or what a schedule does by itself.
             Refusal::NotDrained | Refusal::RunEnded | Refusal::NotIngesting | Refusal::FireIsOver => {

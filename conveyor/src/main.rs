@@ -37,11 +37,12 @@ enum Command {
     Dev(ServerArgs),
     /// Run the HTTP API alone
     Api(ServerArgs),
-    /// Run the ingest role alone: turn staged lists into tasks
+    /// Run the ingest role alone: turn staged lists into tasks, build exports
     Ingest(ServerArgs),
     /// Run a worker alone: drain what was accepted
     Worker(ServerArgs),
-    /// Run the sweeper alone: repair what crashes and lost messages leave, remove what is no longer wanted
+    /// Run the sweeper alone: fire schedules, deliver notifications, repair what crashes and lost messages leave, remove
+    /// what is no longer wanted
     Sweeper(ServerArgs),
     /// Create the table, queues and bucket of the AWS backend; safe to repeat
     Provision(ProvisionArgs),

@@ -322,3 +322,49 @@ async fn ctrl_c_ends_a_command_with_a_sentence() {
     assert_eq!((output.status.code(), problem["code"].as_str()), (Some(1), Some("interrupted")));
     assert!(output.stdout.is_empty(), "{output:?}");
 }
+
+/// A way to the server on which the first answer to every POST is lost, after the server has done what it was asked.
+async fn lossy_way(server: &str) -> String {
+    let (server, lost) = (server.to_owned(), std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0)));
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let pass = async move |request: axum::extract::Request| {
+        let (head, body) = request.into_parts();
+        let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+        let is_post = head.method == axum::http::Method::POST;
+        let url = format!("{server}{}", head.uri);
+        let mut headers = head.headers;
+        headers.remove("host");
+        let answer = http.request(head.method, url).headers(headers).body(body).send().await.unwrap();
+        if is_post && lost.fetch_add(1, std::sync::atomic::Ordering::SeqCst).is_multiple_of(2) {
+            assert!(answer.status().is_success(), "{answer:?}");
+            return (axum::http::StatusCode::GATEWAY_TIMEOUT, axum::body::Bytes::new());
+        }
+        (answer.status(), answer.bytes().await.unwrap())
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let router = axum::Router::new().fallback(pass);
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    url
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_answer_is_asked_for_again_and_nothing_is_done_twice() {
+    let dir = TempDir::new().unwrap();
+    let server = demo(dir.path());
+    let way = lossy_way(&server.url).await;
+    let call = async |args: &[&str]| {
+        let mut command = conveyor();
+        command.args(args).env("CONVEYOR_SERVER", &way).env("CONVEYOR_API_KEY", KEY);
+        tokio::task::spawn_blocking(|| json(&run(command))).await.unwrap()
+    };
+    let submitted = call(&["submit", "https://example.com/a", "--json"]).await;
+    let job = submitted["job_id"].as_str().unwrap();
+    let jobs = support::Client::new(&server).get("/v1/jobs").await.1;
+    assert_eq!(jobs["jobs"].as_array().unwrap().len(), 1, "{jobs}");
+    support::Client::new(&server).wait_for(job, &["completed"]).await;
+    let rerun = call(&["rerun", job, "--json"]).await;
+    assert_eq!(rerun["latest_run"]["run_sequence"], 2, "{rerun}");
+    let runs = support::Client::new(&server).get(&format!("/v1/jobs/{job}/runs")).await.1;
+    assert_eq!(runs["runs"].as_array().unwrap().len(), 2, "{runs}");
+}

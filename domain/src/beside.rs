@@ -4,11 +4,11 @@
 
 use crate::CallerId;
 use crate::delivery::{self, Delivery};
-use crate::id::JobId;
+use crate::id::{JobId, RunId};
 use crate::job::{Job, JobStatus};
 use crate::job_schedule::JobSchedule;
 use crate::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
-use crate::run::{Counts, Run};
+use crate::run::{Run, RunStats};
 use crate::time::Timestamp;
 
 /// A change of a job and a run of it. `before` is `None` for what is made.
@@ -17,7 +17,7 @@ pub struct Change<'a> {
     pub before: Option<(&'a Job, &'a Run)>,
     pub after: (&'a Job, &'a Run),
     /// What was counted of the run when it was decided.
-    pub counts: &'a Counts,
+    pub stats: RunStats,
     pub now: Timestamp,
 }
 
@@ -31,10 +31,7 @@ fn live_job(Change { before, after: (job, run), .. }: Change<'_>) -> Option<Reco
     let is = is_live(job, run);
     let key = live_job_key(job.caller, job.id);
     match (was, is) {
-        (false, true) => {
-            let record = Record::new(key, RecordVersion::of(run.id), &serde_json::json!({ "run": run.id }));
-            Some(RecordWrite::put(record, Expected::Anything))
-        }
+        (false, true) => Some(RecordWrite::put(live_job_record(key, run.id), Expected::Anything)),
         // Of an earlier run that is deleted, say, while the latest goes on.
         (true, false) if run.id == job.latest_run => Some(RecordWrite::remove(key, Expected::Anything)),
         (true, false) | (false, false) | (true, true) => None,
@@ -42,7 +39,7 @@ fn live_job(Change { before, after: (job, run), .. }: Change<'_>) -> Option<Reco
 }
 
 /// Whoever is to hear of the end of a run is told because of the very write that ended it (SPEC 6.21).
-fn notices(Change { before, after: (job, run), counts, now }: Change<'_>) -> Vec<RecordWrite> {
+fn notices(Change { before, after: (job, run), stats, now }: Change<'_>) -> Vec<RecordWrite> {
     let had_ended = before.is_some_and(|(_, run)| run.status.is_terminal());
     if had_ended || !run.status.is_terminal() {
         return Vec::new();
@@ -51,7 +48,12 @@ fn notices(Change { before, after: (job, run), counts, now }: Change<'_>) -> Vec
         // Nothing can be there: a run ends once.
         RecordWrite::put(delivery.record(RecordVersion::of(run.id), Some(now)), Expected::Anything)
     };
-    delivery::of_ended_run(job, run, counts).into_iter().map(notice).collect()
+    delivery::of_ended_run(job, run, stats).into_iter().map(notice).collect()
+}
+
+/// What says that a job is live.
+pub fn live_job_record(key: RecordKey, run: RunId) -> Record {
+    Record::new(key, RecordVersion::of(run), &serde_json::json!({ "run": run }))
 }
 
 pub fn live_job_key(caller: CallerId, job: JobId) -> RecordKey {
@@ -96,9 +98,9 @@ fn is_live(job: &Job, run: &Run) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::RunId;
     use crate::job::JobSpec;
     use crate::lifecycle::{self, Command, Decision};
+    use crate::run::Counts;
 
     fn submitted() -> Decision {
         let (job, run) = (JobId::from_bytes([1; 16]), RunId::from_bytes([2; 16]));
@@ -109,7 +111,7 @@ mod tests {
         records(Change {
             before: before.map(|rows| (&rows.job, &rows.run)),
             after: (&after.job, &after.run),
-            counts: &Counts::default(),
+            stats: RunStats::default(),
             now: Timestamp(1),
         })
     }

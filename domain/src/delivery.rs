@@ -7,7 +7,7 @@ use crate::id::{CallerId, EventId, JobId, RunId};
 use crate::job::{Job, JobStatus};
 use crate::limits;
 use crate::record::{Record, RecordKey, RecordKind, RecordVersion};
-use crate::run::{Counts, Run, RunStats, RunStatus};
+use crate::run::{Run, RunStats, RunStatus};
 use crate::seal::Sealed;
 use crate::time::Timestamp;
 use crate::webhook::{EventType, Target, WebhookEvent};
@@ -144,7 +144,7 @@ impl Answer {
 }
 
 /// Whom the end of a run has to be told to.
-pub fn of_ended_run(job: &Job, run: &Run, counts: &Counts) -> Vec<Delivery> {
+pub fn of_ended_run(job: &Job, run: &Run, stats: RunStats) -> Vec<Delivery> {
     let kind = match run.status {
         RunStatus::Running | RunStatus::Pending => return Vec::new(),
         RunStatus::Completed => EventType::RunCompleted,
@@ -157,17 +157,17 @@ pub fn of_ended_run(job: &Job, run: &Run, counts: &Counts) -> Vec<Delivery> {
     let told = matches!(run.status, RunStatus::Completed | RunStatus::Failed);
     // A token is good for one answer: that to the run that was submitted with it.
     let token = job.spec.sfn_task_token.as_ref().filter(|_| run.sequence == 1);
-    let hook = hook.filter(|_| told).map(|_| Delivery::new(Target::Webhook, kind, job, run, counts));
+    let hook = hook.filter(|_| told).map(|_| Delivery::new(Target::Webhook, kind, job, run, stats));
     let machine = token.map(|token| Delivery {
         token: Some(token.clone()),
-        ..Delivery::new(Target::StepFunctions, kind, job, run, counts)
+        ..Delivery::new(Target::StepFunctions, kind, job, run, stats)
     });
     hook.into_iter().chain(machine).collect()
 }
 
 /// What should be on its way, or delivered, because of a run that ended not long ago. A webhook that came later than the end
 /// was not to be told.
-pub fn missed(job: &Job, run: &Run, counts: &Counts, now: Timestamp) -> Vec<Delivery> {
+pub fn missed(job: &Job, run: &Run, stats: RunStats, now: Timestamp) -> Vec<Delivery> {
     if run.updated.after(limits::DELIVERY_TRIED_FOR) <= now || job.status == JobStatus::Deleted {
         return Vec::new();
     }
@@ -176,13 +176,14 @@ pub fn missed(job: &Job, run: &Run, counts: &Counts, now: Timestamp) -> Vec<Deli
         Target::Webhook => since.is_some_and(|since| since <= run.updated),
         Target::StepFunctions => true,
     };
-    of_ended_run(job, run, counts).into_iter().filter(was_there).collect()
+    of_ended_run(job, run, stats).into_iter().filter(was_there).collect()
 }
 
 impl Delivery {
-    fn new(target: Target, kind: EventType, job: &Job, run: &Run, counts: &Counts) -> Delivery {
+    fn new(target: Target, kind: EventType, job: &Job, run: &Run, stats: RunStats) -> Delivery {
         let event = target.event_of(run.id);
-        let stats = RunStats { total: run.total, counts: *counts, ..RunStats::default() };
+        // The total may have been settled by the very change that ended it.
+        let stats = RunStats { total: run.total, ..stats };
         Delivery {
             event,
             kind,

@@ -2,6 +2,8 @@ use super::*;
 use crate::failure::AccountFault;
 use crate::job::JobSpec;
 use crate::lifecycle::{self, Command, Decision};
+use crate::run::Counts;
+use crate::spend::Spend;
 use crate::webhook::WebhookConfig;
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
@@ -16,11 +18,15 @@ fn hooked() -> JobSpec {
     JobSpec { webhook, external_id: Some("mine".to_owned()), ..JobSpec::default() }
 }
 
+fn stats(counts: Counts) -> RunStats {
+    RunStats { total: 1, counts, spend: Spend { credits: 25, cost_nanos: 1_500_000_000 } }
+}
+
 fn told(spec: JobSpec, command: Command) -> Vec<Delivery> {
     let made = submitted(spec);
     let counts = Counts { successful: 1, ..Counts::default() };
     let ended = lifecycle::decide(&made.job, &made.run, &counts, &command, Timestamp(7)).unwrap();
-    of_ended_run(&ended.job, &ended.run, &counts)
+    of_ended_run(&ended.job, &ended.run, stats(counts))
 }
 
 fn delivery() -> Delivery {
@@ -40,7 +46,13 @@ fn a_webhook_hears_of_an_end_that_nobody_asked_for() {
         (EventType::RunCompleted, Target::Webhook, Timestamp(7))
     );
     let body: serde_json::Value = serde_json::from_str(&done.body).unwrap();
-    assert_eq!(body["stats"], serde_json::json!({"total": 1, "completed": 1, "successful": 1, "failed": 0}));
+    assert_eq!(
+        body["stats"],
+        serde_json::json!({
+            "total": 1, "completed": 1, "successful": 1, "failed": 0,
+            "spend": {"credits": 25, "cost": 1.5},
+        })
+    );
     assert_eq!((&body["event_id"], &body["external_id"]), (&serde_json::json!(done.event), &"mine".into()));
     let failed = &told(hooked(), fault())[0];
     let body: serde_json::Value = serde_json::from_str(&failed.body).unwrap();
@@ -66,7 +78,7 @@ fn a_state_machine_hears_of_every_end_of_the_first_run() {
     let mut later = submitted(spec);
     later.run.status = RunStatus::Completed;
     later.run.sequence = 2;
-    assert!(of_ended_run(&later.job, &later.run, &Counts::default()).is_empty());
+    assert!(of_ended_run(&later.job, &later.run, RunStats::default()).is_empty());
 }
 
 #[test]
@@ -76,7 +88,7 @@ fn what_is_missed_is_recent_and_was_to_be_told() {
         let counts = Counts { successful: 1, ..Counts::default() };
         let ended =
             lifecycle::decide(&made.job, &made.run, &counts, &Command::Drained, Timestamp(at)).unwrap();
-        move |now| missed(&ended.job, &ended.run, &counts, Timestamp(now)).len()
+        move |now| missed(&ended.job, &ended.run, stats(counts), Timestamp(now)).len()
     };
     assert_eq!(ended_at(7)(8), 1);
     assert_eq!(ended_at(7)(7 + 3 * DAY_MS), 0, "nobody would try it any more");

@@ -119,6 +119,11 @@ impl JobSpec {
         Limits { revision: self.limits_revision, max_inflight: Some(self.max_inflight), rate: self.rate }
     }
 
+    /// The run that keeps the tasks of a scheduled job, which no caller is to see.
+    pub fn hidden_run(&self) -> Option<RunId> {
+        self.schedule.as_ref().map(|schedule| schedule.template)
+    }
+
     /// The list that every run of it reads anew, if it has a schedule and its tasks are in a list.
     pub fn list_of_runs(&self) -> Option<&Source> {
         self.schedule.as_ref()?.source.as_ref()

@@ -9,6 +9,7 @@ use crate::job_schedule::ScheduleChange;
 use crate::limits;
 use crate::list::ListFault;
 use crate::params::Params;
+use crate::retention::rows_are_over;
 use crate::run::{Counts, FailureReason, IngestStatus, Run, RunDoc, RunFailure, RunStatus, Storage, Trigger};
 use crate::time::Timestamp;
 use crate::webhook::WebhookConfig;
@@ -107,6 +108,8 @@ pub enum Refusal {
     RunNotTerminal,
     #[error("another run was begun meanwhile")]
     AnotherRunBegan,
+    #[error("the run that shall be replayed was deleted, or is no longer kept")]
+    NoPriorRun,
     #[error("the job has no schedule")]
     JobNotScheduled,
     #[error("it was done by somebody else, or is not to be done any more")]
@@ -355,6 +358,11 @@ pub fn start_run(job: &Job, latest: &Run, new: &NewRun, now: Timestamp) -> Resul
     if latest.id != new.after {
         return Err(Refusal::AnotherRunBegan);
     }
+    // Deleted since its rows were read: some of them may have been gone, and results that are handed down will be.
+    if new.rerun_of == Some(latest.id) && (latest.status == RunStatus::Deleted || rows_are_over(latest, now))
+    {
+        return Err(Refusal::NoPriorRun);
+    }
     let (total, next_index, inherited, ingest) = match new.tasks {
         NewTasks::Written { total, next_index, inherited } => (total, next_index, inherited, None),
         NewTasks::Ingested => (0, 0, Counts::default(), Some(IngestStatus::Pending)),
@@ -395,14 +403,14 @@ pub fn start_run(job: &Job, latest: &Run, new: &NewRun, now: Timestamp) -> Resul
     Ok(Decision { job, run })
 }
 
-/// Deletes one run of a job. `pointed_to`: another run that is kept has it among its sources.
+/// Deletes one run of a job. `needed`: by another run of it ([`Run::needs`]).
 /// A run that has ended becomes deleted as well: its rows are on their way out, and nobody is to read half of them.
-pub fn delete_run(job: &Job, run: &Run, pointed_to: bool, now: Timestamp) -> Result<Decision, Refusal> {
+pub fn delete_run(job: &Job, run: &Run, needed: bool, now: Timestamp) -> Result<Decision, Refusal> {
     let mut next = Decision { job: job.clone(), run: run.clone() };
     if run.status == RunStatus::Deleted {
         return Ok(next);
     }
-    if pointed_to {
+    if needed {
         return Err(Refusal::RunHasDescendants);
     }
     // Tasks are added to the latest run, and there will be none to add them to.
@@ -490,7 +498,9 @@ fn stamp(next: &mut Decision, job: &Job, run: &Run, now: Timestamp) {
     if next.job != *job {
         next.job.updated = now.max(job.updated);
     }
-    if next.run != *run {
+    // Of a run that has ended it is when it did, also if its list is settled only after that.
+    let had_ended = run.status.is_terminal() && next.run.status == run.status;
+    if next.run != *run && !had_ended {
         next.run.updated = now.max(run.updated);
     }
 }

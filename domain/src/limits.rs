@@ -240,6 +240,8 @@ pub const ROWS_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 /// When what was deleted is looked at again, for what was in flight then, and how long it is remembered.
 pub const TOMBSTONE_LOOKS: [Duration; 3] =
     [Duration::from_secs(3600), Duration::from_secs(24 * 3600), Duration::from_secs(7 * 24 * 3600)];
+/// Runs that are remembered of a job that is gone: the latest. Only those can have a queue that comes late.
+pub const TOMBSTONE_RUNS: usize = 1_000;
 pub const TOMBSTONE_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 /// A webhook's URL is looked up within this before it is taken.
 pub const WEBHOOK_RESOLVED_WITHIN: Duration = Duration::from_secs(1);
@@ -301,6 +303,8 @@ pub const EXPORT_TRIES_MAX: u32 = 3;
 pub const EXPORT_RETRY_BASE: Duration = Duration::from_secs(5);
 /// Bodies that go into one export, all together.
 pub const EXPORT_MAX_BYTES: u64 = 100 * 1024 * MIB as u64;
+/// What an operator can raise that to: what parts of bounded size hold on S3.
+pub const EXPORT_MAX_BYTES_MOST: u64 = 128 * 1024 * MIB as u64;
 /// Exports that one process builds at once.
 pub const EXPORTS_MAX: u32 = 2;
 /// Exports of a run: all that are kept, and those that are not finished.

@@ -87,6 +87,8 @@ pub struct Holdings {
 pub struct LiveRun {
     pub total: u32,
     pub completed: u32,
+    /// Of both: what an earlier run did.
+    pub inherited: u32,
     pub ingesting: bool,
 }
 
@@ -217,7 +219,9 @@ fn weight(reservation: &Reservation, usage: &Usage, now: Timestamp) -> Option<Us
     match (held, live) {
         // Rows that are not in the total yet. For as long as it takes: the run itself says when it ends.
         (Held::Making { active: true, .. } | Held::Reading, Some(run)) if run.ingesting => {
-            let queued_tasks = u64::from(tasks.saturating_sub(run.total));
+            // What it takes over with its end is in the total, and nobody waits for it.
+            let read = run.total.saturating_sub(run.inherited);
+            let queued_tasks = u64::from(tasks.saturating_sub(read));
             Some(Used { queued_tasks, ..Used::default() })
         }
         (Held::Reading, Some(_) | None) => None,

@@ -17,7 +17,7 @@ fn live(jobs: &[(u8, LiveRun)]) -> Usage {
 }
 
 fn queued(total: u32, completed: u32) -> LiveRun {
-    LiveRun { total, completed, ingesting: false }
+    LiveRun { total, completed, ..LiveRun::default() }
 }
 
 fn active(limit: u32) -> Quotas {
@@ -73,12 +73,15 @@ fn the_rest_of_a_list_that_is_read_counts_for_as_long_as_that_takes() {
     let wanted = run_of(1, 1_000);
     let held = Holdings::default().admit(tasks(1_000), &Usage::default(), &wanted, 1, (NOW, UNTIL)).unwrap();
     let late = Timestamp(UNTIL.0 * 10);
-    let reading = live(&[(1, LiveRun { total: 300, completed: 100, ingesting: true })]);
+    let reading = live(&[(1, LiveRun { total: 300, completed: 100, inherited: 0, ingesting: true })]);
     // Also where the process that accepted it died before it could say so.
     for held in [held.clone(), held.reading(1).unwrap()] {
         assert_eq!(held.used(&reading, late).queued_tasks, 200 + 700);
         assert_eq!(held.used(&live(&[(1, queued(1_000, 100))]), late).queued_tasks, 900);
     }
+    // Of a partial rerun, rows that are only handed down say nothing about how many are still to come.
+    let handed_down = LiveRun { total: 5_300, completed: 5_100, inherited: 5_000, ingesting: true };
+    assert_eq!(held.used(&live(&[(1, handed_down)]), late).queued_tasks, 200 + 700);
     let ended = held.reading(1).unwrap().used(&Usage::default(), NOW);
     assert_eq!(ended, Used::default(), "stopped while it was read");
 }

@@ -8,6 +8,25 @@ use crate::run::{Run, RunStats};
 use crate::time::Timestamp;
 use std::fmt;
 
+/// What repairs are called. The sweeper has them, and a test there holds it to these names.
+pub const REPAIRS: [&str; 15] = [
+    "dead_letters",
+    "stalled_ingest",
+    "missing_refs",
+    "wrong_counters",
+    "lost_completion",
+    "abandoned_submits",
+    "due_schedules",
+    "scheduled_lists",
+    "lost_notices",
+    "ended_queues",
+    "deleted_runs",
+    "deleted_jobs",
+    "leftovers",
+    "expired_runs",
+    "expired_uploads",
+];
+
 /// What a finding is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {

@@ -48,7 +48,8 @@ impl Selection {
     }
 }
 
-fn http_status(task: &Task) -> Option<u16> {
+/// What the target answered in the end, or what stands for it.
+pub fn http_status(task: &Task) -> Option<u16> {
     match task.status {
         TaskStatus::Successful => task.result.as_ref().map(|result| result.http_status),
         TaskStatus::Failed => task.error.as_ref().map(|error| error.status),

@@ -231,6 +231,14 @@ impl Run {
         self.ingest == Some(IngestStatus::Pending)
     }
 
+    /// Whether that run has to stay for its sake: some of its tasks have their results there, or its tasks are still read
+    /// from there.
+    pub fn needs(&self, run: RunId) -> bool {
+        let kept = self.storage == Storage::Kept && self.status != RunStatus::Deleted;
+        let reads = self.is_ingesting() && self.doc.rerun_of == Some(run);
+        kept && self.id != run && (reads || self.sources.contains(&run))
+    }
+
     /// Whether all that there will be is done, for now. While a list is read, more is to come, whatever the counts say.
     pub fn is_drained(&self, counts: &Counts) -> bool {
         !self.is_ingesting() && counts.completed() == self.total

@@ -87,6 +87,13 @@ pub enum Method {
 }
 
 impl Method {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Method::Get => "GET",
+            Method::Post => "POST",
+        }
+    }
+
     pub fn is_get(&self) -> bool {
         *self == Method::Get
     }

@@ -4,8 +4,9 @@ use crate::delivery::Answer;
 use crate::failure::FailureClass;
 use crate::id::{EventId, RunId};
 use crate::job::{Job, JobSpec, Metadata};
-use crate::run::{Run, RunStats};
+use crate::run::{FailureReason, Run, RunStats};
 use crate::time::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
 
@@ -66,7 +67,7 @@ impl JobSpec {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum EventType {
     #[serde(rename = "run.completed")]
     RunCompleted,
@@ -94,12 +95,14 @@ impl EventType {
 }
 
 /// The body of a notification.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct WebhookEvent<'a> {
+    #[schemars(extend("enum" = [SCHEMA]))]
     schema: &'static str,
     event_id: EventId,
     event_type: EventType,
     #[serde(serialize_with = "as_text")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     occurred_at: Timestamp,
     job_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -111,19 +114,30 @@ pub struct WebhookEvent<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     stats: Option<EventStats>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<FailureReason>")]
     failure_reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     failure_detail: Option<&'a str>,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 struct EventStats {
     total: u32,
     completed: u32,
     successful: u32,
     failed: u32,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("propertyNames" = {"enum": FailureClass::ALL.map(FailureClass::as_str)}))]
     failure_reasons: BTreeMap<&'static str, u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spend: Option<EventSpend>,
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Spend")]
+struct EventSpend {
+    credits: u64,
+    cost: f64,
 }
 
 impl<'a> WebhookEvent<'a> {
@@ -171,7 +185,7 @@ impl<'a> WebhookEvent<'a> {
 }
 
 impl From<RunStats> for EventStats {
-    fn from(RunStats { total, counts, .. }: RunStats) -> EventStats {
+    fn from(RunStats { total, counts, spend }: RunStats) -> EventStats {
         let by_class = FailureClass::ALL.iter().map(|class| (class.as_str(), counts.failed[*class as usize]));
         EventStats {
             total,
@@ -179,6 +193,8 @@ impl From<RunStats> for EventStats {
             successful: counts.successful,
             failed: counts.failed_total(),
             failure_reasons: by_class.filter(|(_, count)| *count > 0).collect(),
+            // Nothing where nothing was charged.
+            spend: (!spend.is_zero()).then(|| EventSpend { credits: spend.credits, cost: spend.cost() }),
         }
     }
 }

@@ -4,11 +4,11 @@ use conveyor_domain::job::{JobSpec, Metadata};
 use conveyor_domain::params::Format;
 use conveyor_domain::retention::is_expired;
 use conveyor_domain::spreadsheet::cell;
-use conveyor_domain::{Problem, RunId, Task, TaskStatus, Timestamp};
+use conveyor_domain::task_input::Method;
+use conveyor_domain::{FailureClass, Problem, RunId, Task, TaskStatus, Timestamp, rerun};
 use serde::Serialize;
 
-pub(crate) const CSV_HEADER: &str =
-    "task_id,external_id,url,metadata,status,type,http_status,error,source_run_id,created_at,updated_at\r\n";
+pub(crate) const CSV_HEADER: &str = "task_id,external_id,method,url,metadata,status,type,http_status,error_class,error,source_run_id,created_at,updated_at\r\n";
 
 /// What a list of results says of a task (SPEC 10), without where its body is: that would be out of date.
 #[derive(Debug, Serialize)]
@@ -16,6 +16,7 @@ pub(crate) struct Row<'a> {
     task_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     external_id: Option<&'a str>,
+    method: Method,
     url: &'a str,
     #[serde(skip_serializing_if = "Metadata::is_empty")]
     metadata: &'a Metadata,
@@ -24,6 +25,9 @@ pub(crate) struct Row<'a> {
     format: Option<Format>,
     #[serde(skip_serializing_if = "Option::is_none")]
     http_status: Option<u16>,
+    /// As a rerun can ask for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_class: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a Problem>,
     /// The run that did it, if this row was handed down from an earlier run.
@@ -37,15 +41,19 @@ impl<'a> Row<'a> {
     pub fn new(task: &'a Task, spec: &JobSpec, now: Timestamp) -> Row<'a> {
         let expired = is_expired(task, spec, now);
         let result = task.result.as_ref().filter(|_| task.status == TaskStatus::Successful);
+        let failed = task.status == TaskStatus::Failed;
+        let class = task.class.filter(|_| failed);
         Row {
             task_id: task.id.to_string(),
             external_id: task.input.external_id.as_deref(),
+            method: task.input.method,
             url: &task.input.url,
             metadata: &task.input.metadata,
             status: if expired { "expired" } else { task.status.as_str() },
             format: result.map(|result| result.format),
-            http_status: result.map(|result| result.http_status),
-            error: task.error.as_ref().filter(|_| task.status == TaskStatus::Failed),
+            http_status: rerun::http_status(task),
+            error_class: class.map(FailureClass::as_str),
+            error: task.error.as_ref().filter(|_| failed),
             source_run_id: task.inherited.map(|from| from.run),
             created_at: task.created.to_string(),
             updated_at: task.updated.to_string(),
@@ -65,11 +73,13 @@ impl<'a> Row<'a> {
         let cells = [
             self.task_id.as_str(),
             self.external_id.unwrap_or_default(),
+            self.method.as_str(),
             self.url,
             &metadata,
             self.status,
             self.format.map_or("", Format::as_str),
             &status,
+            self.error_class.unwrap_or_default(),
             &error,
             &source,
             &self.created_at,

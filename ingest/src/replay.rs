@@ -5,8 +5,9 @@ use crate::read::{commit_rows, count};
 use conveyor_domain::ingest::IngestEvent;
 use conveyor_domain::list::{ListFault, Position};
 use conveyor_domain::rerun::{Replay, inherited_counts};
-use conveyor_domain::{TaskId, limits};
-use conveyor_store::port::{Appended, RunKey, StatusFilter, TasksQuery};
+use conveyor_domain::retention::rows_are_over;
+use conveyor_domain::{RunStatus, TaskId, limits};
+use conveyor_store::port::{Appended, RunKey, RunView, StatusFilter, TasksQuery};
 use tokio_util::sync::CancellationToken;
 
 /// From where the log is to the end of the earlier run. The last event is `total_set`.
@@ -50,11 +51,29 @@ pub async fn replay(
         }
         metrics::counter!("conveyor_ingest_rows_total", "outcome" => "accepted").increment(rows.into());
     }
-    if work.state.accepted == 0 {
-        let detail = "the run that it replays has no tasks any more".to_owned();
-        let fault = ListFault::NoValidRows;
-        return Err(Trouble::List { fault, detail, line: None, report: None, rejected: 0 });
-    }
     let total = work.state.accepted;
+    if total == 0 {
+        return Err(fault(ListFault::NoValidRows, "the run that it replays has no tasks any more"));
+    }
+    if !is_whole(work, source, total).await? {
+        return Err(fault(ListFault::SourceChanged, "tasks of the run that it replays are no longer kept"));
+    }
     Ok(Step::Appended(work.append(IngestEvent::TotalSet { total }).await?))
+}
+
+fn fault(fault: ListFault, detail: &str) -> Trouble {
+    Trouble::List { fault, detail: detail.to_owned(), line: None, report: None, rejected: 0 }
+}
+
+/// Whether that was all of the earlier run, now that all there was is read. Rows go by age, and a list that became shorter
+/// while it was read must not pass for the whole one.
+async fn is_whole(work: &Work<'_>, source: RunKey, accepted: u32) -> Result<bool, Trouble> {
+    let store = &work.ingester.backend.store;
+    if work.ingest.job.spec.hidden_run() == Some(source.run) {
+        // Its rows stay for as long as the job does.
+        return Ok(true);
+    }
+    let Some(RunView { run, .. }) = store.run(source.job, source.run).await? else { return Ok(false) };
+    let gone = run.status == RunStatus::Deleted || rows_are_over(&run, work.ingester.clock.now());
+    Ok(!gone && run.total == accepted)
 }

@@ -17,6 +17,8 @@ enum Aim {
     Machine {
         token: String,
     },
+    /// Its token does not open with the present secret: whoever starts a process with the right one goes on.
+    Sealed,
     /// Nobody any more; why.
     Nobody(&'static str),
 }
@@ -78,7 +80,7 @@ impl Notifier {
                 let opened = self.secret.open(Purpose::TaskToken, &context, sealed).ok();
                 Ok(match opened.and_then(|bytes| String::from_utf8(bytes).ok()) {
                     Some(token) => Aim::Machine { token },
-                    None => Aim::Nobody("the task token was sealed with another secret"),
+                    None => Aim::Sealed,
                 })
             }
         }
@@ -91,6 +93,11 @@ impl Notifier {
                 Some(machines) => machines::tell(machines.as_ref(), token, delivery).await,
                 None => Answer::Transport("state machines cannot be reached from here".to_owned()),
             }),
+            Aim::Sealed => {
+                let why = "the task token does not open with the present secret".to_owned();
+                tracing::error!(job = %delivery.job, event = %delivery.event, "{why}; it waits");
+                Ok(Answer::Transport(why))
+            }
             Aim::Nobody(why) => Ok(Answer::Refused((*why).to_owned())),
         }
     }

@@ -9,7 +9,7 @@ use conveyor_domain::seal::Secret;
 use conveyor_domain::signing_keys::{event_headers, signature_headers};
 use conveyor_domain::webhook::{TestSent, WebhookConfig, WebhookEvent};
 use conveyor_domain::{CallerId, Clock, Entropy, EventId, limits};
-use conveyor_store::{Backend, Result};
+use conveyor_store::{Backend, Error, Result};
 use std::fmt;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -101,10 +101,17 @@ impl Notifier {
         let now = self.clock.now();
         let mut headers = event_headers(event, now);
         if hook.signature {
-            match active_key(&self.backend, &self.secret, caller).await? {
-                Some((kid, signing)) => headers.extend(signature_headers(&signing, kid, event, now, body)),
+            match active_key(&self.backend, &self.secret, caller).await {
+                Ok(Some((kid, signing))) => {
+                    headers.extend(signature_headers(&signing, kid, event, now, body));
+                }
                 // Better late than unsigned.
-                None => return Ok(Answer::Transport("there is no active signing key".to_owned())),
+                Ok(None) => return Ok(Answer::Transport("there is no active signing key".to_owned())),
+                Err(Error::Corrupt(why)) => {
+                    tracing::error!(%caller, why, "a signing key does not open with the present secret");
+                    return Ok(Answer::Transport("the signing key cannot be read".to_owned()));
+                }
+                Err(error) => return Err(error),
             }
         }
         Ok(self.receivers.post(&hook.url, &headers, body).await)

@@ -4,7 +4,7 @@
 //! version that was read. Who loses that write looks again. So any number of processes let in exactly as many as there is
 //! room for. What is decided is the domain's; this is the reading and writing around it.
 
-use crate::port::{Error, RecordsQuery, Result, Store};
+use crate::port::{Error, RecordsQuery, Result, RunView, Store};
 use conveyor_domain::quota::{Exceeded, Holdings, LiveRun, Quotas, Usage, Wanted};
 use conveyor_domain::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
 use conveyor_domain::{CallerId, Clock, Entropy, JobId, limits};
@@ -188,8 +188,10 @@ impl Admission<'_> {
             // One that ended meanwhile is not live any more.
             let live = view.filter(|view| !view.latest.run.status.is_terminal());
             Ok::<_, Error>(live.map(|view| {
-                let (total, completed) = (view.latest.stats.total, view.latest.stats.counts.completed());
-                (job, LiveRun { total, completed, ingesting: view.latest.run.is_ingesting() })
+                let RunView { run, stats } = view.latest;
+                let (total, completed) = (stats.total, stats.counts.completed());
+                let inherited = run.doc.inherited.completed();
+                (job, LiveRun { total, completed, inherited, ingesting: run.is_ingesting() })
             }))
         };
         let found = stream::iter(jobs).map(look).buffer_unordered(READS_INFLIGHT);

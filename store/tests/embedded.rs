@@ -4,10 +4,12 @@
 
 mod on_disk;
 
+use conveyor_domain::beside::live_job_key;
 use conveyor_domain::grant::{Ask, Limits, Scope};
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::proof::drift;
 use conveyor_domain::rate::Rate;
+use conveyor_domain::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
 use conveyor_domain::run::Storage;
 use conveyor_domain::{JobId, Timestamp, WorkerId};
 use conveyor_store::conformance::{Harness, World};
@@ -144,6 +146,8 @@ async fn an_older_layout_is_brought_up_to_date() {
     }
     let store = Embedded::open(dir.path(), NOW).unwrap().backend().store;
     let open: conveyor_domain::JobId = "01M7HM8BM3C82ECF1F0JT3NM7W".parse().unwrap();
+    let owner = store.any_job(open).await.unwrap().unwrap().job.caller;
+    assert!(store.record(&live_job_key(owner, open)).await.unwrap().is_some(), "it counts against quotas");
     let added = store.add_tasks(open, World::inputs(1), true, 10, None, NOW).await.unwrap();
     assert_eq!(added.view.latest.stats.total, 1);
     assert_eq!(store.events(open, 0, 9).await.unwrap().len(), 3, "added, closed, resumed");
@@ -285,4 +289,21 @@ async fn a_run_that_cannot_be_read_keeps_no_other_from_going_on() {
     let changed = world.backend.store.changed_runs(NOW).await.unwrap();
     assert_eq!(changed.active.iter().map(|a| a.run.id).collect::<Vec<_>>(), expected);
     assert_eq!(changed.gone, []);
+}
+
+/// Whoever carried a request out is dead, and what it did has an answer; the caller need not wait for a lease.
+#[tokio::test]
+async fn idempotency_keys_of_a_process_that_died_are_free_at_once() {
+    let dir = TempDir::new().unwrap();
+    let key = |id| RecordKey::new(RecordKind::Idempotency, "owner", id);
+    let store = Embedded::open(dir.path(), NOW).unwrap().backend().store;
+    for (id, state) in [("begun", "running"), ("done", "done")] {
+        let record =
+            Record::new(key(id), RecordVersion::from_stored(1), &serde_json::json!({"state": state}));
+        assert!(store.write_record(RecordWrite::put(record, Expected::Absent)).await.unwrap());
+    }
+    drop(store);
+    let store = Embedded::open(dir.path(), NOW).unwrap().backend().store;
+    assert!(store.record(&key("begun")).await.unwrap().is_none());
+    assert!(store.record(&key("done")).await.unwrap().is_some());
 }

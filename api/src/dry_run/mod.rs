@@ -17,7 +17,7 @@ use conveyor_domain::job::JobSpec;
 use conveyor_domain::list::{ListFault, ListSpec, OnInvalidRows, Position};
 use conveyor_domain::params::Params;
 use conveyor_domain::upload::Staged;
-use conveyor_domain::{CallerId, limits};
+use conveyor_domain::{CallerId, UploadId, limits};
 use conveyor_lists::Record;
 use tally::Tally;
 
@@ -59,10 +59,10 @@ async fn of_lines(state: &ApiState, spec: &JobSpec, lines: &Lines) -> Result<Dry
 
 /// Many tasks, that were staged as they arrived.
 async fn of_tasks(state: &ApiState, spec: &JobSpec, tasks: &StagedTasks) -> Result<DryRunJson> {
-    let list = Staging { staged: &tasks.staged, spec: &StagedTasks::SPEC, ours: true };
+    let list = Staging { staged: &tasks.staged, spec: &StagedTasks::SPEC, ours: Some(tasks.upload.id) };
     let (tally, _) = read(state, list, &spec.params).await?;
     let refused = !tally.invalid.is_empty();
-    Ok(tally.report(spec, answer(refused, StatusCode::ACCEPTED)))
+    Ok(tally.report(spec, answer(refused, once_accepted(spec))))
 }
 
 /// A list that was staged before.
@@ -79,7 +79,7 @@ async fn of_upload(
         None => upload,
     };
     let source = source_of(upload, list.on_invalid_rows, state.config.param_policy)?;
-    let staging = Staging { staged: &source.staged, spec: &source.spec, ours: false };
+    let staging = Staging { staged: &source.staged, spec: &source.spec, ours: None };
     let (tally, end) = read(state, staging, &spec.params).await?;
     let short = source.staged.size <= limits::SYNC_LIST_MAX_BYTES
         && end.offset <= limits::SYNC_LIST_EXPANDED_MAX_BYTES
@@ -90,7 +90,7 @@ async fn of_upload(
     };
     // What is accepted is read later: it fails its run, not the submit.
     let would_answer =
-        if short { answer(refused, StatusCode::CREATED) } else { StatusCode::ACCEPTED.as_u16() };
+        if short { answer(refused, StatusCode::CREATED) } else { once_accepted(spec).as_u16() };
     Ok(tally.report(spec, would_answer))
 }
 
@@ -98,26 +98,36 @@ fn answer(refused: bool, otherwise: StatusCode) -> u16 {
     if refused { StatusCode::BAD_REQUEST.as_u16() } else { otherwise.as_u16() }
 }
 
+/// What answers a list that is left for ingest to read. A scheduled job is made at once: its runs read the list.
+fn once_accepted(spec: &JobSpec) -> StatusCode {
+    if spec.schedule.is_some() { StatusCode::CREATED } else { StatusCode::ACCEPTED }
+}
+
 struct Staging<'a> {
     staged: &'a Staged,
     spec: &'a ListSpec,
-    /// We staged it, of a body: it was measured as it arrived, and its lines mean nothing to the caller.
-    ours: bool,
+    /// We staged it, of a body, as this: it was measured as it arrived, its headers are sealed, and its lines mean nothing
+    /// to the caller.
+    ours: Option<UploadId>,
 }
 
 /// Reads a list to its end.
 async fn read(state: &ApiState, list: Staging<'_>, job: &Params) -> Result<(Tally, Position)> {
     let _room = room_within(limits::DRY_RUN_ROOM_BYTES, &state.bodies).await?;
-    let expanded_max = if list.ours { u64::MAX } else { state.config.list_expanded_max_bytes };
+    let expanded_max = if list.ours.is_some() { u64::MAX } else { state.config.list_expanded_max_bytes };
     let opened = staged::open(state, list.staged, list.spec, expanded_max).await;
     let (_, mut reader) = opened.map_err(staged::list_failed)?;
-    let mut tally = Tally::default();
+    let (mut tally, headers) = (Tally::default(), state.headers());
     while let Some(Record { index, line, row, .. }) = reader.next().await.map_err(staged::list_failed)? {
         if (index as usize).is_multiple_of(CHECKED_AT_ONCE) {
             tokio::task::yield_now().await;
         }
+        let row = row.map(|row| match &list.ours {
+            Some(upload) => row.opened(&headers, upload),
+            None => row,
+        });
         let row = row.and_then(|row| row.check(job, state.config.param_policy));
-        tally.add(index as usize, (!list.ours).then_some(line), row);
+        tally.add(index as usize, list.ours.is_none().then_some(line), row);
         if tally.valid > u64::from(state.config.run_tasks_max) {
             let detail = format!("The list has more than {} rows.", state.config.run_tasks_max);
             return Err(ApiError::list(ListFault::TooManyRows, None, &detail));

@@ -20,6 +20,10 @@ pub(super) fn operations() -> Vec<Operation> {
             .answers::<ReconciledJson<'_>>(200, "What was found, and what became of it.")
             .refuses(&[Code::InvalidCursor, Code::NotFound]),
         Operation::get("/v1/admin/dead_letters", "listDeadLetters", "Messages that were given up")
+            .details(
+                "Lists that no ingester could read, however often it was tried. They are kept for 14 days; those that fit all \
+                 of the filters are shown.",
+            )
             .parameter(id::<JobId>("job_id", "Only those of this job."))
             .parameter(id::<RunId>("run_id", "Only those of this run."))
             .parameter(query(
@@ -36,14 +40,18 @@ pub(super) fn operations() -> Vec<Operation> {
             .details("It ends after `limit` letters, or after some time; `next_cursor` says that more are left.")
             .body::<RedriveLetters>()
             .answers::<RedrivenJson>(200, "What became of each.")
+            .but(json!({"next_cursor": null}))
             .refuses(&[Code::InvalidCursor]),
         Operation::get("/v1/admin/dead_letters/{letter}", "getDeadLetter", "One of them")
+            .details("With its last error, how often it was tried and sent again, and what the next sweep does with it.")
             .answers::<LetterJson<'_>>(200, "The letter."),
         Operation::delete("/v1/admin/dead_letters/{letter}", "purgeDeadLetter", "Let one go")
             .details("A run that still waits for it fails.")
             .answers::<BecameJson>(200, "It is gone.")
+            .but(json!({"outcome": "purged"}))
             .refuses(&[Code::Conflict]),
         Operation::post("/v1/admin/dead_letters/{letter}/redrive", "redriveDeadLetter", "Send one again")
+            .details("The list is tried anew, from where its log ends. If nobody waits for it any more, it is let go instead.")
             .answers::<BecameJson>(200, "It was sent, or there was nothing left to do.")
             .refuses(&[Code::RedriveLimit, Code::Conflict]),
     ]

@@ -1,8 +1,12 @@
 //! The document, put together from the operations.
 
-use super::operation::{Access, Content, Operation, Success};
+use super::headers;
+use super::operation::{Content, Operation, Raw, Success};
+use super::problems::Refused;
 use super::schemas::Schemas;
-use super::{example, parameters, problems};
+use super::{example, notification, parameters, problems, timeline};
+use crate::problem::Code;
+use conveyor_domain::list::ListFault;
 use conveyor_domain::{Problem, limits};
 use serde_json::{Map, Value, json};
 
@@ -15,9 +19,19 @@ pub(super) fn build(operations: Vec<Operation>) -> Value {
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
         path[operation.method] = described(operation, &mut schemas, &mut responses);
     }
+    let mut webhooks = notification::section(&mut schemas);
+    let refusals: Vec<Refused> = operations.iter().flat_map(Operation::all_refusals).collect();
+    // Of no operation, because there is none.
+    let refusals = [refusals, vec![Code::MethodNotAllowed.into()]].concat();
     let mut components = schemas.into_components();
-    complete_problem(&mut components);
-    add_examples(&mut paths, &components);
+    complete_problem(&mut components, &refusals);
+    complete_event(&mut components);
+    complete_list_fault(&mut components);
+    for operation in &operations {
+        add_examples(operation, &mut paths[operation.path][operation.method], &components);
+    }
+    let sent = &mut webhooks["runEnded"]["post"]["requestBody"]["content"]["application/json"];
+    sent["example"] = example::of(&sent["schema"], &components);
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -29,11 +43,12 @@ pub(super) fn build(operations: Vec<Operation>) -> Value {
         "servers": [{"url": "/"}],
         "tags": TAGS.map(|(name, description)| json!({"name": name, "description": description})),
         "paths": paths,
+        "webhooks": webhooks,
         "components": {
             "schemas": components,
             "responses": responses,
-            "examples": problems::examples(operations.iter().flat_map(Operation::all_refusals)),
-            "headers": headers(),
+            "examples": problems::examples(&refusals),
+            "headers": headers::all(),
             "securitySchemes": {
                 "ApiKey": {
                     "type": "apiKey", "in": "header", "name": "X-API-Key",
@@ -60,51 +75,24 @@ const TAGS: [(&str, &str); 9] = [
     ("Service", "For probes, and for whoever reads about the API. No key."),
 ];
 
-fn headers() -> Value {
-    let header = |description: &str, schema: Value, example: Value| json!({"description": description, "required": true, "schema": schema, "example": example});
-    let maybe = |description: &str, example: u32| json!({"description": description, "schema": {"type": "integer", "minimum": 0}, "example": example});
-    let id_max = limits::REQUEST_ID_MAX;
-    let id = json!({"type": "string", "pattern": "^[A-Za-z0-9._-]+$", "minLength": 1, "maxLength": id_max});
-    let text = json!({"type": "string"});
-    json!({
-        "X-Request-ID": header(
-            "The caller's own, if it sent one that fits; otherwise a new one.", id, "01KCX5T0Q8H2V4M6N8P0R2S4T6".into(),
-        ),
-        "Retry-After": header(
-            "After how many seconds it is worth asking again.", json!({"type": "integer", "minimum": 0}), 1.into(),
-        ),
-        "Location": header(
-            "The path of what was made.", json!({"type": "string", "pattern": "^/v1/"}),
-            "/v1/jobs/01KCX5T0Q8H2V4M6N8P0R2S4T6".into(),
-        ),
-        "RateLimit-Limit": maybe("How many requests at once, where requests are limited.", 100),
-        "RateLimit-Remaining": maybe("How many of them are left.", 99),
-        "RateLimit-Reset": maybe("In how many seconds all of them are.", 1),
-        "ETag": header("The sha256 of the bytes, in quotes.", text.clone(), "\"9f86d081884c7d65\"".into()),
-        "Content-Disposition": header("Whether it is shown or kept as a file.", text, "inline".into()),
-    })
-}
-
 fn described(operation: &Operation, schemas: &mut Schemas, shared: &mut Map<String, Value>) -> Value {
     let mut parameters = parameters::of_path(operation.path);
     parameters.extend(operation.parameters.iter().cloned());
-    let mut responses = problems::answers(operation.all_refusals(), shared);
+    let mut responses = problems::answers(operation, shared);
     for success in &operation.successes {
-        responses.insert(success.status.to_string(), succeeded(success, operation.access, schemas));
+        responses.insert(success.status.to_string(), succeeded(success, operation, schemas));
     }
     if operation.fails_like_its_task {
-        responses.insert("422".to_owned(), problems::of_failed_task());
+        responses.insert("422".to_owned(), problems::of_failed_task(operation));
     }
     let mut described = json!({
         "operationId": operation.id,
         "summary": operation.summary,
+        "description": operation.details,
         "tags": [operation.tag],
         "security": operation.security(),
         "responses": responses,
     });
-    if !operation.details.is_empty() {
-        described["description"] = operation.details.into();
-    }
     if !parameters.is_empty() {
         described["parameters"] = parameters.into();
     }
@@ -115,16 +103,10 @@ fn described(operation: &Operation, schemas: &mut Schemas, shared: &mut Map<Stri
     described
 }
 
-fn succeeded(success: &Success, access: Access, schemas: &mut Schemas) -> Value {
-    let mut headers = Map::new();
-    let rates: &[&str] = match access {
-        Access::Key | Access::OperatorKey => &["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"],
-        Access::Signature | Access::Nothing => &[],
-    };
-    for name in ["X-Request-ID"].iter().chain(&success.headers).chain(rates) {
-        headers.insert((*name).to_owned(), json!({"$ref": format!("#/components/headers/{name}")}));
-    }
-    let mut described = json!({"description": success.description, "headers": headers});
+fn succeeded(success: &Success, operation: &Operation, schemas: &mut Schemas) -> Value {
+    let own = headers::ALWAYS.iter().chain(&success.headers);
+    let names = own.chain(headers::of_rates(operation.has_key())).copied();
+    let mut described = json!({"description": success.description, "headers": headers::named(names)});
     if !matches!(success.content, Content::Nothing) {
         described["content"] = of_content(success.content, schemas);
     }
@@ -132,17 +114,22 @@ fn succeeded(success: &Success, access: Access, schemas: &mut Schemas) -> Value 
 }
 
 fn of_content(content: Content, schemas: &mut Schemas) -> Value {
-    let raw = |media_types: &[&str]| media_types.iter().map(|one| ((*one).to_owned(), json!({}))).collect();
+    let raw = |media_types: &[Raw]| -> Map<String, Value> {
+        media_types
+            .iter()
+            .map(|(name, example)| ((*name).to_owned(), json!({"example": of_raw(name, example)})))
+            .collect()
+    };
     match content {
         Content::Json(shape) => json!({"application/json": {"schema": shape(schemas)}}),
         Content::JsonOr(shape, others) => {
-            let mut content: Map<String, Value> = raw(others);
+            let mut content = raw(others);
             content.insert("application/json".to_owned(), json!({"schema": shape(schemas)}));
             content.into()
         }
         Content::Raw(media_types) => Value::Object(raw(media_types)),
         Content::Lines(shape, others) => {
-            let mut content: Map<String, Value> = raw(others);
+            let mut content = raw(others);
             // A line has the shape, the body has none: OpenAPI 3.1 knows no word for that.
             let lines = json!({"x-line-schema": shape(schemas)});
             content.insert("application/x-ndjson".to_owned(), lines);
@@ -152,9 +139,18 @@ fn of_content(content: Content, schemas: &mut Schemas) -> Value {
     }
 }
 
-/// What a type that is open to any member cannot say itself.
-fn complete_problem(components: &mut Map<String, Value>) {
+/// JSON is shown as what it is, anything else as its text.
+fn of_raw(media_type: &str, example: &str) -> Value {
+    match serde_json::from_str(example) {
+        Ok(json) if media_type == "application/json" => json,
+        Ok(_) | Err(_) => example.into(),
+    }
+}
+
+/// What a type that is open to any member cannot say itself: which codes there are, and `invalid_tasks`.
+fn complete_problem(components: &mut Map<String, Value>, refusals: &[Refused]) {
     if let Some(problem) = components.get_mut("Problem") {
+        problem["properties"]["code"]["description"] = problems::codes(refusals).into();
         problem["properties"]["invalid_tasks"] = json!({
             "type": "array",
             "description": "Which tasks are at fault, and why. As many as fit; `detail` counts all.",
@@ -164,19 +160,40 @@ fn complete_problem(components: &mut Map<String, Value>) {
     }
 }
 
+fn complete_event(components: &mut Map<String, Value>) {
+    if let Some(event) = components.get_mut("Event") {
+        let fields = &mut event["properties"];
+        fields["type"]["description"] = format!("What happened.\n\n{}", timeline::meanings()).into();
+        fields["data"]["description"] =
+            format!("What there is to say about it, by the type:\n\n{}", timeline::data()).into();
+    }
+}
+
+fn complete_list_fault(components: &mut Map<String, Value>) {
+    if let Some(fault) = components.get_mut("ListFault") {
+        let line = |fault: ListFault| format!("- `{}`: {}", fault.as_str(), problems::when(fault.as_str()));
+        let lines = ListFault::ALL.map(line).join("\n");
+        let why = "Why a list cannot be taken, for good: reading it again would end the same way.";
+        fault["description"] = format!("{why}\n\n{lines}").into();
+    }
+}
+
 /// Every JSON body has an example: the one that its shape says, or one made of those of its fields.
-fn add_examples(paths: &mut Map<String, Value>, components: &Map<String, Value>) {
-    let operations = paths.values_mut().filter_map(Value::as_object_mut).flat_map(Map::values_mut);
-    for operation in operations {
-        let responses = operation["responses"].as_object().map(|all| all.keys().cloned().collect::<Vec<_>>());
-        let answers = responses.unwrap_or_default().into_iter().map(|status| format!("/responses/{status}"));
-        for place in answers.chain(["/requestBody".to_owned()]) {
-            let Some(json) = operation.pointer_mut(&format!("{place}/content/application~1json")) else {
-                continue;
-            };
-            if json["schema"].is_object() {
-                json["example"] = example::of(&json["schema"], components);
-            }
+fn add_examples(operation: &Operation, described: &mut Value, components: &Map<String, Value>) {
+    let answers = operation.successes.iter();
+    let answers = answers.map(|one| (format!("/responses/{}", one.status), one.differs.as_ref()));
+    for (place, differs) in answers.chain([("/requestBody".to_owned(), None)]) {
+        if let Some(json) = described.pointer_mut(&format!("{place}/content/application~1json"))
+            && json["schema"].is_object()
+        {
+            json["example"] = example::of(&json["schema"], components);
+            differs.into_iter().for_each(|differs| example::merge(&mut json["example"], differs));
+        }
+        if let Some(lines) = described.pointer_mut(&format!("{place}/content/application~1x-ndjson"))
+            && lines["x-line-schema"].is_object()
+        {
+            let line = example::of(&lines["x-line-schema"], components);
+            lines["example"] = format!("{line}\n").into();
         }
     }
 }

@@ -4,10 +4,8 @@ use serde_json::{Map, Value, json};
 
 /// Fields that most answers do not have: an example with all of them would contradict itself.
 const RARE: &[&str] = &[
-    "disabled",
-    "next_attempt_at",
-    "reason",
     "changed",
+    "disabled",
     "disagreements",
     "error",
     "errors",
@@ -15,21 +13,47 @@ const RARE: &[&str] = &[
     "failure_reason",
     "failure_reasons",
     "findings",
-    "finished_at",
     "held_until",
+    "ingest_status",
+    "key",
     "last_error",
     "line",
+    "method",
+    "multipart",
+    "next_attempt_at",
+    "next_scheduled_run",
     "number",
     "part_min_bytes",
     "parts",
     "pause_reason",
     "pause_state",
+    "reason",
     "rerun_of",
+    "revoked_at",
+    "schedule",
+    "schedule_state",
     "source_run_id",
     "unclassified",
     "unsure",
     "until",
 ];
+
+/// Changes an example as a JSON merge patch says: null takes a field away.
+pub(super) fn merge(example: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *example = patch.clone();
+        return;
+    };
+    if !example.is_object() {
+        *example = json!({});
+    }
+    for (name, value) in patch {
+        match (value, example.as_object_mut()) {
+            (Value::Null, Some(fields)) => drop(fields.remove(name)),
+            _ => merge(&mut example[name], value),
+        }
+    }
+}
 
 /// One value of a shape.
 pub(super) fn of(schema: &Value, components: &Map<String, Value>) -> Value {

@@ -1,6 +1,23 @@
+//! For probes, and for whoever reads about the API.
+
 use super::operation::{Access, Content, Operation};
 use crate::problem::Code;
 use crate::wire::health::HealthJson;
+use serde_json::json;
+
+const METRICS: Content = Content::Raw(&[(
+    "text/plain",
+    "# TYPE conveyor_http_requests_total counter\n\
+     conveyor_http_requests_total{route=\"/v1/jobs\",method=\"POST\",status=\"201\"} 17\n",
+)]);
+const DOCUMENT: Content = Content::Raw(&[(
+    "application/json",
+    r#"{"openapi": "3.1.0", "info": {"title": "Conveyor"}, "paths": {}}"#,
+)]);
+const PAGE: Content = Content::Raw(&[(
+    "text/html",
+    "<!DOCTYPE html><html lang=\"en\"><head><title>Conveyor API</title></head></html>",
+)]);
 
 pub(super) fn operations() -> Vec<Operation> {
     [
@@ -8,19 +25,20 @@ pub(super) fn operations() -> Vec<Operation> {
             .details("It asks nobody: a store that is away is no reason to be restarted.")
             .answers::<HealthJson>(200, "It runs."),
         Operation::get("/readyz", "ready", "Whether the process can serve")
+            .details("It asks its store, on AWS also the queue and the bucket, at most once a second. 503 while it is shutting down.")
             .answers::<HealthJson>(200, "Its backend answers.")
+            .but(json!({"status": "ready"}))
             .refuses(&[Code::Unavailable]),
-        Operation::get("/metrics", "metrics", "Metrics of the process").answers_with(
-            200,
-            "Prometheus text.",
-            Content::Raw(&["text/plain"]),
-            &[],
-        ),
+        Operation::get("/metrics", "metrics", "Metrics of the process")
+            .details("For Prometheus. Keep it from the public: it needs no key.")
+            .answers_with(200, "Prometheus text.", METRICS, &[]),
         Operation::get("/v1/openapi.json", "openapi", "This description")
-            .answers_with(200, "OpenAPI 3.1.", Content::Raw(&["application/json"]), &[])
+            .details("Made from the code that answers, and the same for everybody.")
+            .answers_with(200, "OpenAPI 3.1.", DOCUMENT, &[])
             .refuses(&[Code::Unavailable]),
         Operation::get("/v1/docs", "docs", "This description, as a page")
-            .answers_with(200, "A page that needs nothing else.", Content::Raw(&["text/html"]), &[])
+            .details("The same for people: one page, without a script.")
+            .answers_with(200, "A page that needs nothing else.", PAGE, &["Content-Security-Policy"])
             .refuses(&[Code::Unavailable]),
     ]
     .into_iter()

@@ -1,6 +1,6 @@
 //! Lists that are uploaded before a job is made of them.
 
-use super::operation::{Access, Content, Operation};
+use super::operation::{Access, Content, Operation, Raw};
 use super::parameters::{cursor, limit, signature};
 use super::schemas::Schemas;
 use crate::problem::Code;
@@ -8,11 +8,19 @@ use crate::wire::bodies::{CompleteParts, CreateInput, SignParts};
 use crate::wire::input::{InputJson, InputsJson, PartTargetsJson, UploadedJson, UploadedPartJson};
 use conveyor_domain::limits;
 use conveyor_domain::list::ListFault;
+use serde_json::json;
 
 /// What a list can be sent as.
-pub(super) const LISTS: &[&str] = &["text/csv", "application/x-ndjson", "text/plain"];
+pub(super) const LISTS: &[Raw] = &[
+    ("text/csv", "link,sku\nhttps://example.com/1,sku-1\nhttps://example.com/2,sku-2\n"),
+    (
+        "application/x-ndjson",
+        "{\"url\":\"https://example.com/1\",\"external_id\":\"sku-1\"}\n{\"url\":\"https://example.com/2\"}\n",
+    ),
+    ("text/plain", "https://example.com/1\nhttps://example.com/2\n"),
+];
 /// Parts are bytes of any kind.
-const BYTES: &[&str] = &["application/octet-stream"];
+const BYTES: &[Raw] = &[("application/octet-stream", "https://example.com/1\nhttps://exam")];
 
 pub(super) fn operations() -> Vec<Operation> {
     slots().into_iter().chain(bytes()).map(|operation| operation.tag("Lists")).collect()
@@ -30,15 +38,22 @@ fn slots() -> Vec<Operation> {
             .answers_with(201, "The slot.", Content::Json(Schemas::answer::<InputJson>), &["Location"])
             .refuses(&[Code::List(ListFault::SourceTooLarge), Code::QuotaExceeded]),
         Operation::get("/v1/job_inputs", "listInputs", "Own slots, newest first")
+            .details("Those that have not expired: 24 hours after they were made, or as long as a job needs them.")
             .parameter(limit(limits::PAGE_DEFAULT, limits::PAGE_MAX))
             .parameter(cursor())
             .answers::<InputsJson>(200, "A page of them.")
+            .but(json!({"job_inputs": [{
+                "file_input_id": "01KCX5R8W2A4B6C8D0E2F4G6H8", "type": "csv", "status": "claimed",
+                "size_bytes": 48_211_337, "created_at": "2026-01-01T00:00:00.000Z",
+                "expires_at": "2026-01-02T00:00:00.000Z",
+            }]}))
             .refuses(&[Code::InvalidCursor]),
         Operation::get("/v1/job_inputs/{upload}", "getInput", "One slot")
             .details("With its parts, or with a fresh URL as long as its bytes can be sent.")
             .answers::<InputJson>(200, "The slot.")
             .refuses(&not_found),
         Operation::delete("/v1/job_inputs/{upload}", "abortInput", "Give a slot up")
+            .details("With whatever was sent to it. One that a job was made of goes with that job.")
             .answers_with(204, "It is gone.", Content::Nothing, &[])
             .refuses(&not_found)
             .refuses(&[Code::FileInputClaimed]),
@@ -46,6 +61,10 @@ fn slots() -> Vec<Operation> {
             .details("For a slot that was made with `multipart`.")
             .body::<SignParts>()
             .answers::<PartTargetsJson>(200, "A signed URL for each.")
+            .but(json!({"parts": [{
+                "number": 1, "method": "PUT", "headers": {}, "expires_at": "2026-01-01T00:30:00.000Z",
+                "url": "https://api.example.com/v1/uploads/01KCX5Z3E5F7G9H1J3K5M7N9P3/01KCX5R8W2A4B6C8D0E2F4G6H8/parts/1?expires=1767227400&signature=q0b3f1",
+            }]}))
             .refuses(&not_found)
             .refuses(&[
                 Code::Conflict,
@@ -58,6 +77,10 @@ fn slots() -> Vec<Operation> {
             .details("Parts 1 to n become the list. It can be repeated.")
             .optional_body::<CompleteParts>()
             .answers::<InputJson>(200, "The slot, with its list.")
+            .but(json!({
+                "status": "uploaded", "upload": null,
+                "multipart": {"parts_max": limits::UPLOAD_PARTS_MAX, "numbers_max": limits::PART_URLS_MAX},
+            }))
             .refuses(&not_found)
             .refuses(&[
                 Code::Conflict,

@@ -13,13 +13,32 @@ use crate::wire::dry_run::DryRunJson;
 use crate::wire::event::EventsJson;
 use crate::wire::job::{AddedJson, JobJson, JobsJson, SubmittedJson};
 use conveyor_domain::{JobStatus, limits};
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub(super) fn operations() -> Vec<Operation> {
     let mut all = vec![submit(), list(), add_tasks()];
     all.extend(one());
     all.extend(pace());
     all.into_iter().map(|operation| operation.tag("Jobs")).collect()
+}
+
+const REPLAYED: &str = "Idempotency-Replayed";
+
+/// How the example of a run differs that has only begun.
+pub(super) fn just_begun() -> Value {
+    json!({
+        "status": "running", "updated_at": "2026-01-01T00:00:00.000Z",
+        "stats": {"completed": 0, "successful": 0, "spend": null},
+    })
+}
+
+/// The same, of one whose list is still to be read.
+pub(super) fn still_read() -> Value {
+    let mut run = just_begun();
+    run["stats"]["total"] = 0.into();
+    run["last_batch_received"] = false.into();
+    run["ingest_status"] = "pending".into();
+    run
 }
 
 fn submit() -> Operation {
@@ -34,8 +53,15 @@ fn submit() -> Operation {
         .parameter(idempotency_key())
         .body::<SubmitJob>()
         .answers::<DryRunJson>(200, "Of a dry run: what the submit would come to.")
-        .answers_with(201, "The job and its first run; its tasks are there.", created, &["Location"])
-        .answers_with(202, "The job; its list is still being read.", created, &["Location", "Retry-After"])
+        .answers_with(201, "The job and its first run; its tasks are there.", created, &["Location", REPLAYED])
+        .but(json!({"latest_run": just_begun(), "webhook": null}))
+        .answers_with(
+            202,
+            "The job; its list is still being read.",
+            created,
+            &["Location", "Retry-After", REPLAYED],
+        )
+        .but(json!({"latest_run": still_read(), "accepted_tasks": 0, "webhook": null}))
         .refuses(&[
             Code::TooManyTasks,
             Code::QuotaExceeded,
@@ -56,6 +82,7 @@ fn submit() -> Operation {
 
 fn list() -> Operation {
     Operation::get("/v1/jobs", "listJobs", "Own jobs, newest first")
+        .details("With the latest run of each. Jobs that are deleted are there until they are removed.")
         .parameter(choice("status", &JobStatus::ALL.map(JobStatus::as_str), "Only those in this state."))
         .parameter(choice("type", &["regular", "scheduled"], "Only those of this type."))
         .parameter(limit(limits::PAGE_DEFAULT, limits::PAGE_MAX))
@@ -69,7 +96,8 @@ fn add_tasks() -> Operation {
         .details("All or none of them. `last_batch` closes the job with them.")
         .parameter(idempotency_key())
         .body::<AddTasks>()
-        .answers::<AddedJson<'_>>(200, "They are there.")
+        .answers_with(200, "They are there.", Content::Json(Schemas::answer::<AddedJson<'_>>), &[REPLAYED])
+        .but(json!({"latest_run": just_begun(), "job_status": "closed"}))
         .refuses(&[
             Code::TooManyTasks,
             Code::IdempotencyKeyConflict,
@@ -85,10 +113,13 @@ fn one() -> Vec<Operation> {
     let events_stream = "With `Accept: text/event-stream` a stream that goes on until the job is deleted or the process \
                          shuts down; it takes `after`, and not `limit` or `cursor`.";
     vec![
-        Operation::get("/v1/jobs/{job}", "getJob", "One job").answers::<JobJson<'_>>(200, "The job."),
+        Operation::get("/v1/jobs/{job}", "getJob", "One job")
+            .details("What was submitted, as far as it may be shown, and the latest run with its counts.")
+            .answers::<JobJson<'_>>(200, "The job."),
         Operation::delete("/v1/jobs/{job}", "deleteJob", "Delete a job")
             .details("It stops, and everything of it is removed in the background. It can be repeated while it is there.")
-            .answers::<JobJson<'_>>(202, "The job, as long as it is there."),
+            .answers::<JobJson<'_>>(202, "The job, as long as it is there.")
+            .but(json!({"status": "deleted"})),
         Operation::post("/v1/jobs/{job}/close", "closeJob", "Take no more tasks")
             .details("An open job completes once its tasks have ended. It can be repeated.")
             .answers::<JobJson<'_>>(200, "The job.")
@@ -114,7 +145,13 @@ fn one() -> Vec<Operation> {
     ]
 }
 
-const EVENTS: Content = Content::JsonOr(Schemas::answer::<EventsJson>, &[event_stream::CONTENT_TYPE]);
+const EVENTS: Content =
+    Content::JsonOr(Schemas::answer::<EventsJson>, &[(event_stream::CONTENT_TYPE, STREAM)]);
+const STREAM: &str = r#"id: 12
+event: run.completed
+data: {"id":12,"type":"run.completed","at":"2026-01-01T00:00:05.250Z","run_id":"01KCX5T0Q8M3Z7C9D1F5G7H9J1","data":{"total":2}}
+
+"#;
 
 fn pace() -> Vec<Operation> {
     vec![
@@ -122,8 +159,10 @@ fn pace() -> Vec<Operation> {
             .details("Binds whoever asks next, and not what is in flight.")
             .refuses(&[Code::StorageFull])
             .body::<ChangeLimits>()
-            .answers::<JobJson<'_>>(200, "The job."),
+            .answers::<JobJson<'_>>(200, "The job.")
+            .but(json!({"max_inflight": 20, "latest_run": just_begun()})),
         Operation::get("/v1/jobs/{job}/limits", "getLimits", "What a job may do, and why it waits")
+            .details("Its limits, what workers hold of them, what is left of a rate, the budgets of sites that it used lately.")
             .answers::<LimitsJson<'_>>(200, "One look at several places, which may have changed in between."),
         Operation::get("/v1/leases", "listLeases", "Who works on what")
             .details(

@@ -7,6 +7,7 @@ use crate::problem::Code;
 use crate::wire::bodies::{ChangeQuotas, CreateKey};
 use crate::wire::keys::{CallerJson, KeyJson, KeysJson};
 use conveyor_domain::limits;
+use serde_json::json;
 
 pub(super) fn operations() -> Vec<Operation> {
     let made = Content::Json(Schemas::answer::<KeyJson>);
@@ -16,8 +17,10 @@ pub(super) fn operations() -> Vec<Operation> {
             .details("Of a new caller, of one that is named, or of an operator. The only answer that has the key itself.")
             .body::<CreateKey>()
             .answers_with(201, "The key.", made, &[])
+            .but(json!({"key": "cvk_8c6976e5b5410415bde908bd4dee15dfb167a9c873fc4bb8a81f6f2ab448a918", "hint": "a918"}))
             .refuses(&[Code::Conflict]),
         Operation::get("/v1/admin/keys", "listKeys", "Keys that operators made")
+            .details("Newest first, revoked ones too. Keys that a server was started with are not among them.")
             .parameter(limit(limits::PAGE_DEFAULT, limits::PAGE_MAX))
             .parameter(cursor())
             .answers::<KeysJson>(200, "A page of them.")

@@ -6,10 +6,12 @@ mod admin;
 mod document;
 mod example;
 mod exports;
+mod headers;
 mod health;
 mod inputs;
 mod jobs;
 mod keys;
+mod notification;
 mod operation;
 mod page;
 mod parameters;
@@ -20,6 +22,7 @@ mod schedules;
 mod schemas;
 #[cfg(test)]
 mod tests;
+pub(crate) mod timeline;
 mod webhooks;
 mod words;
 
@@ -35,7 +38,10 @@ pub fn document() -> &'static Value {
 
 /// The document as people read it.
 pub(crate) fn page() -> &'static str {
-    static PAGE: LazyLock<String> = LazyLock::new(|| page::render(document()));
+    static PAGE: LazyLock<String> = LazyLock::new(|| {
+        let ids: Vec<&str> = operations().iter().map(|operation| operation.id).collect();
+        page::render(document(), &ids)
+    });
     &PAGE
 }
 

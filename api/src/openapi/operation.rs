@@ -17,16 +17,19 @@ pub(super) enum Access {
 
 type Shape = fn(&mut Schemas) -> Value;
 
+/// A media type, and what a body of it looks like.
+pub(super) type Raw = (&'static str, &'static str);
+
 /// What a body holds.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Content {
     Json(Shape),
     /// JSON, or what else can be asked for.
-    JsonOr(Shape, &'static [&'static str]),
+    JsonOr(Shape, &'static [Raw]),
     /// Text or bytes of these media types.
-    Raw(&'static [&'static str]),
+    Raw(&'static [Raw]),
     /// JSON of this shape, one a line, or what else can be asked for.
-    Lines(Shape, &'static [&'static str]),
+    Lines(Shape, &'static [Raw]),
     Nothing,
 }
 
@@ -36,6 +39,8 @@ pub(super) struct Success {
     pub description: &'static str,
     pub content: Content,
     pub headers: Vec<&'static str>,
+    /// What is different in its example from that of its shape: a JSON merge patch.
+    pub differs: Option<Value>,
 }
 
 #[derive(Debug)]
@@ -132,7 +137,7 @@ impl Operation {
         ])
     }
 
-    pub fn raw_body(mut self, media_types: &'static [&'static str]) -> Operation {
+    pub fn raw_body(mut self, media_types: &'static [Raw]) -> Operation {
         self.body = Some(Content::Raw(media_types));
         self.body_required = true;
         self
@@ -149,7 +154,16 @@ impl Operation {
         content: Content,
         headers: &[&'static str],
     ) -> Operation {
-        self.successes.push(Success { status, description, content, headers: headers.to_vec() });
+        let headers = headers.to_vec();
+        self.successes.push(Success { status, description, content, headers, differs: None });
+        self
+    }
+
+    /// How the example of the success that was named last differs from that of its shape.
+    pub fn but(mut self, differs: Value) -> Operation {
+        if let Some(success) = self.successes.last_mut() {
+            success.differs = Some(differs);
+        }
         self
     }
 
@@ -161,6 +175,14 @@ impl Operation {
     pub fn refuses_with(mut self, refused: Refused) -> Operation {
         self.refusals.push(refused);
         self
+    }
+
+    /// Whether its requests are counted (SPEC 6.24).
+    pub fn has_key(&self) -> bool {
+        match self.access {
+            Access::Key | Access::OperatorKey => true,
+            Access::Signature | Access::Nothing => false,
+        }
     }
 
     pub fn security(&self) -> Value {

@@ -3,8 +3,11 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Map, Value};
 
-pub(super) fn render(document: &Value) -> String {
-    let operations = operations(document);
+/// `order`: the ids of the operations, as people should read about them; a JSON object has none.
+pub(super) fn render(document: &Value, order: &[&str]) -> String {
+    let mut operations = operations(document);
+    // What is sent comes last.
+    operations.sort_by_key(|shown| order.iter().position(|id| *id == shown.id()).unwrap_or(order.len()));
     let tags = document["tags"].as_array().into_iter().flatten();
     let tags: Vec<&Value> = tags.collect();
     let page = html! {
@@ -20,9 +23,9 @@ pub(super) fn render(document: &Value) -> String {
                 nav {
                     b { "Conveyor " (text(&document["info"]["version"])) }
                     @for tag in &tags {
-                        h4 { (text(&tag["name"])) }
+                        h4 { a href={"#tag-" (text(&tag["name"]))} { (text(&tag["name"])) } }
                         @for operation in of_tag(&operations, tag) {
-                            a href={"#" (operation.id())} { (method(operation.method)) " " (operation.summary()) }
+                            a.operation href={"#" (operation.id())} { (badge(operation)) " " (operation.summary()) }
                         }
                     }
                     h4 { a href="#shapes" { "Shapes" } }
@@ -32,7 +35,7 @@ pub(super) fn render(document: &Value) -> String {
                     (prose(text(&document["info"]["description"])))
                     p { "As OpenAPI 3.1: " a href="/v1/openapi.json" { "/v1/openapi.json" } }
                     @for tag in &tags {
-                        h2 { (text(&tag["name"])) }
+                        h2 id={"tag-" (text(&tag["name"]))} { (text(&tag["name"])) }
                         p { (inline(text(&tag["description"]))) }
                         @for operation in of_tag(&operations, tag) { (described(operation, document)) }
                     }
@@ -49,6 +52,8 @@ struct Shown<'a> {
     path: &'a str,
     method: &'a str,
     operation: &'a Value,
+    /// Whether it is what others are sent, and not what they send.
+    sent: bool,
 }
 
 impl Shown<'_> {
@@ -62,10 +67,13 @@ impl Shown<'_> {
 }
 
 fn operations(document: &Value) -> Vec<Shown<'_>> {
-    let of_path = |(path, methods)| {
-        fields(methods).map(move |(method, operation)| Shown { path, method: method.as_str(), operation })
-    };
-    fields(&document["paths"]).map(|(path, methods)| (path.as_str(), methods)).flat_map(of_path).collect()
+    of_section(&document["paths"], false).chain(of_section(&document["webhooks"], true)).collect()
+}
+
+fn of_section(section: &Value, sent: bool) -> impl Iterator<Item = Shown<'_>> {
+    fields(section).flat_map(move |(path, methods)| {
+        fields(methods).map(move |(method, operation)| Shown { path, method, operation, sent })
+    })
 }
 
 fn of_tag<'a>(operations: &'a [Shown<'a>], tag: &'a Value) -> impl Iterator<Item = &'a Shown<'a>> {
@@ -76,10 +84,12 @@ fn described(shown: &Shown<'_>, document: &Value) -> Markup {
     let operation = shown.operation;
     html! {
         section id=(shown.id()) {
-            h3 { (method(shown.method)) " " code { (shown.path) } " " small { (shown.summary()) } }
-            @if let Some(details) = operation["description"].as_str() { p { (inline(details)) } }
-            p.key { (key(operation)) }
-            pre { (curl(shown)) }
+            h3 { (badge(shown)) " " @if !shown.sent { code { (shown.path) } " " } small { (shown.summary()) } }
+            (prose(text(&operation["description"])))
+            @if !shown.sent {
+                p.key { (key(operation)) }
+                pre { (curl(shown)) }
+            }
             @if let Some(parameters) = operation["parameters"].as_array() {
                 h5 { "Parameters" }
                 table { @for one in parameters {
@@ -103,14 +113,21 @@ fn described(shown: &Shown<'_>, document: &Value) -> Markup {
                     td {
                         (lines(text(&answer["description"])))
                         @if status.starts_with('2') { (content(&answer["content"])) }
-                        @for (name, _) in fields(&answer["headers"]).filter(|(name, _)| *name != "X-Request-ID") {
-                            small { "Header " code { (name) } " " }
-                        }
+                        (headers(&answer["headers"]))
                     }
                 }
             } }
         }
     }
+}
+
+/// Those that not every answer may have: of the others the introduction speaks.
+fn headers(headers: &Value) -> Markup {
+    let usual = |name: &str| name == "X-Request-ID" || name.starts_with("RateLimit-");
+    let own: Vec<&String> = fields(headers).map(|(name, _)| name).filter(|name| !usual(name)).collect();
+    html! { @if !own.is_empty() {
+        small { "With " @for (n, name) in own.iter().enumerate() { @if n > 0 { ", " } code { (name) } } }
+    } }
 }
 
 fn key(operation: &Value) -> &'static str {
@@ -126,8 +143,7 @@ fn curl(shown: &Shown<'_>) -> String {
     for one in
         shown.operation["parameters"].as_array().into_iter().flatten().filter(|one| one["in"] == "path")
     {
-        let example = one["example"].as_str().map_or_else(|| one["example"].to_string(), str::to_owned);
-        path = path.replace(&format!("{{{}}}", text(&one["name"])), &example);
+        path = path.replace(&format!("{{{}}}", text(&one["name"])), &plain(&one["example"]));
     }
     let signed = shown.path.starts_with("/v1/content") || shown.path.starts_with("/v1/uploads");
     let query = if signed { "?expires=…&signature=…" } else { "" };
@@ -151,32 +167,38 @@ fn content(content: &Value) -> Markup {
             @if body["schema"].is_object() { (kind(&body["schema"])) }
             @if body["x-line-schema"].is_object() { "of " (kind(&body["x-line-schema"])) }
         }
-        @if body["example"].is_object() {
+        @if !body["example"].is_null() {
             details { summary { "Example" } pre { (pretty(&body["example"])) } }
         }
     } }
 }
 
 fn shape(name: &str, schema: &Value) -> Markup {
-    let required =
-        |field: &str| schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == field));
+    let choices = ["oneOf", "anyOf"].iter().filter_map(|choices| schema[*choices].as_array()).flatten();
+    // A choice of shapes is shown as all of their fields: the description says which go together.
+    let choices: Vec<&Value> = choices.filter(|choice| choice["type"] == "object").collect();
+    let needed: Vec<&Value> = schema["required"].as_array().into_iter().flatten().collect();
     html! {
         section id=(name) {
             h3 { code { (name) } }
-            @if let Some(description) = schema["description"].as_str() { p { (inline(description)) } }
-            @if schema["properties"].is_object() {
-                table { @for (field, value) in fields(&schema["properties"]) {
-                    tr {
-                        td { code { (field) } @if required(field) { " *" } }
-                        td { (kind(value)) }
-                        td { (inline(text(&value["description"]))) @if let Some(one) = value["examples"].get(0) {
-                            " " small { "e.g. " code { (one) } }
-                        } }
-                    }
-                } }
+            (prose(text(&schema["description"])))
+            @if schema["properties"].is_object() || !choices.is_empty() {
+                table { (rows(schema, &needed)) @for choice in choices { (rows(choice, &[])) } }
             } @else { p { (kind(schema)) } }
         }
     }
+}
+
+fn rows(schema: &Value, needed: &[&Value]) -> Markup {
+    html! { @for (field, value) in fields(&schema["properties"]) {
+        tr {
+            td { code { (field) } @if needed.iter().any(|one| *one == field) { " *" } }
+            td { (kind(value)) }
+            td { (prose(text(&value["description"]))) @if let Some(one) = value["examples"].get(0) {
+                small { "e.g. " code { (one) } }
+            } }
+        }
+    } }
 }
 
 /// What an answer refers to, if it does.
@@ -210,7 +232,7 @@ fn kind(schema: &Value) -> Markup {
         @if schema["items"].is_object() { " of " (kind(&schema["items"])) }
         @if schema["additionalProperties"].is_object() { " of " (kind(&schema["additionalProperties"])) }
         @for word in ["minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "pattern", "format", "default"] {
-            @if let Some(limit) = schema.get(word).filter(|limit| !is_obvious(word, limit)) { " " small { (word) " " code { (limit) } } }
+            @if let Some(limit) = schema.get(word).filter(|limit| !is_obvious(word, limit)) { " " small { (word) " " code { (plain(limit)) } } }
         }
     }
 }
@@ -220,8 +242,9 @@ fn is_obvious(word: &str, limit: &Value) -> bool {
     (word == "minimum" && limit == 0) || (word == "format" && limit != "date-time")
 }
 
-fn method(method: &str) -> Markup {
-    html! { b.method class=(method) { (method.to_ascii_uppercase()) } }
+fn badge(shown: &Shown<'_>) -> Markup {
+    let word = if shown.sent { "sent" } else { shown.method };
+    html! { b class={"method " (word)} { (word.to_ascii_uppercase()) } }
 }
 
 fn fields(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
@@ -232,8 +255,14 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
+/// A word, a pattern or a number, as people write it.
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// JSON over several lines; text as it is.
 fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_default()
+    value.as_str().map_or_else(|| serde_json::to_string_pretty(value).unwrap_or_default(), str::to_owned)
 }
 
 /// Text with `code` in it.
@@ -246,11 +275,11 @@ fn lines(text: &str) -> Markup {
     html! { @for line in text.lines() { div { (inline(line.trim_start_matches("- "))) } } }
 }
 
-/// Paragraphs, lists, and lines that are indented as code: all that the introduction uses.
+/// Paragraphs, lists, and lines that are indented as code: all that descriptions use.
 fn prose(text: &str) -> Markup {
     html! { @for block in text.split("\n\n") {
         @if block.starts_with("- ") { ul { @for line in block.lines() { li { (inline(line.trim_start_matches("- "))) } } } }
-        @else if block.starts_with("    ") { pre { @for line in block.lines() { (line.trim_start_matches("    ")) "\n" } } }
+        @else if block.starts_with("    ") { pre { @for line in block.lines() { (line.strip_prefix("    ").unwrap_or(line)) "\n" } } }
         @else { p { (inline(block)) } }
     } }
 }

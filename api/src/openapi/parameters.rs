@@ -80,11 +80,12 @@ pub(super) fn cursor() -> Value {
 /// For a request that may be repeated.
 pub(super) fn idempotency_key() -> Value {
     let schema =
-        json!({"type": "string", "pattern": "^[\\x21-\\x7e]+$", "maxLength": limits::IDEMPOTENCY_KEY_MAX});
+        json!({"type": "string", "pattern": "^[\\x20-\\x7e]+$", "maxLength": limits::IDEMPOTENCY_KEY_MAX});
     header(
         "Idempotency-Key",
         schema,
-        "A request that is repeated with the same key within a day is answered as at first, and done once.",
+        "A request that is repeated with the same key within a day is answered as at first, with `Idempotency-Replayed`, and \
+         done once. Spaces at its ends are not part of it.",
         "nightly-2026-01-01".into(),
     )
 }

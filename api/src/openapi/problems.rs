@@ -1,10 +1,12 @@
 //! Error answers: which codes an operation has, and what each of them means (SPEC 11).
 
+use super::headers;
+use super::operation::Operation;
 use crate::problem::Code;
 use conveyor_domain::list::ListFault;
 use conveyor_domain::task_input::Reason;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One way in which a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,9 +39,9 @@ pub(super) fn of_list() -> Vec<Code> {
 }
 
 /// The error answers of an operation, one a status. Many operations share theirs: they are kept in `shared`, by name.
-pub(super) fn answers(refusals: Vec<Refused>, shared: &mut Map<String, Value>) -> Map<String, Value> {
+pub(super) fn answers(operation: &Operation, shared: &mut Map<String, Value>) -> Map<String, Value> {
     let mut by_status: BTreeMap<u16, Vec<Refused>> = BTreeMap::new();
-    for refused in refusals {
+    for refused in operation.all_refusals() {
         let same = by_status.entry(refused.status).or_default();
         if !same.contains(&refused) {
             same.push(refused);
@@ -48,33 +50,25 @@ pub(super) fn answers(refusals: Vec<Refused>, shared: &mut Map<String, Value>) -
     let mut share = |(status, mut refused): (u16, Vec<Refused>)| {
         refused.sort();
         let codes: Vec<&str> = refused.iter().map(|one| one.code).collect();
-        let name = codes.join(".");
+        // Only requests with a key are counted, and told so.
+        let name = codes.join(".") + if operation.has_key() { "" } else { ".no_key" };
         let reference = json!({"$ref": format!("#/components/responses/{name}")});
-        shared.entry(name).or_insert_with(|| answer(status, &refused));
+        shared.entry(name).or_insert_with(|| answer(status, &refused, operation));
         (status.to_string(), reference)
     };
     by_status.into_iter().map(&mut share).collect()
 }
 
-fn answer(status: u16, refused: &[Refused]) -> Value {
+fn answer(status: u16, refused: &[Refused], operation: &Operation) -> Value {
     let codes: Vec<&str> = refused.iter().map(|one| one.code).collect();
     let lines: Vec<String> =
         refused.iter().map(|one| format!("- `{}`: {}", one.code, when(one.code))).collect();
     let example_of = |code: &str| json!({"$ref": format!("#/components/examples/{code}")});
     let examples: Map<String, Value> =
         refused.iter().map(|one| (one.code.to_owned(), example_of(one.code))).collect();
-    let mut headers = json!({"X-Request-ID": {"$ref": "#/components/headers/X-Request-ID"}});
-    if status == 503 {
-        headers["Retry-After"] = json!({"$ref": "#/components/headers/Retry-After"});
-    }
-    if codes.contains(&Code::RateLimited.parts().1) {
-        // Not with a quota, of which nobody knows when there is room again.
-        let schema = json!({"type": "integer", "minimum": 1});
-        headers["Retry-After"] = json!({"description": "Of `rate_limited`: in seconds.", "schema": schema});
-    }
     json!({
         "description": lines.join("\n"),
-        "headers": headers,
+        "headers": headers_of(status, &codes, operation),
         "content": {"application/problem+json": {
             "schema": {
                 "allOf": [{"$ref": "#/components/schemas/Problem"}],
@@ -85,12 +79,32 @@ fn answer(status: u16, refused: &[Refused]) -> Value {
     })
 }
 
+fn headers_of(status: u16, codes: &[&str], operation: &Operation) -> Map<String, Value> {
+    // Whoever has no known key is not counted.
+    let rates = headers::of_rates(operation.has_key() && status != 401);
+    let mut all = headers::named(headers::ALWAYS.iter().chain(rates).copied());
+    if status == 503 {
+        all.extend(headers::named(["Retry-After"].into_iter()));
+    }
+    if codes.contains(&Code::RateLimited.parts().1) {
+        let schema = json!({"type": "integer", "minimum": 1});
+        let description =
+            "Of `rate_limited`: in seconds. `quota_exceeded` has none: time alone does not help.";
+        all.insert(
+            "Retry-After".to_owned(),
+            json!({"description": description, "schema": schema, "example": 1}),
+        );
+    }
+    all
+}
+
 /// The answer to a request for the result of a failed task is the problem of that task, with whatever code it has.
-pub(super) fn of_failed_task() -> Value {
-    let problem = Refused { status: 404, code: "http_404", title: "Not Found" };
+pub(super) fn of_failed_task(operation: &Operation) -> Value {
+    let problem = Refused { status: 404, code: "http_404", title: "The target answered 404" };
+    let names = headers::ALWAYS.iter().chain(headers::of_rates(operation.has_key())).copied();
     json!({
         "description": "The task failed: its own problem, whose `status` and `code` are those of the target or the gateway.",
-        "headers": {"X-Request-ID": {"$ref": "#/components/headers/X-Request-ID"}},
+        "headers": headers::named(names),
         "content": {"application/problem+json": {
             "schema": {"$ref": "#/components/schemas/Problem"}, "example": example(&problem),
         }},
@@ -98,11 +112,38 @@ pub(super) fn of_failed_task() -> Value {
 }
 
 /// An example of each code that is answered, by its name.
-pub(super) fn examples(refused: impl Iterator<Item = Refused>) -> Map<String, Value> {
+pub(super) fn examples(refused: &[Refused]) -> Map<String, Value> {
     refused
-        .map(|one| (one.code.to_owned(), json!({"summary": when(one.code), "value": example(&one)})))
+        .iter()
+        .map(|one| (one.code.to_owned(), json!({"summary": when(one.code), "value": example(one)})))
         .collect()
 }
+
+/// Every code that a problem can have.
+pub(super) fn codes(refused: &[Refused]) -> String {
+    let answered: BTreeSet<(u16, &str)> = refused.iter().map(|one| (one.status, one.code)).collect();
+    let answered = answered.iter().map(|(status, code)| format!("- `{code}` ({status}): {}", when(code)));
+    let of_tasks = OF_TASKS.iter().map(|(code, when)| format!("- `{code}`: {when}"));
+    format!(
+        "A stable word for programs. Of an error answer:\n\n{}\n\nOf a failed task, the gateway's own where it sent a \
+         problem, otherwise:\n\n{}",
+        answered.collect::<Vec<_>>().join("\n"),
+        of_tasks.collect::<Vec<_>>().join("\n"),
+    )
+}
+
+/// Codes of failed tasks that are ours (SPEC 11).
+const OF_TASKS: [(&str, &str); 9] = [
+    ("gateway_unreachable", "the gateway, or the target, could not be connected to, or broke off."),
+    ("gateway_timeout", "it did not answer in time."),
+    ("http_<status>", "it answered with this status, such as `http_404`."),
+    ("result_too_large", "the body is larger than a result may be."),
+    ("address_not_allowed", "the target leads to an address that is not public."),
+    ("target_unresolvable", "the host of the target has no address."),
+    ("task_abandoned", "it was begun over and over, and no worker lived to say what came of it."),
+    ("outcome_lost", "its job was rebuilt, and how it had ended is lost."),
+    ("not_started", "it was handed down from a run that ended before it was done."),
+];
 
 fn example(refused: &Refused) -> Value {
     json!({
@@ -137,7 +178,7 @@ const WHEN: &[(&str, &str)] = &[
         "the signed URL was edited or has expired, or the bytes are of another type than it was signed for.",
     ),
     ("not_found", "there is no such resource: an unknown id, or another caller's."),
-    ("method_not_allowed", "the route does not have this method."),
+    ("method_not_allowed", "the path has no such method; the header `Allow` names those that it has."),
     ("request_timeout", "the body took too long, or found no room among others in time."),
     ("job_not_open", "the job takes no more tasks."),
     ("last_batch_received", "the last batch of this open job was already received."),
@@ -165,7 +206,7 @@ const WHEN: &[(&str, &str)] = &[
     ("file_input_incomplete", "parts are missing, not joined, or not those that were named."),
     ("file_input_claimed", "a job was already made of this list."),
     ("file_input_complete", "its parts were already joined."),
-    ("file_input_unsupported_for_job_type", "only a closed regular job takes a staged list."),
+    ("file_input_unsupported_for_job_type", "only a closed job takes a staged list."),
     ("upload_size_mismatch", "the bytes are not as many as the slot was made for; nothing was kept."),
     ("upload_checksum_mismatch", "the bytes are not those that the slot was made for; nothing was kept."),
     ("source_truncated", "the list ends in the middle of its compression."),
@@ -179,6 +220,7 @@ const WHEN: &[(&str, &str)] = &[
     ("column_not_found", "the list has no column of that name or index."),
     ("invalid_rows", "rows are invalid, and `on_invalid_rows` is `fail`; with `invalid_tasks`."),
     ("no_valid_rows", "the list has no valid row."),
+    ("ingest_failed", "the list could not be read, however often that was tried: not for what is in it."),
     (
         "idempotency_key_conflict",
         "the `Idempotency-Key` was used for another request, or that request is still under way.",
@@ -194,3 +236,17 @@ const WHEN: &[(&str, &str)] = &[
     ("callback_address_not_allowed", "the callback URL leads to an address that is not public."),
     ("webhook_signing_requires_active_key", "the caller has no signing key."),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_specification_has_the_codes_of_failed_tasks() {
+        let spec = include_str!("../../../SPEC.md");
+        let line = spec.lines().find(|line| line.starts_with("Codes in a failed task's `error`")).unwrap();
+        let (_, named) = line.split_once("otherwise ").unwrap();
+        let named: Vec<&str> = named.split('`').skip(1).step_by(2).collect();
+        assert_eq!(named, OF_TASKS.map(|(code, _)| code));
+    }
+}

@@ -7,8 +7,15 @@ use crate::wire::task::{HistoryJson, ResultsJson};
 use conveyor_domain::limits;
 
 /// By the format of the task.
-const BODY: Content =
-    Content::Raw(&["text/html", "application/json", "text/markdown", "text/plain", "application/pdf"]);
+const BODY: Content = Content::Raw(&[
+    ("text/html", "<!DOCTYPE html><html><head><title>Example Domain</title></head></html>"),
+    ("application/json", r#"{"title": "Example Domain"}"#),
+    ("text/markdown", "# Example Domain\n"),
+    ("text/plain", "Example Domain\n"),
+    ("application/pdf", "%PDF-1.7: the bytes of a PDF"),
+]);
+/// A body is a stranger's page, served from our origin.
+const BODY_HEADERS: [&str; 3] = ["Content-Disposition", "X-Content-Type-Options", "Content-Security-Policy"];
 
 pub(super) fn operations() -> Vec<Operation> {
     let [expires, signature] = signature();
@@ -24,8 +31,10 @@ pub(super) fn operations() -> Vec<Operation> {
             "/v1/jobs/{job}/tasks/{task}/content",
             "getContent",
             "The body of a result, of the latest run",
-        ),
-        content("/v1/jobs/{job}/runs/{run}/tasks/{task}/content", "getRunContent", "The body of a result"),
+        )
+        .details("Of a task that was successful, as long as its result can be seen."),
+        content("/v1/jobs/{job}/runs/{run}/tasks/{task}/content", "getRunContent", "The body of a result")
+            .details("Of a task that was successful, as long as its result can be seen. Also of one that was handed down."),
         signed,
         history("/v1/jobs/{job}/tasks/{task}/history", "getHistory", "Attempts at a task of the latest run"),
         history("/v1/jobs/{job}/runs/{run}/tasks/{task}/history", "getRunHistory", "Attempts at a task"),
@@ -46,7 +55,7 @@ fn list(path: &'static str, id: &'static str, summary: &'static str) -> Operatio
 
 fn content(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
     let mut operation = Operation::get(path, id, summary)
-        .answers_with(200, "The body, typed by the format of the task.", BODY, &["Content-Disposition"])
+        .answers_with(200, "The body, typed by the format of the task.", BODY, &BODY_HEADERS)
         .refuses(&[Code::TaskNotReady, Code::ResultExpired]);
     operation.fails_like_its_task = true;
     operation

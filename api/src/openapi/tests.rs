@@ -17,6 +17,28 @@ fn every_route_is_described_and_nothing_else() {
     assert!(invented.is_empty(), "descriptions without a route: {invented:?}");
 }
 
+/// What examples show is what there can be: no field of one contradicts another.
+#[test]
+fn examples_agree_with_themselves() {
+    let example = |path: &str, method: &str, status: &str| {
+        let pointer = format!("/responses/{status}/content/application~1json/example");
+        document()["paths"][path][method].pointer(&pointer).unwrap()
+    };
+    let submitted = example("/v1/jobs", "post", "201");
+    assert_eq!(submitted["latest_run"]["stats"]["completed"], 0);
+    assert!(submitted["latest_run"].get("ingest_status").is_none());
+    let accepted = example("/v1/jobs", "post", "202");
+    assert_eq!(accepted["latest_run"]["ingest_status"], "pending");
+    assert!(example("/v1/jobs/{job}", "get", "200").get("schedule").is_none());
+    assert_eq!(example("/v1/jobs/{job}/schedule", "put", "200")["type"], "scheduled");
+    assert_eq!(example("/v1/jobs/{job}/pause", "post", "200")["pause_state"], "paused");
+    let rerun = example("/v1/jobs/{job}/rerun", "post", "201");
+    assert_ne!(rerun["rerun_of"], rerun["latest_run"]["run_id"]);
+    assert!(rerun["rerun_of"].is_string());
+    let key = example("/v1/admin/keys", "get", "200");
+    assert!(key["keys"][0].get("key").is_none(), "only the answer that makes it has it");
+}
+
 /// `UPDATE_SCHEMAS=1 cargo test -p conveyor-api openapi` writes it anew.
 #[test]
 fn the_kept_document_is_what_the_code_says() {
@@ -30,29 +52,64 @@ fn the_kept_document_is_what_the_code_says() {
     );
 }
 
+/// Fields of a shape, also those of its choices and of what has no name of its own.
+fn fields<'a>(name: &str, schema: &'a Value, found: &mut Vec<(String, &'a Value)>) {
+    for (field, value) in schema["properties"].as_object().into_iter().flatten() {
+        let name = format!("{name}.{field}");
+        fields(&name, value, found);
+        found.push((name, value));
+    }
+    for choices in ["oneOf", "anyOf", "allOf"] {
+        let choices = schema[choices].as_array().into_iter().flatten();
+        choices.filter(|choice| choice["type"] == "object").for_each(|choice| fields(name, choice, found));
+    }
+}
+
+/// The words of a closed set that nothing is said about.
+fn unexplained(schema: &Value) -> Vec<&str> {
+    let said = schema["description"].as_str().unwrap_or_default();
+    let choices = schema["oneOf"].as_array().into_iter().flatten().chain([schema]);
+    let choices = choices.filter(|one| std::ptr::eq(*one, schema) || one["description"].is_null());
+    let words = choices.flat_map(|one| one["enum"].as_array().into_iter().flatten().chain([&one["const"]]));
+    words.filter_map(Value::as_str).filter(|word| !said.contains(&format!("`{word}`"))).collect()
+}
+
 #[test]
-fn everything_is_explained() {
+fn every_shape_and_field_is_explained() {
     let mut silent = Vec::new();
     for (name, schema) in document()["components"]["schemas"].as_object().unwrap() {
-        for (field, value) in schema["properties"].as_object().into_iter().flatten() {
+        let mut all = vec![(name.clone(), schema)];
+        fields(name, schema, &mut all);
+        for (name, value) in all {
             if value["description"].as_str().is_none_or(str::is_empty) {
-                silent.push(format!("{name}.{field}"));
+                silent.push(name.clone());
             }
+            silent.extend(unexplained(value).iter().map(|word| format!("{name}: {word}")));
         }
     }
-    assert!(silent.is_empty(), "fields without a row in words.rs or a comment: {silent:#?}");
+    assert!(silent.is_empty(), "without a row in words.txt or a comment: {silent:#?}");
     for (name, answer) in document()["components"]["responses"].as_object().unwrap() {
         let description = answer["description"].as_str().unwrap();
         assert!(!description.lines().any(|line| line.ends_with("`: ")), "{name}: a code without a word");
     }
+}
+
+#[test]
+fn every_operation_is_explained() {
     let mut ids = BTreeSet::new();
-    for methods in document()["paths"].as_object().unwrap().values() {
+    let paths = document()["paths"].as_object().unwrap().values();
+    for methods in paths.chain(document()["webhooks"].as_object().unwrap().values()) {
         for operation in methods.as_object().unwrap().values() {
             let id = operation["operationId"].as_str().unwrap();
             assert!(ids.insert(id), "{id} twice");
             assert_ne!(operation["tags"][0], "", "{id}");
+            assert_ne!(operation["description"], "", "{id} has no description");
             for parameter in operation["parameters"].as_array().into_iter().flatten() {
                 assert_ne!(parameter["description"], "", "{id}: {}", parameter["name"]);
+            }
+            for (status, answer) in operation["responses"].as_object().unwrap() {
+                let has = |one: &Value| one["description"].is_string() || one["$ref"].is_string();
+                assert!(has(answer), "{id}: {status}");
             }
         }
     }
@@ -82,12 +139,15 @@ fn references_lead_somewhere() {
 
 #[test]
 fn examples_fit_their_shapes() {
-    for (path, methods) in document()["paths"].as_object().unwrap() {
+    let paths = document()["paths"].as_object().unwrap().iter();
+    for (path, methods) in paths.chain(document()["webhooks"].as_object().unwrap()) {
         for (method, operation) in methods.as_object().unwrap() {
             let answers = operation["responses"].as_object().unwrap().values();
             for body in answers.chain([&operation["requestBody"]]) {
-                for media in body["content"].as_object().into_iter().flat_map(|content| content.values()) {
-                    if let Some(example) = media.get("example") {
+                for (name, media) in body["content"].as_object().into_iter().flatten() {
+                    let example = media.get("example");
+                    let example = example.unwrap_or_else(|| panic!("{method} {path}: {name} has no example"));
+                    if media["schema"].is_object() {
                         fits(&media["schema"], example, &format!("{method} {path}"));
                     }
                 }
@@ -108,9 +168,11 @@ fn examples_fit_their_shapes() {
         }
     }
     for (name, schema) in document()["components"]["schemas"].as_object().unwrap() {
-        for (field, value) in schema["properties"].as_object().into_iter().flatten() {
+        let mut all = vec![(name.clone(), schema)];
+        fields(name, schema, &mut all);
+        for (name, value) in all {
             for example in value["examples"].as_array().into_iter().flatten() {
-                fits(value, example, &format!("{name}.{field}"));
+                fits(value, example, &name);
             }
         }
     }
@@ -165,5 +227,6 @@ fn the_page_shows_every_operation_and_shape() {
 fn lists_are_sent_as_what_they_are() {
     use conveyor_domain::list::ListSpec;
     let specs = [ListSpec::Csv { csv: None }, ListSpec::Jsonl, ListSpec::Lines];
-    assert_eq!(specs.map(|spec| spec.content_type()).to_vec(), super::inputs::LISTS);
+    let described: Vec<&str> = super::inputs::LISTS.iter().map(|(media_type, _)| *media_type).collect();
+    assert_eq!(specs.map(|spec| spec.content_type()).to_vec(), described);
 }

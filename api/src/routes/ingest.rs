@@ -26,9 +26,10 @@ pub(super) async fn show(
     query: Query,
 ) -> Result<Response> {
     query.none()?;
-    let ingest = ingest_of(&state, &run_of(&state, &caller, job, Some(run)).await?).await?;
+    let found = run_of(&state, &caller, job, Some(run)).await?;
+    let ingest = ingest_of(&state, &found).await?;
     let folded = IngestState::fold(&ingest.log).map_err(|e| Error::Corrupt(e.to_string()))?;
-    Ok(Json(IngestJson::new(run, &folded, &ingest.log)).into_response())
+    Ok(Json(IngestJson::new(run, &folded, &ingest.log, found.job.spec.hidden_run())).into_response())
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -10,20 +10,23 @@ use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
 use crate::state::{ApiState, Shared};
+use crate::survey::{Outlook, Survey};
 use crate::wire::rerun::{PARAMETERS, RerunJson, parse_overrides, parse_selection};
 use crate::wire::run::{RunJson, is_there};
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::ingest::IngestEvent;
+use conveyor_domain::job_schedule::Template;
 use conveyor_domain::lifecycle::{NewRun, NewTasks};
 use conveyor_domain::params::Params;
 use conveyor_domain::quota::Wanted;
 use conveyor_domain::rerun::{Replay, ReplayedTask, Selection, inherited_counts};
-use conveyor_domain::retention::rows_are_over;
+use conveyor_domain::retention::{can_be_proved, rows_are_over};
 use conveyor_domain::run::{RunStatus, Trigger};
-use conveyor_domain::{CallerId, JobId, RunId, RunStats, TaskStatus, limits};
-use conveyor_store::port::{JobView, RunKey, StartRun, StatusFilter, TasksQuery};
+use conveyor_domain::{CallerId, JobId, RunId, limits};
+use conveyor_store::port::{JobView, RunKey, StartRun};
+use std::time::Duration;
 
 pub(super) async fn rerun(
     caller: Caller,
@@ -63,7 +66,9 @@ async fn start(state: &ApiState, caller: CallerId, turn: &mut Turn, planned: Pla
     let accepted = start.log.is_some();
     let answer = move |view: &JobView| answer(view, accepted, rerun_of, retried, inherited);
     start.once = turn.claim(state, answer).await?;
-    let wanted = Wanted { job: start.job, active: true, scheduled: false, tasks: retried };
+    // Of a list that nobody has read yet there is room for one at least, as for any other.
+    let tasks = if accepted { retried.max(1) } else { retried };
+    let wanted = Wanted { job: start.job, active: true, scheduled: false, tasks };
     let start = async { Ok(state.store().start_run(start, state.now()).await?) };
     let view = match accepted {
         true => admission::while_read(state, caller, wanted, start).await?,
@@ -126,6 +131,12 @@ async fn plan(
         && (is_gone || rows_are_over(earlier, now))
         && selection.is_everything()
     {
+        if let Template::Rows(run) = schedule.template() {
+            let (key, replay) =
+                (RunKey { job: job.id, run }, Replay { run, selection: Selection::default() });
+            let params = &job.spec.params;
+            Survey { state, key, replay: &replay, params, overrides: &overrides }.sense().await?;
+        }
         // What its runs are made of is always there.
         let (run, first) = schedule.run_of_template(RunId::new(now, &state.entropy), earlier.id);
         let run = NewRun { overrides, ..run };
@@ -142,13 +153,14 @@ async fn plan(
     }
     let key = rows_of(earlier, now)?;
     let replay = Replay { run: earlier.id, selection: selection.clone() };
-    let few = match latest.stats.total as usize <= limits::INLINE_TASKS_MAX {
-        true => read_few(state, key, &replay).await?,
-        false => None,
-    };
-    let (retried, inherited) = match &few {
+    let survey = Survey { state, key, replay: &replay, params: &job.spec.params, overrides: &overrides };
+    let few = survey.few(latest.stats.total).await?;
+    let Outlook { retried, inherited } = match &few {
         Some(tasks) => split(tasks),
-        None => foresee(state, key, &latest.stats, &replay).await?,
+        None => {
+            let one_by_one = state.store().removes_by_itself_within() > Duration::ZERO;
+            survey.outlook(&latest.stats, can_be_proved(job, earlier, one_by_one, now)).await?
+        }
     };
     if retried == 0 {
         return Err(ApiError::new(Code::NoMatchingTasks, "No task of the latest run is to be done again."));
@@ -184,69 +196,8 @@ async fn plan(
     Ok(Planned { start, retried, inherited, rerun_of: Some(earlier.id) })
 }
 
-fn split(tasks: &[ReplayedTask]) -> (u32, u32) {
+fn split(tasks: &[ReplayedTask]) -> Outlook {
     let inherited = tasks.iter().filter(|task| task.inherited.is_some()).count();
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    (count(tasks.len() - inherited), count(inherited))
-}
-
-fn page_of(key: RunKey) -> TasksQuery {
-    TasksQuery {
-        key,
-        filter: StatusFilter::All,
-        after: None,
-        limit: limits::RESULTS_PAGE_MAX,
-        max_bytes: limits::CHUNK_MAX_BYTES,
-    }
-}
-
-/// All tasks of a run; `None` if they are too many, or too much, to be written on the request.
-async fn read_few(state: &ApiState, key: RunKey, replay: &Replay) -> Result<Option<Vec<ReplayedTask>>> {
-    let (mut query, mut found, mut bytes) = (page_of(key), Vec::new(), 0);
-    loop {
-        let page = state.store().tasks(query).await?;
-        let Some(last) = page.last() else { return Ok(Some(found)) };
-        query.after = Some(last.id);
-        bytes += page.iter().map(|task| task.weight() as u64).sum::<u64>();
-        found.extend(page.into_iter().map(|task| replay.replayed(task)));
-        if found.len() > limits::INLINE_TASKS_MAX || bytes > limits::SYNC_LIST_EXPANDED_MAX_BYTES {
-            return Ok(None);
-        }
-    }
-}
-
-/// How many tasks will be done again, and how many handed down: by what was counted, where that tells.
-async fn foresee(state: &ApiState, key: RunKey, stats: &RunStats, replay: &Replay) -> Result<(u32, u32)> {
-    let selection = &replay.selection;
-    let total = stats.total;
-    let retried = if selection.is_everything() {
-        total
-    } else if selection.is_by_status() && !unfinished_apart(selection) {
-        let counted = |status: TaskStatus| match status {
-            TaskStatus::Successful => stats.counts.successful,
-            TaskStatus::Failed => stats.counts.failed_total(),
-            TaskStatus::Pending => total.saturating_sub(stats.counts.completed()),
-            TaskStatus::Processing => 0,
-        };
-        selection.status.iter().map(|status| counted(*status)).sum()
-    } else {
-        count_picked(state, key, selection).await?
-    };
-    Ok((retried, total.saturating_sub(retried)))
-}
-
-/// Whether it tells tasks that were begun from those that were not, which counters do not.
-fn unfinished_apart(selection: &Selection) -> bool {
-    let has = |status| selection.status.contains(&status);
-    has(TaskStatus::Pending) != has(TaskStatus::Processing)
-}
-
-async fn count_picked(state: &ApiState, key: RunKey, selection: &Selection) -> Result<u32> {
-    let (mut query, mut picked) = (page_of(key), 0);
-    loop {
-        let page = state.store().tasks(query).await?;
-        let Some(last) = page.last() else { return Ok(picked) };
-        query.after = Some(last.id);
-        picked += page.iter().filter(|task| selection.picks(task)).count() as u32;
-    }
+    Outlook { retried: count(tasks.len() - inherited), inherited: count(inherited) }
 }

@@ -95,6 +95,11 @@ pub(super) async fn admit(state: &ApiState, caller: &Caller, request: &mut Submi
         let detail = "`sfn_task_token`: this deployment does not answer state machines.";
         return Err(ApiError::invalid(detail));
     }
+    if request.schedule.is_some() {
+        // Nobody knows whether it ever fires: the machine could hang.
+        let detail = "`sfn_task_token`: a scheduled job has no run yet that could answer it.";
+        return Err(ApiError::invalid(detail));
+    }
     let sealed =
         state.secret.seal(Purpose::TaskToken, &caller.id.to_string(), token.as_bytes(), &state.entropy);
     request.spec.sfn_task_token = Some(sealed);

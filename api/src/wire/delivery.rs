@@ -3,14 +3,16 @@
 use super::Time;
 use conveyor_domain::delivery::{Attempt, Delivery};
 use conveyor_domain::record::Record;
+use conveyor_domain::webhook::WebhookEvent;
 use conveyor_domain::{EventId, RunId};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct DeliveryJson {
     event_id: EventId,
+    #[schemars(extend("enum" = ["run.completed", "run.failed", "run.stopped", "run.deleted"]))]
     event_type: &'static str,
     #[schemars(extend("enum" = ["webhook", "step_functions"]))]
     target: &'static str,
@@ -28,7 +30,7 @@ pub(crate) struct DeliveryJson {
     attempts: Vec<AttemptJson>,
     /// What is sent; where one is asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Map<String, Value>>")]
+    #[schemars(with = "Option<WebhookEvent<'static>>")]
     event: Option<Value>,
 }
 

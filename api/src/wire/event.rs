@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 pub(crate) struct EventJson {
     pub id: u64,
     #[serde(rename = "type")]
+    #[schemars(extend("enum" = crate::openapi::timeline::types()))]
     pub kind: String,
     at: Time,
     /// None of what happened to a scheduled job before it had one.
@@ -28,8 +29,8 @@ impl EventJson {
     /// `hidden`: the run that keeps the tasks of a scheduled job, which nobody can look at.
     pub fn of(entry: &TimelineEntry, hidden: Option<RunId>) -> EventJson {
         let (kind, data) = match &entry.event {
-            JobEvent::Lifecycle(event) => (event.kind().to_owned(), of_lifecycle(event)),
-            JobEvent::Ingest(event) => (format!("ingest.{}", event.name()), of_ingest(event)),
+            JobEvent::Lifecycle(event) => (event.kind().to_owned(), of_lifecycle(event, hidden)),
+            JobEvent::Ingest(event) => (format!("ingest.{}", event.name()), of_ingest(event, hidden)),
         };
         let run_id = Some(entry.run).filter(|run| Some(*run) != hidden);
         EventJson { id: entry.number, kind, at: Time(entry.at), run_id, data }
@@ -43,13 +44,13 @@ pub(crate) struct EventsJson {
     pub next_cursor: Option<String>,
 }
 
-fn of_lifecycle(event: &LifecycleEvent) -> Value {
+fn of_lifecycle(event: &LifecycleEvent, hidden: Option<RunId>) -> Value {
     match event {
         LifecycleEvent::Submitted { tasks, open } => json!({"tasks": tasks, "open": open}),
         LifecycleEvent::TasksAdded { tasks } => json!({"tasks": tasks}),
         LifecycleEvent::RunStarted { sequence, trigger, rerun_of } => {
             let mut data = json!({"run_sequence": sequence, "trigger": trigger});
-            if let Some(earlier) = rerun_of {
+            if let Some(earlier) = rerun_of.filter(|earlier| Some(*earlier) != hidden) {
                 data["rerun_of"] = json!(earlier);
             }
             data
@@ -87,9 +88,10 @@ fn of_lifecycle(event: &LifecycleEvent) -> Value {
     }
 }
 
-fn of_ingest(event: &IngestEvent) -> Value {
+fn of_ingest(event: &IngestEvent, hidden: Option<RunId>) -> Value {
     match event {
         IngestEvent::Accepted { source } => of_source(source),
+        IngestEvent::Replaying { replay } if Some(replay.run) == hidden => json!({}),
         IngestEvent::Replaying { replay } => json!({"rerun_of": replay.run, "selection": replay.selection}),
         IngestEvent::SourcePinned { compression, layout } => {
             let mut data = of_layout(layout);

@@ -74,7 +74,13 @@ struct FaultJson<'a> {
 }
 
 impl<'a> IngestJson<'a> {
-    pub fn new(run: RunId, folded: &'a IngestState, log: &'a [LoggedEvent]) -> IngestJson<'a> {
+    /// `hidden`: the run that keeps the tasks of a scheduled job, which nobody can look at.
+    pub fn new(
+        run: RunId,
+        folded: &'a IngestState,
+        log: &'a [LoggedEvent],
+        hidden: Option<RunId>,
+    ) -> IngestJson<'a> {
         let at = |is: fn(&IngestEvent) -> bool| {
             log.iter().rev().find(|logged| is(&logged.event)).map(|logged| logged.at)
         };
@@ -87,7 +93,7 @@ impl<'a> IngestJson<'a> {
         let source = folded.list();
         let rerun_of = match &folded.origin {
             Origin::List(_) => None,
-            Origin::Run(replay) => Some(replay.run),
+            Origin::Run(replay) => Some(replay.run).filter(|run| Some(*run) != hidden),
         };
         IngestJson {
             run_id: run,

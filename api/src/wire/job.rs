@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 pub(crate) struct JobJson<'a> {
     job_id: JobId,
     #[serde(rename = "type")]
+    #[schemars(extend("enum" = ["regular", "scheduled"]))]
     kind: &'static str,
     status: JobStatus,
     format: Format,

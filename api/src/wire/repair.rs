@@ -4,7 +4,7 @@ use super::Time;
 use super::run::RunJson;
 use conveyor_domain::proof::{RowCounts, Sums};
 use conveyor_domain::repair::{
-    Audit, Finding, ListCounts, Outcome, Reconciled, ResultCounts, Subject, by_class,
+    Audit, Finding, ListCounts, Outcome, REPAIRS, Reconciled, ResultCounts, Subject, by_class,
 };
 use conveyor_domain::{FailureClass, JobId, Timestamp};
 use conveyor_store::port::RunView;
@@ -16,6 +16,7 @@ use std::time::Duration;
 #[derive(Debug, Serialize, JsonSchema)]
 struct SubjectJson {
     #[serde(rename = "type")]
+    #[schemars(extend("enum" = ["run", "job", "upload", "dead_letter", "queue"]))]
     kind: &'static str,
     id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,6 +31,7 @@ impl From<Subject> for SubjectJson {
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct FindingJson<'a> {
+    #[schemars(extend("enum" = REPAIRS))]
     repair: &'static str,
     #[schemars(extend("enum" = ["damage", "upkeep"]))]
     kind: &'static str,
@@ -107,6 +109,7 @@ impl<'a> TreatedJson<'a> {
 /// A repair that could not look.
 #[derive(Debug, Serialize, JsonSchema)]
 struct RepairErrorJson<'a> {
+    #[schemars(extend("enum" = REPAIRS))]
     repair: &'static str,
     error: &'a str,
 }
@@ -134,6 +137,7 @@ struct RowsJson {
     successful: u32,
     failed: u32,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("propertyNames" = {"enum": FailureClass::ALL.map(FailureClass::as_str)}))]
     failure_reasons: ByClass<u32>,
     /// Failed ones that do not say why.
     #[serde(skip_serializing_if = "is_zero")]
@@ -163,6 +167,7 @@ struct CountersJson {
     successful: i64,
     failed: i64,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("propertyNames" = {"enum": FailureClass::ALL.map(FailureClass::as_str)}))]
     failure_reasons: ByClass<i64>,
 }
 

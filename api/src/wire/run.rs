@@ -1,10 +1,13 @@
 use super::Time;
 use super::spend::SpendJson;
+use conveyor_domain::headers;
+use conveyor_domain::params::Params;
 use conveyor_domain::run::{FailureReason, IngestStatus, PauseReason, Storage};
 use conveyor_domain::{FailureClass, JobId, Run, RunId, RunStats, RunStatus};
 use conveyor_store::port::RunView;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Whether readers see it. The row of one that was deleted and removed stays, so that nothing of it comes back; what runs of
@@ -22,10 +25,18 @@ pub(crate) struct RunJson<'a> {
     job_id: JobId,
     run_sequence: u32,
     status: RunStatus,
+    #[schemars(extend("enum" = ["manual", "scheduled"]))]
     trigger: &'static str,
+    /// The run whose tasks it took over, if it is a rerun.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rerun_of: Option<RunId>,
+    /// Parameters of this run alone, which win over those of the job and of its tasks. Values of headers are not shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    zenrows_params: Option<Cow<'a, Params>>,
     stats: StatsJson,
     last_batch_received: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["paused"]))]
     pause_state: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pause_reason: Option<&'a PauseReason>,
@@ -47,6 +58,8 @@ impl<'a> From<&'a RunView> for RunJson<'a> {
             run_sequence: run.sequence,
             status: run.status,
             trigger: run.doc.trigger.as_str(),
+            rerun_of: run.doc.rerun_of,
+            zenrows_params: Some(headers::hidden(&run.doc.overrides)).filter(|params| !params.is_empty()),
             stats: (*stats).into(),
             last_batch_received: run.latched,
             // A run that has ended waits for nobody to resume it.
@@ -68,6 +81,7 @@ struct StatsJson {
     successful: u32,
     failed: u32,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("propertyNames" = {"enum": FailureClass::ALL.map(FailureClass::as_str)}))]
     failure_reasons: BTreeMap<&'static str, u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     spend: Option<SpendJson>,

@@ -1,4 +1,4 @@
-//! Every answer of every test, held against what the API says of itself: its status, code, media type and body are
+//! Every answer of every test, held against what the API says of itself: its status, code, headers, media type and body are
 //! documented, and the body has no field that is not.
 
 use crate::world::Answer;
@@ -62,20 +62,17 @@ pub fn check(method: &str, path: &str, answer: &Answer) {
     let what = format!("{method} {} {}", operation.path, answer.status);
     let described = &operation.described["responses"][answer.status.as_str()];
     assert!(described.is_object(), "{what} is not documented: {:?}", answer.body);
+    let described = resolved(described);
+    check_headers(&what, &described["headers"], answer);
     if method == "HEAD" {
         return;
     }
-    let described = resolved(described);
     let media_type = answer.header("content-type").split(';').next().unwrap();
     let Some(content) = described["content"].as_object() else {
         assert!(answer.body.is_empty(), "{what} should have no body");
         return;
     };
     let content = content.get(media_type).unwrap_or_else(|| panic!("{what}: {media_type} is not documented"));
-    for (name, header) in described["headers"].as_object().unwrap() {
-        let needed = resolved(header)["required"] == true;
-        assert!(!needed || answer.headers.contains_key(name), "{what} has no {name}");
-    }
     if content["schema"].is_object() {
         valid(&what, &content["schema"], &answer.json());
     }
@@ -83,6 +80,32 @@ pub fn check(method: &str, path: &str, answer: &Answer) {
         for line in answer.text().lines() {
             valid(&what, &content["x-line-schema"], &serde_json::from_str(line).unwrap());
         }
+    }
+}
+
+/// Headers of HTTP itself, and `Cache-Control`, of which the introduction speaks: every answer has it.
+const OF_HTTP: [&str; 7] =
+    ["allow", "cache-control", "connection", "content-length", "content-type", "date", "transfer-encoding"];
+
+#[track_caller]
+fn check_headers(what: &str, described: &'static Value, answer: &Answer) {
+    let described = described.as_object().unwrap();
+    let named = |name: &str| described.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    for (name, header) in described {
+        let needed = resolved(header)["required"] == true;
+        assert!(!needed || answer.headers.contains_key(name), "{what} has no {name}");
+    }
+    for (name, value) in &answer.headers {
+        if OF_HTTP.contains(&name.as_str()) {
+            continue;
+        }
+        let (_, header) = named(name.as_str()).unwrap_or_else(|| panic!("{what}: {name} is not documented"));
+        let (schema, text) = (&resolved(header)["schema"], value.to_str().unwrap());
+        let value = match schema["type"].as_str() {
+            Some("integer") => json!(text.parse::<u64>().unwrap()),
+            _ => json!(text),
+        };
+        valid(&format!("{what}: {name}"), schema, &value);
     }
 }
 

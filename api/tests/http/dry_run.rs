@@ -57,6 +57,22 @@ async fn a_long_inline_list_leaves_nothing_behind() {
     assert_eq!(world.objects_under("uploads"), 0);
     tasks.remove(10_001);
     assert_eq!(dry(&world, json!({ "tasks": tasks })).await["would_answer"], 202);
+    let schedule = json!({"rate": {"every": 1, "unit": "hour"}});
+    let scheduled = json!({"type": "scheduled", "schedule": schedule, "tasks": tasks});
+    assert_eq!(dry(&world, scheduled).await["would_answer"], 201, "its runs read the list");
+}
+
+/// They are sealed where they are put aside, and a sealed text is no object of headers.
+#[tokio::test]
+async fn headers_of_a_long_inline_list_are_what_was_sent() {
+    let world = World::new().await;
+    let task = |n| {
+        let headers = json!({"custom_headers": {"Cookie": format!("c-{n}")}});
+        json!({"url": format!("https://site.example/{n}"), "zenrows_params": headers})
+    };
+    let tasks: Vec<Value> = (0..10_001).map(task).collect();
+    let report = dry(&world, json!({ "tasks": tasks })).await;
+    assert_eq!((&report["valid"], &report["would_answer"]), (&json!(10_001), &json!(202)), "{report}");
 }
 
 #[tokio::test]

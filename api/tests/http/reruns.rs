@@ -32,6 +32,7 @@ impl World {
 fn without_source(answer: &Answer, key: RunKey) -> Value {
     let mut body = answer.json();
     assert_eq!(body["rerun_of"].take(), json!(key.run));
+    assert_eq!(body["latest_run"].as_object_mut().unwrap().remove("rerun_of"), Some(json!(key.run)));
     body
 }
 
@@ -117,6 +118,28 @@ async fn other_parameters_are_the_runs_own() {
     let view = world.backend.store.any_job(key.job).await.unwrap().unwrap();
     assert_eq!(view.latest.run.doc.overrides.get("js_render").map(String::as_str), Some("true"));
     assert!(view.job.spec.params.is_empty(), "the job keeps its own");
+    let shown = &answer.json()["latest_run"];
+    assert_eq!(
+        (&shown["rerun_of"], &shown["zenrows_params"]),
+        (&json!(key.run), &json!({"js_render": "true"}))
+    );
+}
+
+#[tokio::test]
+async fn parameters_that_make_no_sense_for_a_task_are_refused_and_name_it() {
+    let world = World::new().await;
+    let tasks = json!([{"url": "https://a.example/"}, {"url": "https://b.example/", "method": "POST", "body": {"a": "b"}}]);
+    let submitted = world.post("/v1/jobs", json!({"tasks": tasks})).await.json();
+    let job = submitted["job_id"].as_str().unwrap().parse().unwrap();
+    world.apply(job, Command::Stop).await;
+    let path = format!("/v1/jobs/{job}/rerun");
+    let overrides = json!({"zenrows_params": {"js_render": true}});
+    let refused = world.post(&path, overrides.clone()).await;
+    assert_eq!(refused.json()["invalid_tasks"][0]["index"], 1, "{}", refused.text());
+    assert_eq!(refused.json()["invalid_tasks"][0]["reason"], "method_param_conflict");
+    refused.refused(400, "invalid_argument");
+    let one = world.post(&format!("{path}?domain=a.example"), overrides).await;
+    assert_eq!(one.status, 201, "the other is not done again: {}", one.text());
 }
 
 #[tokio::test]

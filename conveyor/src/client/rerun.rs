@@ -25,7 +25,7 @@ pub async fn run(api: &Api, args: &RerunArgs, output: Output) -> Result<ExitCode
     }
     let body = overrides(args)?;
     let answer: Answer<Rerun> =
-        unless_interrupted(api.post(url, body.as_ref())).await.ok_or_else(|| {
+        unless_interrupted(api.post_once(url, body.as_ref())).await.ok_or_else(|| {
             Failure::stopped("whether the run was begun is not known; `conveyor status` tells")
         })??;
     if args.watch {

@@ -112,7 +112,7 @@ async fn submit_inline(
         output.remark(remark);
     }
     job["tasks"] = Value::Array(std::mem::take(&mut list.tasks));
-    let answer = api.post(api.url(&["jobs"]), Some(&job)).await;
+    let answer = api.post_once(api.url(&["jobs"]), Some(&job)).await;
     answer.map_err(|e| with_way_out(e.with_places(|task| list.place(task.index?))))
 }
 
@@ -126,7 +126,7 @@ async fn submit_staged(
     let answer = tokio::select! {
         biased;
         () = ctrl_c() => Err(Failure::submit_interrupted()),
-        answer = api.post(api.url(&["jobs"]), Some(&job)) => answer,
+        answer = api.post_once(api.url(&["jobs"]), Some(&job)) => answer,
     };
     let name = Input::of(&args.inputs[0]).name();
     let placed = |failure: Failure| failure.with_places(|task| Some(format!("{name}:{}", task.line?)));

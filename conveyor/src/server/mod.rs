@@ -17,7 +17,7 @@ pub use aws_args::AwsArgs;
 pub use backend::Opened;
 pub use operations::Repairs;
 pub use secrets::{API_KEY_FILE, find_secret};
-pub use system::{SystemClock, entropy};
+pub use system::{SystemClock, entropy, random_32};
 
 use anyhow::Context;
 use args::Gate;

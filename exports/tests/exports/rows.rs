@@ -26,14 +26,16 @@ async fn jsonl_has_a_line_for_every_task() {
     let id = |i| TaskId::of(key.run, i).to_string();
     assert_eq!(
         rows[0],
-        json!({"task_id": id(0), "url": "https://site.example/0", "status": "successful", "type": "html",
+        json!({"task_id": id(0), "method": "GET", "url": "https://site.example/0", "status": "successful", "type": "html",
                "http_status": 200, "created_at": at, "updated_at": at})
     );
     assert_eq!((&rows[1]["status"], &rows[1]["error"]["code"]), (&json!("failed"), &json!("http_404")));
     assert_eq!(rows[1]["external_id"], "row-1");
+    // What a rerun can be asked for.
+    assert_eq!((&rows[1]["http_status"], &rows[1]["error_class"]), (&json!(404), &json!("bad_target")));
     assert_eq!(
         rows[4],
-        json!({"task_id": id(4), "url": "https://site.example/4", "status": "pending",
+        json!({"task_id": id(4), "method": "GET", "url": "https://site.example/4", "status": "pending",
                "metadata": {"sum": "=1+4, \"quoted\""}, "created_at": at, "updated_at": at})
     );
     assert_eq!(rows.len(), 6);
@@ -50,13 +52,13 @@ async fn csv_says_the_same_and_is_read_back_as_it_was() {
     let file = world.file(&export).await;
     let mut reader = csv::Reader::from_reader(&file[..]);
     let columns: Vec<String> = reader.headers().unwrap().iter().map(str::to_owned).collect();
-    let expected =
-        "task_id external_id url metadata status type http_status error source_run_id created_at updated_at";
+    let expected = "task_id external_id method url metadata status type http_status error_class error source_run_id created_at updated_at";
     assert_eq!(columns.join(" "), expected);
     let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
     assert_eq!(rows.len(), 6);
     let cell = |row: usize, name: &str| rows[row][columns.iter().position(|c| c == name).unwrap()].to_owned();
     assert_eq!((cell(0, "status"), cell(0, "http_status")), ("successful".into(), "200".into()));
+    assert_eq!((cell(1, "http_status"), cell(1, "error_class")), ("404".into(), "bad_target".into()));
     let error: Value = serde_json::from_str(&cell(1, "error")).unwrap();
     assert_eq!(error["detail"], "The target, \"it\", answered 404.");
     let metadata: Value = serde_json::from_str(&cell(4, "metadata")).unwrap();

@@ -131,3 +131,16 @@ async fn many_ingesters_at_once_write_one_run() {
     assert_eq!(world.ingest(key).await, End::Over);
     is_whole(&world, first, key).await;
 }
+
+/// What went by age while it was read must not make a shorter run of it.
+#[tokio::test]
+async fn a_replay_of_which_rows_may_be_gone_fails_and_says_so() {
+    let world = World::new();
+    let first = earlier(&world).await;
+    let key = begin(&world, first, failed_only()).await;
+    world.clock.pass(31 * 24 * 3_600_000);
+    assert_eq!(world.ingest(key).await, End::Over);
+    let run = world.view(key).await.latest.run;
+    assert_eq!(run.status, RunStatus::Failed);
+    assert_eq!(run.failure.unwrap().reason.as_str(), "source_changed");
+}

@@ -3,7 +3,9 @@
 use crate::world::World;
 use conveyor_domain::delivery::{Answer, DeliveryState};
 use conveyor_domain::lifecycle::Command;
+use conveyor_domain::seal::Secret;
 use conveyor_domain::{AccountFault, RunId};
+use std::sync::Arc;
 use std::time::Duration;
 
 #[tokio::test]
@@ -70,4 +72,22 @@ async fn a_token_is_not_stored_in_the_clear() {
     assert!(!world.records(key).await[0].doc.contains("the-token"));
     let job = world.backend.store.any_job(key.job).await.unwrap().unwrap().job;
     assert!(!serde_json::to_string(job.spec.as_ref()).unwrap().contains("the-token"));
+}
+
+/// A process with another secret must not give up for those who have the right one.
+#[tokio::test]
+async fn a_token_of_another_secret_waits() {
+    let mut world = World::new();
+    let key = world.awaited("the-token").await;
+    world.apply(key, Command::Close).await;
+    let right = world.notifier.secret.clone();
+    Arc::get_mut(&mut world.notifier).unwrap().secret = Secret::new([8; 32]);
+    world.deliver().await;
+    let delivery = world.delivery(key).await;
+    assert_eq!(delivery.state, DeliveryState::Pending);
+    assert!(delivery.attempts[0].ended.as_ref().unwrap().error.as_ref().unwrap().contains("secret"));
+    Arc::get_mut(&mut world.notifier).unwrap().secret = right;
+    world.pass(Duration::from_secs(60));
+    world.deliver().await;
+    assert_eq!(world.delivery(key).await.state, DeliveryState::Delivered);
 }

@@ -4,9 +4,11 @@ use crate::receiver::{Receiver, Reply};
 use crate::world::World;
 use conveyor_domain::delivery::DeliveryState;
 use conveyor_domain::lifecycle::Command;
+use conveyor_domain::seal::Secret;
 use conveyor_domain::signing_keys::signature_headers;
 use conveyor_domain::webhook::UrlFault;
 use conveyor_notify::Receivers;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -182,4 +184,22 @@ async fn the_loop_delivers_and_finishes_what_is_under_way() {
     stop.cancel();
     tokio::time::timeout(Duration::from_secs(20), running).await.unwrap().unwrap();
     assert_eq!(world.delivery(key).await.state, DeliveryState::Delivered);
+}
+
+/// Under another secret it is tried again like anything that may pass, and not every minute for as long as it is kept.
+#[tokio::test]
+async fn a_signing_key_of_another_secret_is_waited_for() {
+    let (mut world, receiver) = (World::new(), Receiver::new([]).await);
+    world.signing_key().await;
+    let key = world.completed(&receiver.url, true).await;
+    let right = world.notifier.secret.clone();
+    Arc::get_mut(&mut world.notifier).unwrap().secret = Secret::new([8; 32]);
+    world.deliver().await;
+    let delivery = world.delivery(key).await;
+    assert!(receiver.heard().is_empty() && delivery.state == DeliveryState::Pending);
+    assert!(delivery.attempts[0].ended.is_some(), "{delivery:?}");
+    Arc::get_mut(&mut world.notifier).unwrap().secret = right;
+    world.pass(MINUTE);
+    world.deliver().await;
+    assert_eq!(receiver.heard().len(), 1);
 }

@@ -215,6 +215,8 @@ macro_rules! conformance_suite {
             reruns::of_many_who_begin_a_run_at_once_one_does,
             reruns::a_run_is_not_begun_while_another_lives,
             reruns::an_ingested_rerun_counts_what_is_there,
+            reruns::a_run_that_is_read_stays_until_it_was,
+            reruns::a_run_that_was_deleted_meanwhile_is_not_replayed,
         }
     };
     (restore: $open:expr) => {

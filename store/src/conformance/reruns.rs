@@ -235,3 +235,59 @@ pub async fn an_ingested_rerun_counts_what_is_there(harness: &dyn Harness) {
     assert_eq!(view.latest.run.status, RunStatus::Completed);
     assert_eq!(view.latest.stats.counts.completed(), TASKS);
 }
+
+async fn delete_run(world: &World, key: RunKey) -> Result<(), Error> {
+    world.backend.store.delete_run(key, world.now()).await.map(drop)
+}
+
+/// A full rerun points to nothing of the earlier run, but is made of it.
+pub async fn a_run_that_is_read_stays_until_it_was(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let first = completed(&world).await;
+    let replay = Replay { run: first.run, selection: Selection::default() };
+    let run = NewRun { sources: Vec::new(), ..new_run(&world, first, NewTasks::Ingested) };
+    let key = RunKey { job: first.job, run: run.id };
+    let log = Some(IngestEvent::Replaying { replay: replay.clone() });
+    must(
+        world
+            .backend
+            .store
+            .start_run(StartRun { job: first.job, run, tasks: Vec::new(), log, once: None }, world.now())
+            .await,
+    );
+    assert_eq!(delete_run(&world, first).await, Err(Error::Refused(Refusal::RunHasDescendants)));
+    let replayed = tasks(&world, first).await.into_iter().map(|task| replay.replayed(task)).collect();
+    let fixed = must(world.backend.store.fix_replayed(key, replayed, world.now()).await);
+    let now = state(&world, key).await;
+    let event = IngestEvent::ChunkCommitted {
+        chunk: 0,
+        rows: TASKS,
+        rejected: 0,
+        next: Position { index: TASKS, ..now.next },
+        report: None,
+        inherited: inherited_counts(&fixed),
+    };
+    let chunk = Chunk { rows: Vec::new(), replayed: fixed, entry: must(now.entry(event)) };
+    assert_eq!(must(world.backend.store.commit_chunk(key, chunk, world.now()).await), Appended::Done);
+    assert_eq!(delete_run(&world, first).await, Err(Error::Refused(Refusal::RunHasDescendants)));
+    assert_eq!(append(&world, key, IngestEvent::TotalSet { total: TASKS }).await, Appended::Done);
+    assert_eq!(append(&world, key, IngestEvent::Latched).await, Appended::Done);
+    assert_eq!(delete_run(&world, first).await, Ok(()), "all of it was read");
+}
+
+/// Its rows were read before, and some of them may have been gone then.
+pub async fn a_run_that_was_deleted_meanwhile_is_not_replayed(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let first = completed(&world).await;
+    for selection in [failed_only(), Selection::default()] {
+        let start = written(&world, first, selection).await;
+        assert_eq!(delete_run(&world, first).await, Ok(()));
+        let refused = world.backend.store.start_run(start, world.now()).await;
+        assert_eq!(refused.map(drop), Err(Error::Refused(Refusal::NoPriorRun)));
+    }
+    let old = completed(&world).await;
+    let start = written(&world, old, failed_only()).await;
+    world.pass(31 * 24 * 3_600_000);
+    let refused = world.backend.store.start_run(start, world.now()).await;
+    assert_eq!(refused.map(drop), Err(Error::Refused(Refusal::NoPriorRun)));
+}

@@ -10,12 +10,12 @@ use crate::port::{
     StartRun, Submission,
 };
 use async_trait::async_trait;
+use conveyor_domain::RunStats;
 use conveyor_domain::beside::{self, Change};
 use conveyor_domain::ingest::IngestEvent;
 use conveyor_domain::job::JobSpec;
 use conveyor_domain::lifecycle::{self, Command, Decision, decide, delete_run};
 use conveyor_domain::message::TaskRef;
-use conveyor_domain::run::Counts;
 use conveyor_domain::timeline;
 use conveyor_domain::{CallerId, Job, JobId, Run, RunId, RunStatus, TaskInput, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -78,10 +78,10 @@ pub fn transition(
     command: &Command,
     now: Timestamp,
 ) -> Result<StoredJob> {
-    let counts = runs::counts(connection, &stored.run)?;
-    let next = decide(&stored.job, &stored.run.run, &counts, command, now)?;
+    let stats = runs::stats(connection, &stored.run)?;
+    let next = decide(&stored.job, &stored.run.run, &stats.counts, command, now)?;
     let had_ended = stored.run.run.status.is_terminal();
-    let written = write(connection, latest, stored, next, &counts, now)?;
+    let written = write(connection, latest, stored, next, stats, now)?;
     let run = &written.run.run;
     if !had_ended && run.status.is_terminal() && run.is_ingesting() {
         // Whoever reads the list has to settle for what it wrote; the message that it works on may be gone.
@@ -96,7 +96,7 @@ fn write(
     latest: &Latest,
     StoredJob { job, run: StoredRun { key, run } }: StoredJob,
     next: Decision,
-    counts: &Counts,
+    stats: RunStats,
     now: Timestamp,
 ) -> Result<StoredJob> {
     if next.job != job {
@@ -116,7 +116,7 @@ fn write(
     for event in timeline::changes((&job, &run), (&next.job, &next.run)) {
         events::happened(connection, &next.run, &event, now)?;
     }
-    let change = Change { before: Some((&job, &run)), after: (&next.job, &next.run), counts, now };
+    let change = Change { before: Some((&job, &run)), after: (&next.job, &next.run), stats, now };
     write_beside(connection, change)?;
     Ok(StoredJob { job: next.job, run: StoredRun { key, run: next.run } })
 }
@@ -155,7 +155,7 @@ fn start(
     let before = Some((&job, &earlier.run));
     write_beside(
         connection,
-        Change { before, after: (&next, &stored.run), counts: &Counts::default(), now },
+        Change { before, after: (&next, &stored.run), stats: RunStats::default(), now },
     )?;
     let started = StoredJob { job: next, run: stored };
     answer(connection, start.once.as_ref(), || started.clone().view(connection))?;
@@ -176,10 +176,10 @@ fn write_beside(connection: &Connection, change: Change<'_>) -> Result<()> {
 fn delete(connection: &Connection, latest: &Latest, key: RunKey, now: Timestamp) -> Result<RunView> {
     let run = runs::find_visible(connection, key)?.ok_or(Error::NotFound)?;
     let job = find(connection, key.job)?.ok_or(Error::NotFound)?.job;
-    let pointed_to = runs::is_pointed_to(connection, key)?;
-    let next = delete_run(&job, &run.run, pointed_to, now)?;
-    let counts = runs::counts(connection, &run)?;
-    runs::view(connection, write(connection, latest, StoredJob { job, run }, next, &counts, now)?.run)
+    let needed = runs::is_needed(connection, key)?;
+    let next = delete_run(&job, &run.run, needed, now)?;
+    let stats = runs::stats(connection, &run)?;
+    runs::view(connection, write(connection, latest, StoredJob { job, run }, next, stats, now)?.run)
 }
 
 /// Writes a job and its first run.
@@ -196,7 +196,7 @@ pub fn insert(connection: &Connection, latest: &Latest, job: &Job, run: &Run) ->
             job.updated.0,
             to_json(job.spec.as_ref())?,
         ])?;
-    let change = Change { before: None, after: (job, run), counts: &Counts::default(), now: job.created };
+    let change = Change { before: None, after: (job, run), stats: RunStats::default(), now: job.created };
     write_beside(connection, change)?;
     Ok(stored)
 }

@@ -7,8 +7,10 @@ use super::probe::Probe;
 use super::reader::Readers;
 use super::writer::Writer;
 use super::{Embedded, budgets, files};
-use conveyor_domain::Timestamp;
-use rusqlite::{Connection, OpenFlags, ffi};
+use conveyor_domain::beside::{live_job_key, live_job_record};
+use conveyor_domain::record::{Record, RecordKind};
+use conveyor_domain::{CallerId, JobId, RunId, Timestamp};
+use rusqlite::{Connection, OpenFlags, ffi, params};
 use std::io;
 use std::path::{Path, PathBuf};
 use tokio::sync::watch;
@@ -149,8 +151,8 @@ fn check_length(connection: &Connection, database: &Path) -> Result<(), OpenErro
     Ok(())
 }
 
-/// The lock proves that whoever held messages or permits is dead: their messages can be received again at once, and their
-/// permits are free.
+/// The lock proves that whoever held messages, permits or idempotency keys is dead: their messages can be received again at
+/// once, and what they held is free.
 fn revive(connection: &Connection, now: Timestamp) -> rusqlite::Result<()> {
     let transaction = connection.unchecked_transaction()?;
     // A delayed message (a retry that is not due) becomes visible too; its claim answers `Early` and sends it back.
@@ -160,7 +162,32 @@ fn revive(connection: &Connection, now: Timestamp) -> rusqlite::Result<()> {
         [now.0],
     )?;
     budgets::revive(&transaction, now)?;
+    // What was carried out has an answer, written with it.
+    transaction.execute(
+        "DELETE FROM records WHERE kind = ?1 AND json_extract(doc, '$.state') = 'running'",
+        [RecordKind::Idempotency.as_str()],
+    )?;
+    note_live_jobs(&transaction)?;
     transaction.commit()
+}
+
+/// Jobs that were made live by a version that took no note of it.
+fn note_live_jobs(connection: &Connection) -> rusqlite::Result<()> {
+    let mut live = connection.prepare(
+        "SELECT jobs.caller_id, jobs.job_id, runs.run_id FROM runs JOIN jobs ON jobs.latest_run_key = runs.run_key
+         WHERE runs.status IN ('running', 'pending') AND jobs.status <> 'deleted'",
+    )?;
+    let mut note = connection.prepare(
+        "INSERT OR IGNORE INTO records (kind, owner, id, version, doc) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?;
+    let mut rows = live.query([])?;
+    while let Some(row) = rows.next()? {
+        let (caller, job) = (CallerId::from_bytes(row.get(0)?), JobId::from_bytes(row.get(1)?));
+        let Record { key, version, doc, .. } =
+            live_job_record(live_job_key(caller, job), RunId::from_bytes(row.get(2)?));
+        note.execute(params![key.kind.as_str(), key.owner, key.id, version.to_stored(), doc])?;
+    }
+    Ok(())
 }
 
 fn explain(database: &Path, e: &rusqlite::Error) -> OpenError {

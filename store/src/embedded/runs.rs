@@ -79,11 +79,13 @@ pub fn find_listed(connection: &Connection, key: RunKey) -> Result<Option<Stored
     Ok(find(connection, key)?.filter(|stored| stored.run.storage != Storage::Removed))
 }
 
-/// Whether a run that is kept has this one among its sources.
-pub fn is_pointed_to(connection: &Connection, key: RunKey) -> Result<bool> {
+/// Whether another run needs this one ([`Run::needs`], in the words of the database).
+pub fn is_needed(connection: &Connection, key: RunKey) -> Result<bool> {
     let mut statement = connection.prepare_cached(
-        "SELECT 1 FROM runs, json_each(runs.sources) AS source
-         WHERE job_id = ?1 AND run_id <> ?2 AND status <> 'deleted' AND storage = 'kept' AND source.value = ?3",
+        "SELECT 1 FROM runs
+         WHERE job_id = ?1 AND run_id <> ?2 AND status <> 'deleted' AND storage = 'kept' AND (
+            EXISTS (SELECT 1 FROM json_each(runs.sources) AS source WHERE source.value = ?3)
+            OR (ingest = 'pending' AND json_extract(doc, '$.rerun_of') = ?3))",
     )?;
     Ok(statement.exists(params![key.job.to_bytes(), key.run.to_bytes(), key.run.to_string()])?)
 }
@@ -188,9 +190,10 @@ fn failure_doc(run: &Run) -> Result<Option<String>> {
     run.failure.as_ref().map(to_json).transpose()
 }
 
-/// What is done of a run.
-pub fn counts(connection: &Connection, stored: &StoredRun) -> Result<Counts> {
-    Ok(stored.run.counted(sums(connection, stored.key)?.counts()))
+/// What is done of a run, and what it cost.
+pub fn stats(connection: &Connection, stored: &StoredRun) -> Result<RunStats> {
+    let (sums, spend) = sums_and_spend(connection, stored.key)?;
+    Ok(RunStats { total: stored.run.total, counts: stored.run.counted(sums.counts()), spend })
 }
 
 /// What the counter rows of a run add up to, as they are: one that was damaged can hold anything.
@@ -277,8 +280,6 @@ pub fn add(connection: &Connection, key: i64, worker: WorkerId, delta: Sums, rev
 }
 
 pub fn view(connection: &Connection, stored: StoredRun) -> Result<RunView> {
-    let (sums, spend) = sums_and_spend(connection, stored.key)?;
-    let counts = stored.run.counted(sums.counts());
-    let stats = RunStats { total: stored.run.total, counts, spend };
+    let stats = stats(connection, &stored)?;
     Ok(RunView { run: stored.run, stats })
 }

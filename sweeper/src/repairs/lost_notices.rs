@@ -91,7 +91,7 @@ async fn lost(backend: &Backend, key: RunKey, now: Timestamp) -> Result<Vec<Deli
     };
     let Some(run) = run else { return Ok(Vec::new()) };
     let mut lost = Vec::new();
-    for delivery in missed(&view.job, &run.run, &run.stats.counts, now) {
+    for delivery in missed(&view.job, &run.run, run.stats, now) {
         if backend.store.record(&delivery.key()).await?.is_none() {
             lost.push(delivery);
         }

@@ -80,3 +80,15 @@ async fn remove_queue(sweep: &Sweep<'_>, run: RunId) -> Result<bool> {
     }
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conveyor_domain::repair::REPAIRS;
+
+    #[test]
+    fn repairs_are_called_as_the_api_says() {
+        let names: Vec<&str> = all().iter().map(|repair| repair.name()).collect();
+        assert_eq!(names, REPAIRS);
+    }
+}

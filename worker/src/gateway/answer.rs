@@ -1,7 +1,8 @@
 //! From an HTTP response to an answer: the body within its limit, or what the error means (SPEC 9).
 
 use super::no_answer::{NoAnswer, name};
-use super::{Credential, GatewayAnswer, problem};
+use super::secrets::Secrets;
+use super::{GatewayAnswer, problem};
 use bytes::{Bytes, BytesMut};
 use conveyor_domain::Spend;
 use conveyor_domain::failure::Problem;
@@ -29,7 +30,7 @@ impl AnswerReader {
     pub async fn read(
         &self,
         response: Response,
-        credential: Option<&Credential>,
+        secrets: &Secrets,
         unsaid: Source,
     ) -> Result<GatewayAnswer, NoAnswer> {
         let status = response.status().as_u16();
@@ -40,7 +41,7 @@ impl AnswerReader {
         }
         let retry_after = self.retry_after(status, response.headers());
         let said = match self.source {
-            Source::Gateway => problem::parse(status, &read_error(response).await, credential),
+            Source::Gateway => problem::parse(status, &read_error(response).await, secrets),
             // A page of somebody's; whatever it holds, it is not about us.
             Source::Target => None,
         };

@@ -8,6 +8,7 @@
 use super::answer::AnswerReader;
 use super::no_answer::NoAnswer;
 use super::outgoing::{self, Outgoing};
+use super::secrets::Secrets;
 use super::{Gateway, GatewayAnswer, GatewayLimits, GatewayRequest, OpenError};
 use async_trait::async_trait;
 use conveyor_domain::gateway_answer::Source;
@@ -53,7 +54,7 @@ impl DirectGateway {
             let response = outgoing.send(&self.client, url.clone()).await?;
             self.check_peer(&response)?;
             let next = match next_hop(&response, &url) {
-                Hop::Here => return self.reader.read(response, None, Source::Target).await,
+                Hop::Here => return self.reader.read(response, &Secrets::none(), Source::Target).await,
                 Hop::Nowhere(why) => return Ok(self.reader.without_body(&response, why)),
                 Hop::To(_) if redirects == limits::REDIRECTS_MAX => {
                     return Ok(self.reader.without_body(&response, "too many redirects"));

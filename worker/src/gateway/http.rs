@@ -3,6 +3,7 @@
 use super::answer::AnswerReader;
 use super::no_answer::NoAnswer;
 use super::outgoing::{self, Outgoing};
+use super::secrets::Secrets;
 use super::{Gateway, GatewayAnswer, GatewayLimits, GatewayRequest, OpenError, choice};
 use async_trait::async_trait;
 use conveyor_domain::gateway_answer::Source;
@@ -50,7 +51,7 @@ impl HttpGateway {
         let response = Outgoing::of(request).send(&self.client, url).await?;
         // With `original_status` the status is the target's, unless the gateway says in a problem of its own that it is not.
         let unsaid = if is_on(&request.params, "original_status") { Source::Target } else { Source::Gateway };
-        self.reader.read(response, request.credential.as_ref(), unsaid).await
+        self.reader.read(response, &Secrets::of(request), unsaid).await
     }
 }
 

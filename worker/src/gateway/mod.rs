@@ -12,6 +12,7 @@ mod no_answer;
 pub mod null;
 mod outgoing;
 mod problem;
+mod secrets;
 
 pub use choice::{GatewayChoice, ParseChoiceError};
 

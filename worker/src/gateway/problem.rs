@@ -1,32 +1,30 @@
 //! What a gateway says about an error, as far as it is taken over (SPEC 11).
 //!
 //! The text is another system's and ends up in our rows and answers: it is cut, freed of control characters and of
-//! the key that was forwarded, and only the members we know are kept.
+//! what is secret of the request, and only the members we know are kept.
 
-use super::Credential;
+use super::secrets::Secrets;
 use conveyor_domain::failure::{Problem, cut};
 use conveyor_domain::limits;
 use serde_json::Value;
-use url::{Url, form_urlencoded};
+use url::Url;
 
 /// A code is a word for programs; anything longer or stranger is not one.
 const CODE_MAX: usize = 64;
-const REDACTED: &str = "[key]";
 
 /// Reads an error body. `None` if it is not a problem, that is a JSON object with a `code`.
-pub(super) fn parse(status: u16, body: &[u8], credential: Option<&Credential>) -> Option<Problem> {
+pub(super) fn parse(status: u16, body: &[u8], secrets: &Secrets) -> Option<Problem> {
     let Ok(Value::Object(members)) = serde_json::from_slice(body) else { return None };
     let member = |name: &str| members.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     let code = member("code").filter(|code| is_code(code))?;
     let title = member("title").unwrap_or("The gateway refused the request");
-    let mut problem = Problem::new(status, code, text(title, limits::ECHO_MAX_CHARS, credential));
-    if let Some(kind) = member("type").and_then(|kind| uri(kind, credential)) {
+    let mut problem = Problem::new(status, code, text(title, limits::ECHO_MAX_CHARS, secrets));
+    if let Some(kind) = member("type").and_then(|kind| uri(kind, secrets)) {
         problem.kind = kind;
     }
-    problem.detail =
-        member("detail").map(|detail| text(detail, limits::FAILURE_DETAIL_MAX_CHARS, credential));
+    problem.detail = member("detail").map(|detail| text(detail, limits::FAILURE_DETAIL_MAX_CHARS, secrets));
     // A code that is the key itself would be odd, but it would be stored and shown.
-    (scrub(code, credential) == code).then_some(problem)
+    (secrets.scrubbed(code) == code).then_some(problem)
 }
 
 fn is_code(text: &str) -> bool {
@@ -34,34 +32,38 @@ fn is_code(text: &str) -> bool {
 }
 
 /// `type` has to be a URI, and one that a reader may follow.
-fn uri(text: &str, credential: Option<&Credential>) -> Option<String> {
-    let url = Url::parse(&scrub(text, credential)).ok()?;
+fn uri(text: &str, secrets: &Secrets) -> Option<String> {
+    let url = Url::parse(&secrets.scrubbed(text)).ok()?;
     let known = matches!(url.scheme(), "http" | "https" | "urn" | "about");
     (known && url.as_str().len() <= limits::URL_MAX_BYTES).then(|| url.into())
 }
 
-fn text(raw: &str, max_chars: usize, credential: Option<&Credential>) -> String {
-    // The key first: a cut could leave most of it.
-    let scrubbed = scrub(raw, credential);
+fn text(raw: &str, max_chars: usize, secrets: &Secrets) -> String {
+    // Secrets first: a cut could leave most of one.
+    let scrubbed = secrets.scrubbed(raw);
     cut(&scrubbed, max_chars).replace(char::is_control, " ")
-}
-
-/// A gateway that repeats the request in its complaint would put the key into rows that other eyes read.
-fn scrub(text: &str, credential: Option<&Credential>) -> String {
-    let Some(key) = credential.map(Credential::expose).filter(|key| !key.is_empty()) else {
-        return text.to_owned();
-    };
-    let encoded: String = form_urlencoded::byte_serialize(key.as_bytes()).collect();
-    text.replace(key, REDACTED).replace(&encoded, REDACTED)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gateway::{Credential, GatewayRequest};
+    use conveyor_domain::params::Params;
+    use conveyor_domain::task_input::Method;
     use serde_json::json;
 
+    fn with_key(key: &str) -> Secrets {
+        Secrets::of(&GatewayRequest {
+            url: String::new(),
+            method: Method::Get,
+            body: None,
+            params: Params::new(),
+            credential: Some(Credential::new(key)),
+        })
+    }
+
     fn parsed(body: Value) -> Option<Problem> {
-        parse(422, body.to_string().as_bytes(), Some(&Credential::new("s3cret/key")))
+        parse(422, body.to_string().as_bytes(), &with_key("s3cret/key"))
     }
 
     #[test]
@@ -95,9 +97,9 @@ mod tests {
         assert!(code(json!("two words")).is_none());
         assert!(code(json!("x".repeat(65))).is_none());
         assert!(code(json!("AUTH004")).is_some());
-        assert!(parse(500, b"<html>", None).is_none());
-        assert!(parse(500, b"[1]", None).is_none());
-        assert!(parse(500, b"", None).is_none());
+        assert!(parse(500, b"<html>", &Secrets::none()).is_none());
+        assert!(parse(500, b"[1]", &Secrets::none()).is_none());
+        assert!(parse(500, b"", &Secrets::none()).is_none());
     }
 
     #[test]
@@ -118,6 +120,6 @@ mod tests {
         let stored = serde_json::to_string(&problem).unwrap();
         assert!(!stored.contains("s3cret"), "{stored}");
         assert!(problem.title.contains("bad key [key]"));
-        assert!(parse(401, br#"{"code":"abc-def"}"#, Some(&Credential::new("abc-def"))).is_none());
+        assert!(parse(401, br#"{"code":"abc-def"}"#, &with_key("abc-def")).is_none());
     }
 }

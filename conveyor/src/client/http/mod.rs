@@ -8,6 +8,7 @@ pub use transfer::Signed;
 
 use super::args::Connection;
 use super::failure::Failure;
+use crate::server::random_32;
 use conveyor_domain::failure::{Problem, cut};
 use conveyor_domain::limits;
 use reqwest::header::{HeaderName, HeaderValue, RETRY_AFTER};
@@ -19,6 +20,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 use url::{Host, Url};
 
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// How long the server may be silent. Long enough for it to commit a full list on a slow disk.
 pub const SILENCE_MAX: Duration = Duration::from_secs(120);
@@ -101,6 +103,24 @@ impl Api {
         Patience::SHORT.retry(|| self.try_post(url.clone(), body)).await
     }
 
+    /// A POST that makes something. It has a key of its own, by which the server carries it out once however often it is
+    /// sent; so it is sent again if its answer got lost.
+    pub async fn post_once<T: DeserializeOwned>(
+        &self,
+        url: Url,
+        body: Option<&Value>,
+    ) -> Result<Answer<T>, Failure> {
+        let key = idempotency_key()?;
+        let once = || async {
+            let mut request = self.with_key(self.http.post(url.clone())).header(IDEMPOTENCY_KEY, &key);
+            if let Some(body) = body {
+                request = request.json(body);
+            }
+            self.read(self.send(request).await?).await
+        };
+        Patience::SHORT.retry(once).await
+    }
+
     pub async fn try_post<T: DeserializeOwned>(
         &self,
         url: Url,
@@ -155,10 +175,11 @@ impl Api {
         let retry_after = response.headers().get(RETRY_AFTER).and_then(|v| v.to_str().ok()?.parse().ok());
         let body = response.bytes().await.map_err(|e| self.broken(e))?;
         let problem = problem_of(status, &body);
-        // Refused before anything was done; a quota is another matter: waiting does not help.
-        let too_fast = problem.code == "rate_limited";
+        // Refused before anything was done; a quota is another matter: waiting does not help. And nobody else has a key of
+        // ours: the request that was sent before is still being carried out.
+        let too_early = matches!(problem.code.as_str(), "rate_limited" | "idempotency_key_conflict");
         let failure = Failure::refused(problem);
-        Err(match too_fast || passes(status) {
+        Err(match too_early || passes(status) {
             true => Attempt::Retry(failure, retry_after.map(Duration::from_secs)),
             false => Attempt::GiveUp(failure),
         })
@@ -196,6 +217,12 @@ impl Api {
         let url = place.filter(|place| place.origin() != url.origin()).unwrap_or(url);
         url.as_str().trim_end_matches('/').to_owned()
     }
+}
+
+/// Random: no two requests ever have the same.
+fn idempotency_key() -> Result<String, Failure> {
+    let bytes = random_32().map_err(|e| Failure::usage(format!("no random numbers: {e}")))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// An answer that another one may follow.

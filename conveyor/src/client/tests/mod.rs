@@ -19,8 +19,8 @@ use axum::routing::{any, get};
 use clap::Parser;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 const KEY: &str = "a-key-that-nobody-should-see";
 const QUIET: Output = Output { json: true };
@@ -64,7 +64,7 @@ fn flaky(times: u32, seen: &Arc<AtomicU32>) -> Router {
 }
 
 #[tokio::test]
-async fn a_get_is_repeated_and_a_submit_is_not() {
+async fn a_get_is_repeated_and_a_stop_is_not() {
     let seen = Arc::new(AtomicU32::new(0));
     let server = serve(flaky(3, &seen)).await;
     assert_eq!(run(&server, &["status", "J"]).await.unwrap(), ExitCode::SUCCESS);
@@ -72,13 +72,42 @@ async fn a_get_is_repeated_and_a_submit_is_not() {
 
     seen.store(0, Ordering::SeqCst);
     let server = serve(flaky(9, &seen)).await;
-    let refused = run(&server, &["submit", "https://a.example"]).await.unwrap_err();
+    let refused = run(&server, &["stop", "J"]).await.unwrap_err();
     assert_eq!(refused.line(), "Service Unavailable: busy (http_503)");
     assert_eq!(seen.load(Ordering::SeqCst), 1);
 
     let refused = run(&server, &["status", "J"]).await.unwrap_err();
     assert_eq!(refused.line(), "Service Unavailable: busy (http_503)");
     assert_eq!(seen.load(Ordering::SeqCst), 5, "four more, and no end of it");
+}
+
+/// The server knows by it that it is the same request.
+#[tokio::test]
+async fn a_submit_is_repeated_under_the_same_key_and_another_has_another() {
+    let keys = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&keys);
+    let router = Router::new().fallback(any(async move |headers: HeaderMap| {
+        let mut seen = seen.lock().unwrap();
+        seen.push(headers["idempotency-key"].to_str().unwrap().to_owned());
+        match seen.len() % 3 {
+            1 => (StatusCode::SERVICE_UNAVAILABLE, "busy").into_response(),
+            // What was sent before is still being carried out.
+            2 => {
+                let problem =
+                    json!({"type": "urn:x", "code": "idempotency_key_conflict", "status": 409, "title": "T"});
+                (StatusCode::CONFLICT, axum::Json(problem)).into_response()
+            }
+            _ => axum::Json(job("completed")).into_response(),
+        }
+    }));
+    let server = serve(router).await;
+    for _ in 0..2 {
+        run(&server, &["submit", "https://a.example"]).await.unwrap();
+    }
+    let keys = keys.lock().unwrap();
+    assert_eq!(keys.len(), 6);
+    assert!(keys[..3].iter().all(|key| *key == keys[0]) && keys[3..].iter().all(|key| *key == keys[3]));
+    assert_ne!(keys[0], keys[3]);
 }
 
 #[tokio::test]

@@ -299,7 +299,7 @@ async fn a_job_that_could_not_be_made_needs_no_second_upload() {
     let path = path.to_str().unwrap();
     let stub = Stub::default();
     let server = stub.serve().await;
-    stub.seen().job_answer = Some(StatusCode::SERVICE_UNAVAILABLE);
+    stub.seen().job_answer = Some(StatusCode::INTERNAL_SERVER_ERROR);
     let said = format!("{:?}", run(&server, &["submit", path]).await.unwrap_err());
     assert!(said.contains("--resume U"), "{said}");
     stub.seen().slot = json!({});

@@ -88,6 +88,7 @@ impl Caller {
                     | Refusal::RunHasDescendants
                     | Refusal::RunNotTerminal
                     | Refusal::AnotherRunBegan
+                    | Refusal::NoPriorRun
                     | Refusal::JobNotScheduled
                     | Refusal::FireIsOver => false,
                 };
@@ -173,6 +174,7 @@ impl Caller {
                     | Refusal::RunHasDescendants
                     | Refusal::RunNotTerminal
                     | Refusal::AnotherRunBegan
+                    | Refusal::NoPriorRun
                     | Refusal::JobNotScheduled
                     | Refusal::FireIsOver => false,
                 };

@@ -6,14 +6,14 @@ use conveyor_store::Result;
 use conveyor_store::port::ByteStream;
 use futures::StreamExt;
 
-/// Until it is known how long an object will be, its parts are small; the longer it gets, the larger they become, so that
-/// the largest object that S3 takes (5 TiB) has fewer than the 10,000 parts that it takes.
+/// Nobody knows beforehand how long an object will be, and memory must not grow with it: parts are of one size, or of twice
+/// that once it is long. The 10,000 parts that S3 takes hold more than the largest export.
 const PART_BYTES: usize = 8 * MIB;
-const PARTS_OF_A_SIZE: usize = 1_000;
+const SMALL_PARTS: usize = 1_000;
 
 /// How large part `number`, from 1, is, unless it is the last.
 pub fn part_bytes(number: usize) -> usize {
-    PART_BYTES << (number.saturating_sub(1) / PARTS_OF_A_SIZE)
+    if number <= SMALL_PARTS { PART_BYTES } else { 2 * PART_BYTES }
 }
 
 pub struct Cutter {
@@ -47,14 +47,17 @@ impl Cutter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use conveyor_domain::limits;
+
+    /// S3 takes no more.
+    const PARTS_MAX: usize = 10_000;
     use futures::stream;
 
     #[test]
-    fn the_largest_object_has_few_enough_parts() {
-        assert_eq!([1, 1_000, 1_001, 2_001].map(part_bytes), [8, 8, 16, 32].map(|mib| mib * MIB));
-        let all: u64 = (1..=10_000).map(|number| part_bytes(number) as u64).sum();
-        assert!(all >= 5 << 40, "5 TiB");
-        assert!(part_bytes(10_000) as u64 <= 5 << 30, "S3 takes no larger part");
+    fn the_largest_object_has_few_enough_parts_and_none_is_large() {
+        assert_eq!([1, 1_000, 1_001, PARTS_MAX].map(part_bytes), [8, 8, 16, 16].map(|mib| mib * MIB));
+        let all: u64 = (1..=PARTS_MAX).map(|number| part_bytes(number) as u64).sum();
+        assert!(all >= limits::EXPORT_MAX_BYTES_MOST);
     }
 
     #[tokio::test]

@@ -5,11 +5,11 @@ use super::rows::{JobRow, RunRow, State};
 use super::transact::{Condition, Unmet};
 use super::{Table, keys};
 use aws_sdk_dynamodb::types::TransactWriteItem;
+use conveyor_domain::RunStats;
 use conveyor_domain::beside::{self, Change};
 use conveyor_domain::ingest::IngestEvent;
 use conveyor_domain::lifecycle::{self, Command, Decision, decide};
 use conveyor_domain::message::{IngestRef, QueueName};
-use conveyor_domain::run::Counts;
 use conveyor_domain::timeline::{self, LifecycleEvent};
 use conveyor_domain::{Job, JobId, Run, RunId, RunStatus, Timestamp};
 use conveyor_store::port::{JobView, Once, RunKey, RunView};
@@ -35,7 +35,7 @@ impl Next {
     /// What the domain makes of a command.
     pub fn decided(state: &State, command: &Command, now: Timestamp) -> Result<Next> {
         let (job, run) = (&state.job.job, &state.run.run);
-        Ok(Next::of(state, decide(job, run, &state.done(), command, now)?))
+        Ok(Next::of(state, decide(job, run, &state.stats().counts, command, now)?))
     }
 
     fn of(state: &State, decision: Decision) -> Next {
@@ -138,7 +138,7 @@ impl Table {
         let change = Change {
             before: Some((&seen.job.job, &seen.run.run)),
             after: (&job.job, &run.run),
-            counts: &seen.done(),
+            stats: seen.stats(),
             now,
         };
         for record in beside::records(change) {
@@ -159,7 +159,7 @@ impl Table {
 
     /// The records that go with a job that is made.
     pub fn records_beside(&self, job: &Job, run: &Run, now: Timestamp) -> Result<Vec<TransactWriteItem>> {
-        let change = Change { before: None, after: (job, run), counts: &Counts::default(), now };
+        let change = Change { before: None, after: (job, run), stats: RunStats::default(), now };
         beside::records(change).iter().map(|record| self.record_write(record)).collect()
     }
 
@@ -192,8 +192,8 @@ impl Table {
             let there = |state: &State| state.run.is_visible();
             let state = self.load_run(key).await?.filter(there).ok_or(Error::NotFound)?;
             // Read behind the job, whose version moves with every run that is made: none is missed.
-            let pointed_to = self.run_rows(key.job).await?.iter().any(|other| other.points_to(key.run));
-            let decision = lifecycle::delete_run(&state.job.job, &state.run.run, pointed_to, now)?;
+            let needed = self.run_rows(key.job).await?.iter().any(|other| other.run.needs(key.run));
+            let decision = lifecycle::delete_run(&state.job.job, &state.run.run, needed, now)?;
             let next = Next::of(&state, decision);
             if let Ok(state) = self.write(&state, &next, now, Vec::new()).await? {
                 return Ok(state.run.view(state.counted));

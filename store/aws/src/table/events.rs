@@ -32,13 +32,15 @@ fn decode_logged(item: &Item) -> Result<LoggedEvent> {
 }
 
 impl Table {
-    /// The log of a run's ingest, in order.
-    pub async fn log(&self, key: RunKey) -> Result<Vec<LoggedEvent>> {
+    /// The log of a run's ingest, in order. `first`: no event of the run has a lower number. A job that fires every minute
+    /// has very many, of other runs.
+    pub async fn log(&self, key: RunKey, first: u64) -> Result<Vec<LoggedEvent>> {
         let of_run = Filter {
             expression: "run = :run AND attribute_exists(lno)",
             values: vec![(":run", item::text(key.run.to_string()))],
         };
-        let range = Range::of(keys::job_partition(key.job), keys::EVENTS).only(of_run);
+        let (partition, last) = (keys::job_partition(key.job), format!("{}~", keys::EVENTS));
+        let range = Range::between(partition, keys::event_sort(first), last).only(of_run);
         let mut log: Vec<LoggedEvent> =
             self.all(&range).await?.iter().map(decode_logged).collect::<Result<_>>()?;
         log.sort_by_key(|logged| logged.number);

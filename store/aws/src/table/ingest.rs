@@ -161,8 +161,12 @@ impl IngestStore for Table {
 
     async fn ingest(&self, key: RunKey) -> Result<Option<Ingest>> {
         let (mut backoff, mut seen) = (self.backoff(), None);
+        let run = self.get(&keys::run(key.job, key.run)).await?;
+        let Some(first) = run.as_ref().map(RunRow::decode).transpose()?.map(|run| run.first_event) else {
+            return Ok(None);
+        };
         loop {
-            let log = self.log(key).await?;
+            let log = self.log(key, first).await?;
             let (job, run) = self.get_both(&keys::job(key.job), &keys::run(key.job, key.run)).await?;
             let (Some(job), Some(run)) = (job, run) else { return Ok(None) };
             let (Some(JobRow { job, .. }), run) = (JobRow::decode(&job)?, RunRow::decode(&run)?) else {

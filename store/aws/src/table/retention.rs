@@ -152,7 +152,7 @@ impl Retention for Table {
             let tombstone = TombstoneRow {
                 tombstone: Tombstone {
                     job,
-                    runs: runs.iter().map(|run| run.run.id).collect(),
+                    runs: runs.iter().rev().take(limits::TOMBSTONE_RUNS).map(|run| run.run.id).collect(),
                     gone: now,
                     looks: 0,
                 },

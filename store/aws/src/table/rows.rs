@@ -5,7 +5,7 @@ use super::discovery;
 use super::item::{Draft, Item, Row, corrupt, json, number, text};
 use super::keys::{self, GSI1_PK, GSI1_SK, GSI2_PK, GSI2_SK};
 use super::tombstones;
-use conveyor_domain::run::{Counts, IngestStatus, RunDoc, RunFailure, Storage};
+use conveyor_domain::run::{IngestStatus, RunDoc, RunFailure, Storage};
 use conveyor_domain::{Job, JobStatus, Run, RunId, RunStats, RunStatus, Timestamp, UploadId};
 use conveyor_store::Result;
 use conveyor_store::port::{JobView, RunView};
@@ -35,6 +35,8 @@ pub struct RunRow {
     pub logged_at: Timestamp,
     pub logged_by: u64,
     pub holes: Vec<Hole>,
+    /// The number of its first event in the timeline of its job, or a lower one.
+    pub first_event: u64,
     pub queue_removed: bool,
 }
 
@@ -101,6 +103,7 @@ impl RunRow {
             logged_at: run.created,
             logged_by: 0,
             holes: Vec::new(),
+            first_event: 0,
             // One that nobody works on never has one.
             queue_removed: run.is_template(),
         }
@@ -114,12 +117,6 @@ impl RunRow {
     /// Whether readers find it.
     pub fn is_visible(&self) -> bool {
         self.run.storage != Storage::Removed && !self.run.is_template()
-    }
-
-    /// Whether some of its tasks have their results in that run.
-    pub fn points_to(&self, run: RunId) -> bool {
-        let kept = self.run.storage == Storage::Kept && self.run.status != RunStatus::Deleted;
-        kept && self.run.id != run && self.run.sources.contains(&run)
     }
 
     /// Whether it ended before that moment and its rows are kept. One that was deleted goes its own way.
@@ -147,6 +144,7 @@ impl RunRow {
             .set_some("fail", run.failure.as_ref().map(json).transpose()?)
             .set_some("sto", (run.storage != Storage::Kept).then(|| text(run.storage.as_str())))
             .set_some("doc", (run.doc != RunDoc::default()).then(|| json(&run.doc)).transpose()?)
+            .set_some("ev", (self.first_event > 0).then(|| number(self.first_event)))
             .set_some("qr", self.queue_removed.then(|| number(1)));
         let draft = match self.logged {
             0 => draft,
@@ -203,6 +201,7 @@ impl RunRow {
             logged_at: Timestamp(row.find_number("la")?.unwrap_or(run.created.0)),
             logged_by: row.find_number("lb")?.unwrap_or(0),
             holes: row.find_json("holes")?.unwrap_or_default(),
+            first_event: row.find_number("ev")?.unwrap_or(0),
             queue_removed: row.find_number::<u8>("qr")?.is_some(),
             run,
         })
@@ -228,9 +227,10 @@ pub struct State {
 }
 
 impl State {
-    /// What is done of the run.
-    pub fn done(&self) -> Counts {
-        self.run.run.counted(self.counted.counts)
+    /// What is done of the run, and what it cost.
+    pub fn stats(&self) -> RunStats {
+        let Counted { counts, spend } = self.counted;
+        RunStats { total: self.run.run.total, counts: self.run.run.counted(counts), spend }
     }
 
     pub fn view(self) -> JobView {

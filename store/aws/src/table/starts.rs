@@ -9,9 +9,9 @@ use super::insert::RowPlace;
 use super::jobs::refs;
 use super::rows::{JobRow, RunRow, State};
 use super::transact::Condition;
+use conveyor_domain::RunStats;
 use conveyor_domain::beside::{self, Change};
 use conveyor_domain::lifecycle::{self, Decision};
-use conveyor_domain::run::Counts;
 use conveyor_domain::{Timestamp, timeline};
 use conveyor_store::port::{Once, RunKey, StartRun};
 use conveyor_store::{Error, Result};
@@ -50,6 +50,7 @@ impl Table {
             let mut job_row = JobRow { job, version: seen.job.version + 1, ..seen.job.clone() };
             let mut run_row = RunRow::new(&run, seen.run.shards);
             run_row.logged = logged(&events);
+            run_row.first_event = seen.job.events + 1;
             let events = self.event_rows(&mut job_row, run.id, &events, now)?;
             let mut writes = vec![
                 self.put(job_row.encode()?, Some(Condition::version(seen.job.version)))?,
@@ -59,7 +60,7 @@ impl Table {
                 writes.push(self.put(event, Some(Condition::absent()))?);
             }
             let before = Some((&seen.job.job, &seen.run.run));
-            let change = Change { before, after: (&job_row.job, &run), counts: &Counts::default(), now };
+            let change = Change { before, after: (&job_row.job, &run), stats: RunStats::default(), now };
             for record in beside::records(change) {
                 writes.push(self.record_write(&record)?);
             }

@@ -1,0 +1,142 @@
+//! A look at the tasks of an earlier run before it is replayed (SPEC 6.19): how many will be done again, whether they are all
+//! still there, and whether what is asked for makes sense for each.
+
+use crate::invalid_tasks::InvalidTasks;
+use crate::problem::{ApiError, Result};
+use crate::state::ApiState;
+use conveyor_domain::params::{self, Params};
+use conveyor_domain::rerun::{Replay, ReplayedTask, Selection};
+use conveyor_domain::task_input::Method;
+use conveyor_domain::{RunStats, Task, TaskStatus, limits};
+use conveyor_store::port::{RunKey, StatusFilter, TasksQuery};
+
+pub(crate) struct Survey<'a> {
+    pub state: &'a ApiState,
+    /// Whose tasks they are.
+    pub key: RunKey,
+    pub replay: &'a Replay,
+    /// Of the job, and those that win over them and over the tasks' own.
+    pub params: &'a Params,
+    pub overrides: &'a Params,
+}
+
+/// How many tasks are done again, and how many handed down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Outlook {
+    pub retried: u32,
+    pub inherited: u32,
+}
+
+#[derive(Default)]
+struct Seen {
+    rows: u32,
+    picked: u32,
+    invalid: InvalidTasks,
+}
+
+impl Survey<'_> {
+    /// All tasks, of which there are `total`; `None` if they are too many, or too much, to be written on the request.
+    pub async fn few(&self, total: u32) -> Result<Option<Vec<ReplayedTask>>> {
+        if total as usize > limits::INLINE_TASKS_MAX {
+            return Ok(None);
+        }
+        let (mut query, mut seen, mut found, mut bytes) = (self.page(), Seen::default(), Vec::new(), 0);
+        loop {
+            let page = self.state.store().tasks(query).await?;
+            let Some(last) = page.last() else { break };
+            query.after = Some(last.id);
+            bytes += page.iter().map(|task| task.weight() as u64).sum::<u64>();
+            page.iter().for_each(|task| self.look(task, &mut seen));
+            found.extend(page.into_iter().map(|task| self.replay.replayed(task)));
+            if found.len() > limits::INLINE_TASKS_MAX || bytes > limits::SYNC_LIST_EXPANDED_MAX_BYTES {
+                return Ok(None);
+            }
+        }
+        seen.outlook(total)?;
+        Ok(Some(found))
+    }
+
+    /// By what was counted, where that tells. `sure`: no task of it can be gone by age.
+    pub async fn outlook(&self, stats: &RunStats, sure: bool) -> Result<Outlook> {
+        let (selection, total) = (&self.replay.selection, stats.total);
+        let counted = selection.is_everything() || selection.is_by_status() && !unfinished_apart(selection);
+        if !(counted && sure && self.overrides.is_empty()) {
+            return self.count().await?.outlook(total);
+        }
+        let of = |status: TaskStatus| match status {
+            TaskStatus::Successful => stats.counts.successful,
+            TaskStatus::Failed => stats.counts.failed_total(),
+            TaskStatus::Pending => total.saturating_sub(stats.counts.completed()),
+            TaskStatus::Processing => 0,
+        };
+        let retried = match selection.is_everything() {
+            true => total,
+            false => selection.status.iter().map(|status| of(*status)).sum(),
+        };
+        Ok(Outlook { retried, inherited: total.saturating_sub(retried) })
+    }
+
+    /// Whether what is asked for makes sense, where that is all there is to ask.
+    pub async fn sense(&self) -> Result<()> {
+        if self.overrides.is_empty() {
+            return Ok(());
+        }
+        let seen = self.count().await?;
+        seen.outlook(seen.rows).map(drop)
+    }
+
+    async fn count(&self) -> Result<Seen> {
+        let (mut query, mut seen) = (self.page(), Seen::default());
+        loop {
+            let page = self.state.store().tasks(query).await?;
+            let Some(last) = page.last() else { return Ok(seen) };
+            query.after = Some(last.id);
+            page.iter().for_each(|task| self.look(task, &mut seen));
+        }
+    }
+
+    fn look(&self, task: &Task, seen: &mut Seen) {
+        seen.rows += 1;
+        if !self.replay.selection.picks(task) {
+            return;
+        }
+        seen.picked += 1;
+        if self.overrides.is_empty() {
+            return;
+        }
+        let merged = params::merge(&params::merge(self.params, &task.input.params), self.overrides);
+        if let Err(why) = params::check_merged(&merged, task.input.method == Method::Post) {
+            seen.invalid.add(task.id.index() as usize, None, why);
+        }
+    }
+
+    fn page(&self) -> TasksQuery {
+        TasksQuery {
+            key: self.key,
+            filter: StatusFilter::All,
+            after: None,
+            limit: limits::RESULTS_PAGE_MAX,
+            max_bytes: limits::CHUNK_MAX_BYTES,
+        }
+    }
+}
+
+impl Seen {
+    /// `total`: how many there were.
+    fn outlook(&self, total: u32) -> Result<Outlook> {
+        if self.rows != total {
+            let detail = "Some tasks of the latest run ended so long ago that they are no longer kept.";
+            return Err(ApiError::expired(detail));
+        }
+        if !self.invalid.is_empty() {
+            return Err(ApiError::invalid_tasks(self.picked as usize, &self.invalid));
+        }
+        Ok(Outlook { retried: self.picked, inherited: self.rows - self.picked })
+    }
+}
+
+/// Whether it tells tasks that were begun from those that were not, which counters do not.
+fn unfinished_apart(selection: &Selection) -> bool {
+    let has = |status| selection.status.contains(&status);
+    has(TaskStatus::Pending) != has(TaskStatus::Processing)
+}
