@@ -110,11 +110,13 @@ pub const STEPS: [Step; 13] = [
     Step {
         name: "client-aws",
         what: "the zenrows client from PyPI, unchanged",
-        on: "two processes of every role; DynamoDB (dynoxide), SQS and S3 (localstack)",
+        on: "two processes of every role; dynoxide, localstack, and ministack for Step Functions",
         others_need_it: false,
         run: |w| {
             let servers = aws::Servers::start(w)?;
-            client(w, "cluster", &servers.environment()?)
+            // The one that has Step Functions is not among those that all services are asked of.
+            let variables = [servers.environment()?, servers.variables()].concat();
+            client(w, "cluster", &variables)
         },
     },
 ];

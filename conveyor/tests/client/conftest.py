@@ -35,11 +35,11 @@ def eventually(what: str, check: Callable[[], object], deadline_s: float = 15.0)
 class Process:
     """A program that says where it listens."""
 
-    def __init__(self, variable: str, args: list[str], folder: Path):
+    def __init__(self, variable: str, args: list[str], folder: Path, variables: dict[str, str] | None = None):
         # Not skipped without a binary: a test that did not run has not passed.
         binary = os.environ.get(variable)
         assert binary, f"{variable} must name the binary; `cargo xtask test --only client` sets it"
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("CONVEYOR_")}
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("CONVEYOR_")} | (variables or {})
         folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / "stderr.log"
         with self.log.open("wb") as stderr:
@@ -79,16 +79,28 @@ class Process:
 
 
 class Conveyor(Process):
-    def __init__(self, folder: Path, gateway_url: str, *args: str, http_webhooks: bool = True):
+    def __init__(
+        self,
+        folder: Path,
+        gateway_url: str,
+        *args: str,
+        http_webhooks: bool = True,
+        variables: dict[str, str] | None = None,
+    ):
         keys = [word for key in KEYS for word in ("--api-key", key)]
         data = ["--data-dir", str(folder / "data"), "--listen", "127.0.0.1:0"]
         # Receivers of webhooks are on loopback, and speak plain HTTP.
         own = ["--gateway-url", gateway_url, *(["--allow-http-webhooks"] if http_webhooks else [])]
-        super().__init__("CONVEYOR_BIN", ["dev", *data, *own, *keys, *args], folder)
+        super().__init__("CONVEYOR_BIN", ["dev", *data, *own, *keys, *args], folder, variables)
         eventually("ready", lambda: httpx.get(f"{self.url}/readyz").status_code == 200)
 
-    def client(self, key: str = KEYS[0]) -> ZenRowsBatchClient:
-        return ZenRowsBatchClient(base_url=f"{self.url}/v1", api_key=key)
+    def client(self, key: str = KEYS[0], **options: object) -> ZenRowsBatchClient:
+        return ZenRowsBatchClient(base_url=f"{self.url}/v1", api_key=key, **options)
+
+
+def program(name: str) -> Path:
+    """A program that was built beside the one under test: what serves may be several processes."""
+    return Path(os.environ["CONVEYOR_BIN"]).with_name(name)
 
 
 @pytest.fixture(scope="session")
@@ -111,12 +123,25 @@ def over_http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Conveyor]:
     gateway.stop(codes=(0, -signal.SIGTERM))
 
 
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    # Workers call as many at once as they may. Of a shorter queue some would be dropped, and tried again after seconds.
+    request_queue_size = 1024
+
+
+def problem(code: str, detail: str) -> bytes:
+    return json.dumps({"code": code, "title": "No", "detail": detail}).encode()
+
+
 class ScriptedGateway:
     """A gateway that does what the path of a task's URL says.
 
     /missing answers 404; /flaky answers 503 once and then 200; /held/NAME answers when `release(NAME)` was called;
-    anything else answers 200. A body is the URL it was asked for.
+    /unpaid/NAME answers 402 until then; /echo answers 404 and repeats the key; /repeat answers 404 and repeats the header
+    X-Canary; /charged says what the call cost; anything else answers 200. A body is the URL it was asked for.
     """
+
+    CREDITS, COST = 5, 0.0025
 
     def __init__(self) -> None:
         self.requests: list[dict] = []
@@ -133,6 +158,9 @@ class ScriptedGateway:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 status, text = gateway._decide(self.command, query, dict(self.headers), body)
                 self.send_response(status)
+                if urlsplit(query["url"]).path.startswith("/charged"):
+                    self.send_header("X-Request-Credits", str(gateway.CREDITS))
+                    self.send_header("X-Request-Cost", str(gateway.COST))
                 self.send_header("Content-Length", str(len(text)))
                 self.end_headers()
                 self.wfile.write(text)
@@ -142,8 +170,7 @@ class ScriptedGateway:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = Server(("127.0.0.1", 0), Handler)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{self._server.server_port}/"
 
@@ -158,6 +185,12 @@ class ScriptedGateway:
             return 404, b"no such page"
         if path.startswith("/flaky") and first:
             return 503, b"not now"
+        if path.startswith("/unpaid") and not self._held(path.split("/")[2]).is_set():
+            return 402, problem("api_key_cap_reached", "The daily cap is reached.")
+        if path.startswith("/echo"):
+            return 404, problem("not_here", f"Nothing for apikey={query['apikey']}.")
+        if path.startswith("/repeat"):
+            return 404, problem("not_here", f"Nothing with {httpx.Headers(headers)['X-Canary']}.")
         if path.startswith("/held"):
             self._held(path.split("/")[2]).wait(60)
         return 200, url.encode()
@@ -215,8 +248,7 @@ class Receiver:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = Server(("127.0.0.1", 0), Handler)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def url(self, path: str) -> str:

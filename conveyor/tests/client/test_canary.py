@@ -1,28 +1,66 @@
-"""Credentials that a caller sends are readable nowhere at rest: not in the data directory, the table or the logs (SPEC 13)."""
+"""Credentials that a caller sends are readable nowhere at rest: not in the data directory, the table, the queues, the bucket or
+the logs, and there not even if everything is logged (SPEC 13)."""
 
 import base64
-import os
+import json
+import subprocess
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
+import aws
 import httpx
 import pytest
-from conftest import Conveyor, Receiver, ScriptedGateway, eventually
+from conftest import Conveyor, Receiver, ScriptedGateway, eventually, program
+from zenrows.batch import At
 
 KEY = "canary-api-key-5Jq0c2Xv"
+OPERATOR = "canary-operator-key-3Vh6s1Rk"
 HEADER = "canary-header-of-a-job-8Zt4"
 TASK_HEADER = "canary-header-of-a-task-1Lw9"
+RERUN_HEADER = "canary-header-of-a-rerun-6Mb2"
 LONG_HEADER = "canary-header-of-a-long-list-7Pd3"
+SCHEDULED_HEADER = "canary-header-of-a-schedule-4Fy8"
+TOKEN = "canary-task-token-2Gc7"
+# No secret: what is searched is searched in vain, unless this is found there.
+PLAIN = "in-plain-sight-9Wn5"
+LONG = 10_001
 WAIT = {"poll_interval": 0.2, "timeout": 120.0}
 
 
 @pytest.fixture
-def watched(tmp_path: Path) -> Iterator[tuple[Conveyor, ScriptedGateway, Path]]:
+def watched(tmp_path: Path, receiver: Receiver) -> Iterator[tuple[Conveyor, ScriptedGateway, Path]]:
     gateway = ScriptedGateway()
-    conveyor = Conveyor(tmp_path / "canary", gateway.url, "--api-key", KEY)
+    # Whatever state machines are told goes to the receiver.
+    variables = {
+        "CONVEYOR_LOG": "trace",
+        "AWS_ENDPOINT_URL_SFN": receiver.url(""),
+        "AWS_REGION": aws.REGION,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    # Lists are read in small steps: there is time to look at the message that calls for it.
+    flags = ["--api-key", KEY, "--operator-key", OPERATOR, "--sfn", "--chunk-rows", "100"]
+    conveyor = Conveyor(tmp_path / "canary", gateway.url, *flags, variables=variables)
     yield conveyor, gateway, tmp_path / "canary"
+    gateway.release_all()
     conveyor.stop()
     gateway.close()
+
+
+def page(path: str) -> str:
+    return f"https://site.example/{path}/{PLAIN}"
+
+
+def long_list(path: str, header: str) -> list[dict]:
+    """More tasks than are written on a request, each with a header of its own."""
+    return [{"url": page(f"{path}/{n}"), "zenrows_params": headers(header)} for n in range(LONG)]
+
+
+def called(gateway: ScriptedGateway, path: str) -> dict | None:
+    """Some call of a page below a path, once there was one. Which ones are first is nobody's promise."""
+    return next((r for r in list(gateway.requests) if f"/{path}/" in r["query"]["url"]), None)
 
 
 def headers(value: str) -> dict:
@@ -33,43 +71,70 @@ def header_of(request: dict) -> str:
     return httpx.Headers(request["headers"])["X-Canary"]
 
 
-def rows_of_tables() -> Iterator[bytes]:
-    """Everything in DynamoDB, as the server tells it. It does not ask who we are."""
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_DYNAMODB")
-    if not endpoint:
-        return
-
-    def call(operation: str, body: dict) -> dict:
-        signed = "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0"
-        answer = httpx.post(
-            endpoint,
-            json=body,
-            headers={
-                "X-Amz-Target": f"DynamoDB_20120810.{operation}",
-                "Content-Type": "application/x-amz-json-1.0",
-                "Authorization": signed,
-                "X-Amz-Date": "20260101T000000Z",
-            },
-        )
-        answer.raise_for_status()
-        return answer.json()
-
-    tables = call("ListTables", {})["TableNames"]
-    assert tables, "the table is somewhere"
-    for table in tables:
-        start: dict = {}
-        while True:
-            page = call("Scan", {"TableName": table, **start})
-            yield str(page.get("Items")).encode()
-            if "LastEvaluatedKey" not in page:
-                break
-            start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+def made_key(conveyor: Conveyor) -> str:
+    command = [str(program("conveyor")), "keys", "create", PLAIN, "--json"]
+    command += ["--server", conveyor.url, "--operator-key", OPERATOR]
+    made = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return json.loads(made.stdout)["key"]
 
 
-def files_under(folder: Path) -> Iterator[tuple[str, bytes]]:
+# ----- what is kept, and where -----
+
+
+def deployment(folder: Path) -> str | None:
+    """The name of table, bucket and queues; none on the embedded store."""
+    name = folder / "data" / "cluster-name"
+    return f"cluster-{name.read_text()[:16]}" if aws.endpoint("dynamodb") else None
+
+
+def kept(folder: Path) -> Iterator[tuple[str, str, bytes]]:
+    """Everything that is kept: what sort of thing it is, its name, and its bytes."""
     for path in folder.rglob("*"):
-        if path.is_file():
-            yield str(path.relative_to(folder)), path.read_bytes()
+        try:
+            content = path.read_bytes()
+        except (FileNotFoundError, IsADirectoryError):
+            continue
+        yield "log" if path.name == "stderr.log" else "file", str(path.relative_to(folder)), content
+    if name := deployment(folder):
+        for row in aws.rows(name):
+            yield "row", row[:120].decode(errors="replace"), row
+        for queue in aws.queues(name):
+            for message in aws.messages(queue):
+                yield "message", queue, message
+        for key, body in aws.objects(name):
+            yield "object", key, body
+
+
+def search(folder: Path, canaries: list[bytes], plain: dict[str, bytes]) -> None:
+    """Fails if a canary is found, and if something that is there for sure is not: then nothing was searched."""
+    found, seen = set(), set()
+    for sort, name, content in kept(folder):
+        found.update(
+            f"{canary!r} is in the {sort} {name}: {around(content, canary)!r}" for canary in canaries if canary in content
+        )
+        if sort in plain and plain[sort] in content:
+            seen.add(sort)
+    assert not found, "\n".join(sorted(found)[:20])
+    assert seen == set(plain), "searched in vain"
+
+
+def forms(canary: bytes) -> list[bytes]:
+    """A canary as it is, in hex, as a list of numbers (how bytes are logged), and within something in base64."""
+    encoded = [base64.b64encode(bytes(shift) + canary)[4 if shift else 0 : -4] for shift in range(3)]
+    return [canary, canary.hex().encode(), ", ".join(map(str, canary)).encode(), *encoded]
+
+
+def around(content: bytes, canary: bytes) -> bytes:
+    at = content.find(canary)
+    return content[max(0, at - 300) : at + len(canary) + 60]
+
+
+def calls_for_lists(folder: Path) -> list[bytes]:
+    """Messages that call for a list to be read. They are gone when it is."""
+    return aws.messages(f"{deployment(folder)}-control")
+
+
+# ----- the test -----
 
 
 def test_a_canary_is_found_nowhere(watched: tuple[Conveyor, ScriptedGateway, Path], receiver: Receiver):
@@ -77,40 +142,88 @@ def test_a_canary_is_found_nowhere(watched: tuple[Conveyor, ScriptedGateway, Pat
     with conveyor.client(KEY) as client:
         secret = client.rotate_hmac_key().secret
         client.finalize_hmac_key()
-        ref = client.submit_regular(
-            ["https://site.example/one", {"url": "https://site.example/two", "zenrows_params": headers(TASK_HEADER)}],
-            zenrows_params=headers(HEADER),
-            webhook={"url": receiver.url("/canary"), "signature": True},
-        )
-        run = ref.run.wait(**WAIT)
-        assert run.stats.successful == 2
-        receiver.wait_for(lambda got: got["json"].get("run_id") == run.run_id)
-        long = client.submit_regular(
-            [
-                {"url": f"https://site.example/long/{n}", "zenrows_params": headers(LONG_HEADER)} if n == 7
-                else {"url": f"https://site.example/long/{n}"}
-                for n in range(10_001)
+        # The client has no field for a token.
+        submit = {
+            "tasks": [
+                {"url": page("one")},
+                {"url": page("two"), "zenrows_params": headers(TASK_HEADER)},
+                {"url": page("echo")},
             ],
-            wait_for_ingest=True,
-        )
-        eventually("the seventh was called", lambda: gateway.seen("https://site.example/long/7"), 60)
-        long.run.stop()
-    # They did arrive where they were meant to.
-    [one] = gateway.seen("https://site.example/one")
-    assert header_of(one) == HEADER and one["query"]["apikey"] == KEY
-    [two] = gateway.seen("https://site.example/two")
-    assert header_of(two) == TASK_HEADER
-    assert header_of(gateway.seen("https://site.example/long/7")[0]) == LONG_HEADER
+            "zenrows_params": headers(HEADER),
+            "webhook": {"url": receiver.url("/canary"), "signature": True},
+            "sfn_task_token": TOKEN,
+        }
+        answer = httpx.post(f"{conveyor.url}/v1/jobs", json=submit, headers={"X-API-Key": KEY})
+        assert answer.status_code == 201, answer.text
+        job = client.job(answer.json()["job_id"])
+        run = job.run.wait(**WAIT)
+        assert (run.stats.successful, run.stats.failed) == (2, 1)
+        receiver.wait_for(lambda got: got["json"].get("run_id") == run.run_id)
+        told = receiver.wait_for(lambda got: got["json"].get("taskToken") == TOKEN)
+        assert told["headers"]["X-Amz-Target"] == "AWSStepFunctions.SendTaskSuccess"
+        overrides = {"zenrows_params": headers(RERUN_HEADER)}
+        answer = httpx.post(f"{conveyor.url}/v1/jobs/{job.job_id}/rerun", json=overrides, headers={"X-API-Key": KEY})
+        assert answer.status_code == 201, answer.text
+        assert job.run.wait(**WAIT).stats.completed == 3
+        # They did arrive where they were meant to.
+        one, again = gateway.seen(page("one"))
+        assert (header_of(one), one["query"]["apikey"], header_of(again)) == (HEADER, KEY, RERUN_HEADER)
+        assert header_of(gateway.seen(page("two"))[0]) == TASK_HEADER
 
-    canaries = [text.encode() for text in (KEY, HEADER, TASK_HEADER, LONG_HEADER, secret)]
-    canaries.append(base64.b64decode(secret))
-    searched = 0
-    for name, content in files_under(folder):
-        searched += len(content)
-        for canary in canaries:
-            assert canary not in content, f"{canary!r} is in {name}"
-    for content in rows_of_tables():
-        searched += len(content)
-        for canary in canaries:
-            assert canary not in content, f"{canary!r} is in the table"
-    assert searched > 100_000, "there was something to search"
+        made = made_key(conveyor)
+        sent = [KEY, OPERATOR, made, HEADER, TASK_HEADER, RERUN_HEADER, LONG_HEADER, SCHEDULED_HEADER, TOKEN, secret]
+        canaries = [form for text in sent for form in forms(text.encode())] + forms(base64.b64decode(secret))
+        on_aws = bool(deployment(folder))
+        plain = {"log": b"TRACE"} | dict.fromkeys(["row", "object"] if on_aws else ["file"], PLAIN.encode())
+
+        # Runs that are live and not finished: their messages are in the queues.
+        with conveyor.client(made) as owner:
+            live = owner.submit_regular([page(f"held/live/{n}") for n in range(150)], zenrows_params=headers(HEADER))
+            eventually("called", lambda: called(gateway, "held/live"), 60)
+            assert called(gateway, "held/live")["query"]["apikey"] == made
+            # With a key, so that there is an answer to be kept.
+            long = client.submit_regular(long_list("held/long", LONG_HEADER), idempotency_key=PLAIN)
+            if on_aws:
+                calls: list[bytes] = []
+                eventually("a call for the list", lambda: calls.extend(calls_for_lists(folder)) or calls, 60)
+                assert long.job_id.encode() in calls[0]
+                assert not [call for call in calls for canary in canaries if canary in call]
+                plain["message"] = next(live.run.results(status="processing")).task_id.encode()
+            search(folder, canaries, plain)
+            eventually("called", lambda: called(gateway, "held/long"), 60)
+            assert header_of(called(gateway, "held/long")) == LONG_HEADER
+            search(folder, canaries, plain)
+            stats = live.run.load().stats
+            assert stats.completed < stats.total, "it was live all the time"
+            live.run.stop()
+        long.run.stop()
+        # Of a run that was stopped there may be none.
+        plain.pop("message", None)
+
+        # The list of a schedule is kept for as long as the job.
+        later = At((datetime.now() + timedelta(days=400)).replace(microsecond=0), timezone="UTC")
+        scheduled = client.submit_scheduled(later, long_list("held/fired", SCHEDULED_HEADER))
+        eventually("it has a copy of its own", lambda: has_template(folder, scheduled.job_id), 60)
+        scheduled.rerun()
+        eventually("called", lambda: called(gateway, "held/fired"), 60)
+        assert header_of(called(gateway, "held/fired")) == SCHEDULED_HEADER
+        search(folder, canaries, plain)
+        scheduled.run.stop()
+
+
+def test_a_gateway_that_repeats_a_header_does_not_have_it_kept(watched: tuple[Conveyor, ScriptedGateway, Path]):
+    """As with a key that it repeats: what it says of an error is kept, and read by others."""
+    conveyor, gateway, folder = watched
+    with conveyor.client(KEY) as client:
+        run = client.submit_regular([page("repeat")], zenrows_params=headers(HEADER)).run.wait(**WAIT)
+        assert (run.stats.failed, header_of(called(gateway, "repeat"))) == (1, HEADER)
+        [row] = run.results()
+        search(folder, forms(HEADER.encode()), {"log": b"TRACE"})
+        assert HEADER not in row.error.detail
+
+
+def has_template(folder: Path, job_id: str) -> bool:
+    """Whether the list of a schedule was copied to where it stays."""
+    if name := deployment(folder):
+        return any(key.startswith(f"templates/{job_id}/") for key, _ in aws.objects(name))
+    return any(f"templates/{job_id}/" in str(path) for path in folder.rglob("*"))

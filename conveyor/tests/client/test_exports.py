@@ -3,14 +3,13 @@
 import csv
 import io
 import json
-import os
 import subprocess
 import zipfile
 from pathlib import Path
 
 import httpx
 import pytest
-from conftest import KEYS, Conveyor, ScriptedGateway
+from conftest import KEYS, Conveyor, ScriptedGateway, program
 from zenrows.batch import BatchAPIError
 
 WAIT = {"timeout": 60.0, "poll_interval": 0.1}
@@ -93,9 +92,7 @@ def test_rows_as_jsonl_and_csv(finished) -> None:
 def test_the_command_writes_the_same_file(finished, tmp_path: Path) -> None:
     conveyor, _, run = finished
     out = tmp_path / "cli.zip"
-    # What serves may be several processes; the command is the same program beside them.
-    program = Path(os.environ["CONVEYOR_BIN"]).with_name("conveyor")
-    command = [str(program), "export", run.job_id, "--out", str(out), "--json"]
+    command = [str(program("conveyor")), "export", run.job_id, "--out", str(out), "--json"]
     command += ["--server", conveyor.url, "--api-key", KEYS[0]]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     document = json.loads(done.stdout)

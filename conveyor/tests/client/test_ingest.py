@@ -132,6 +132,15 @@ def test_an_upload_that_is_not_there_says_so(client: ZenRowsBatchClient):
     assert (empty.status_code, empty.code) == (409, "file_input_not_uploaded")
 
 
+def test_an_open_job_takes_no_upload(client: ZenRowsBatchClient):
+    upload = client.upload_csv(csv(3), fields={"url": "address"}, header=True)
+    body = {"type": "regular", "status": "open", "file_input_id": upload}
+    open_job = refused(client.submit_job, body)
+    assert (open_job.status_code, open_job.code) == (409, "file_input_unsupported_for_job_type")
+    closed = client.submit_job({**body, "status": "closed"})
+    assert closed.run.wait(**WAIT).stats.total == 3, "the upload is as good as before"
+
+
 def test_another_callers_upload_is_as_unknown_as_any(demo: Conveyor, client: ZenRowsBatchClient):
     upload = client.upload_csv(csv(3), fields={"url": "address"}, header=True)
     with demo.client(KEYS[1]) as other:

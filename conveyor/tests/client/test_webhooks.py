@@ -9,10 +9,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from conftest import KEYS, Conveyor, eventually
+from conftest import KEYS, Conveyor, ScriptedGateway, eventually
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from zenrows.batch import WEBHOOK_EVENT_ID_HEADER, WEBHOOK_SIGNATURE_HEADER, BatchAPIError, verify_webhook_signature
-from zenrows.batch.models import WebhookEvent, WebhookEventType
+from zenrows.batch.models import RunStatus, WebhookEvent, WebhookEventType
 
 WAIT = {"poll_interval": 0.1, "timeout": 60.0}
 URLS = ["https://site.example/a", "https://site.example/b"]
@@ -137,6 +137,22 @@ def test_a_delivery_without_a_signature_has_none(hooked: Conveyor, receiver: Rec
         headers, _ = receiver.of_job(ref.job_id)[0]
         assert "x-signature" not in headers and "webhook-signature" not in headers
         assert headers["x-zenrows-event-id"]
+
+
+def test_a_run_that_failed_says_why(scripted: tuple[Conveyor, ScriptedGateway], receiver: Receiver):
+    with scripted[0].client() as client:
+        ref = client.submit_regular(["https://site.example/unpaid/told"], webhook={"url": receiver.url}, external_id="mine")
+        run = ref.run.wait(**WAIT)
+        assert run.status is RunStatus.FAILED
+        eventually("told", lambda: receiver.of_job(ref.job_id))
+        event = WebhookEvent.model_validate_json(receiver.of_job(ref.job_id)[0][1])
+        assert event.event_type is WebhookEventType.RUN_FAILED
+        assert (event.job_id, event.run_id, event.external_id) == (ref.job_id, run.run_id, "mine")
+        assert event.failure_reason.value == run.data.failure_reason.value == "api_key_cap_reached"
+        assert event.failure_detail == run.data.failure_detail == "The daily cap is reached."
+        assert (event.stats.total, event.stats.completed) == (1, 0)
+        eventually("delivered", lambda: state(scripted[0], ref.job_id) == ["delivered"])
+        assert len(receiver.of_job(ref.job_id)) == 1
 
 
 def test_a_failure_is_tried_again_and_can_be_replayed(hooked: Conveyor, receiver: Receiver):
