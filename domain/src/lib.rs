@@ -44,6 +44,7 @@ pub mod shards;
 pub mod signing_keys;
 pub mod spend;
 pub mod spreadsheet;
+mod start_run;
 pub mod task;
 pub mod task_input;
 pub mod time;

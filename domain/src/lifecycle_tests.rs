@@ -321,6 +321,7 @@ fn a_run_that_others_point_to_stays() {
 mod scheduled {
     use super::*;
     use crate::job_schedule::{JobSchedule, ScheduleChange, ScheduleState};
+    use crate::run::Trigger;
     use crate::schedule::{Interval, Rule, Schedule, Unit};
     use crate::timeline::{self, LifecycleEvent};
 

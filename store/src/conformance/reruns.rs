@@ -192,6 +192,26 @@ pub async fn a_run_is_not_begun_while_another_lives(harness: &dyn Harness) {
     assert_eq!(must(world.backend.store.runs(key.job, None, 9).await).len(), 1);
 }
 
+/// All tasks of the earlier run, as the first chunk of this one.
+async fn commit(world: &World, key: RunKey, fixed: Vec<ReplayedTask>) {
+    let now = state(world, key).await;
+    let event = IngestEvent::ChunkCommitted {
+        chunk: 0,
+        rows: TASKS,
+        rejected: 0,
+        next: Position { index: TASKS, ..now.next },
+        report: None,
+        inherited: inherited_counts(&fixed),
+    };
+    let chunk = Chunk { rows: Vec::new(), replayed: fixed, entry: must(now.entry(event)) };
+    assert_eq!(must(world.backend.store.commit_chunk(key, chunk, world.now()).await), Appended::Done);
+}
+
+async fn end_of_list(world: &World, key: RunKey) {
+    assert_eq!(append(world, key, IngestEvent::TotalSet { total: TASKS }).await, Appended::Done);
+    assert_eq!(append(world, key, IngestEvent::Latched).await, Appended::Done);
+}
+
 /// One ingester writes rows and is gone before it counts them; meanwhile a task of the earlier run, which was in flight
 /// when that run was stopped, ends after all.
 pub async fn an_ingested_rerun_counts_what_is_there(harness: &dyn Harness) {
@@ -215,19 +235,8 @@ pub async fn an_ingested_rerun_counts_what_is_there(harness: &dyn Harness) {
     assert_eq!(world.settle(first, &late, success()).await, Settled::Applied);
     // Another one goes on, and finds the earlier run further than it was.
     let fixed = must(world.backend.store.fix_replayed(key, read().await, world.now()).await);
-    let now = state(&world, key).await;
-    let event = IngestEvent::ChunkCommitted {
-        chunk: 0,
-        rows: TASKS,
-        rejected: 0,
-        next: Position { index: TASKS, ..now.next },
-        report: None,
-        inherited: inherited_counts(&fixed),
-    };
-    let chunk = Chunk { rows: Vec::new(), replayed: fixed, entry: must(now.entry(event)) };
-    assert_eq!(must(world.backend.store.commit_chunk(key, chunk, world.now()).await), Appended::Done);
-    assert_eq!(append(&world, key, IngestEvent::TotalSet { total: TASKS }).await, Appended::Done);
-    assert_eq!(append(&world, key, IngestEvent::Latched).await, Appended::Done);
+    commit(&world, key, fixed).await;
+    end_of_list(&world, key).await;
     assert!(drift_of(&world, key).await, "{:?}", tally(&world, key).await);
     assert_eq!(queued(&world, key.run).await, 1);
     finish(&world, key, first.run, 0, success()).await;
@@ -248,30 +257,14 @@ pub async fn a_run_that_is_read_stays_until_it_was(harness: &dyn Harness) {
     let run = NewRun { sources: Vec::new(), ..new_run(&world, first, NewTasks::Ingested) };
     let key = RunKey { job: first.job, run: run.id };
     let log = Some(IngestEvent::Replaying { replay: replay.clone() });
-    must(
-        world
-            .backend
-            .store
-            .start_run(StartRun { job: first.job, run, tasks: Vec::new(), log, once: None }, world.now())
-            .await,
-    );
+    let start = StartRun { job: first.job, run, tasks: Vec::new(), log, once: None };
+    must(world.backend.store.start_run(start, world.now()).await);
     assert_eq!(delete_run(&world, first).await, Err(Error::Refused(Refusal::RunHasDescendants)));
     let replayed = tasks(&world, first).await.into_iter().map(|task| replay.replayed(task)).collect();
     let fixed = must(world.backend.store.fix_replayed(key, replayed, world.now()).await);
-    let now = state(&world, key).await;
-    let event = IngestEvent::ChunkCommitted {
-        chunk: 0,
-        rows: TASKS,
-        rejected: 0,
-        next: Position { index: TASKS, ..now.next },
-        report: None,
-        inherited: inherited_counts(&fixed),
-    };
-    let chunk = Chunk { rows: Vec::new(), replayed: fixed, entry: must(now.entry(event)) };
-    assert_eq!(must(world.backend.store.commit_chunk(key, chunk, world.now()).await), Appended::Done);
+    commit(&world, key, fixed).await;
     assert_eq!(delete_run(&world, first).await, Err(Error::Refused(Refusal::RunHasDescendants)));
-    assert_eq!(append(&world, key, IngestEvent::TotalSet { total: TASKS }).await, Appended::Done);
-    assert_eq!(append(&world, key, IngestEvent::Latched).await, Appended::Done);
+    end_of_list(&world, key).await;
     assert_eq!(delete_run(&world, first).await, Ok(()), "all of it was read");
 }
 

@@ -182,9 +182,10 @@ fn note_live_jobs(connection: &Connection) -> rusqlite::Result<()> {
     )?;
     let mut rows = live.query([])?;
     while let Some(row) = rows.next()? {
-        let (caller, job) = (CallerId::from_bytes(row.get(0)?), JobId::from_bytes(row.get(1)?));
-        let Record { key, version, doc, .. } =
-            live_job_record(live_job_key(caller, job), RunId::from_bytes(row.get(2)?));
+        // One row that cannot be read must not keep all the others from being opened.
+        let (Ok(caller), Ok(job), Ok(run)) = (row.get(0), row.get(1), row.get(2)) else { continue };
+        let key = live_job_key(CallerId::from_bytes(caller), JobId::from_bytes(job));
+        let Record { key, version, doc, .. } = live_job_record(key, RunId::from_bytes(run));
         note.execute(params![key.kind.as_str(), key.owner, key.id, version.to_stored(), doc])?;
     }
     Ok(())
