@@ -303,8 +303,8 @@ pub const EXPORT_TRIES_MAX: u32 = 3;
 pub const EXPORT_RETRY_BASE: Duration = Duration::from_secs(5);
 /// Bodies that go into one export, all together.
 pub const EXPORT_MAX_BYTES: u64 = 100 * 1024 * MIB as u64;
-/// What an operator can raise that to: what parts of bounded size hold on S3.
-pub const EXPORT_MAX_BYTES_MOST: u64 = 128 * 1024 * MIB as u64;
+/// What an operator can raise the size of exports and of lists to: what parts of bounded size hold on S3.
+pub const OBJECT_MAX_BYTES_MOST: u64 = 128 * 1024 * MIB as u64;
 /// Exports that one process builds at once.
 pub const EXPORTS_MAX: u32 = 2;
 /// Exports of a run: all that are kept, and those that are not finished.

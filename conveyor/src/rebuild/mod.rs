@@ -72,7 +72,7 @@ pub struct RebuildArgs {
     pub run_tasks_max: u32,
 
     /// Largest list, as it is uploaded
-    #[arg(long, env = "CONVEYOR_LIST_MAX_BYTES", value_name = "BYTES", default_value_t = limits::LIST_MAX_BYTES, help_heading = "Limits")]
+    #[arg(long, env = "CONVEYOR_LIST_MAX_BYTES", value_name = "BYTES", default_value_t = limits::LIST_MAX_BYTES, value_parser = clap::value_parser!(u64).range(1..=limits::OBJECT_MAX_BYTES_MOST), help_heading = "Limits")]
     pub list_max_bytes: u64,
 
     /// Largest list, once expanded

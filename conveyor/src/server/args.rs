@@ -166,7 +166,7 @@ pub struct ServerArgs {
     pub run_tasks_max: u32,
 
     /// Largest list, as it is uploaded
-    #[arg(long, env = "CONVEYOR_LIST_MAX_BYTES", value_name = "BYTES", default_value_t = limits::LIST_MAX_BYTES, help_heading = "Limits")]
+    #[arg(long, env = "CONVEYOR_LIST_MAX_BYTES", value_name = "BYTES", default_value_t = limits::LIST_MAX_BYTES, value_parser = clap::value_parser!(u64).range(1..=limits::OBJECT_MAX_BYTES_MOST), help_heading = "Limits")]
     pub list_max_bytes: u64,
 
     /// Largest list, once expanded
@@ -193,7 +193,7 @@ pub struct ServerArgs {
     pub exports_max: u32,
 
     /// Most bytes of results that go into one export; one of more fails
-    #[arg(long, env = "CONVEYOR_EXPORT_MAX_BYTES", value_name = "BYTES", default_value_t = limits::EXPORT_MAX_BYTES, value_parser = clap::value_parser!(u64).range(1..=limits::EXPORT_MAX_BYTES_MOST), help_heading = "Limits")]
+    #[arg(long, env = "CONVEYOR_EXPORT_MAX_BYTES", value_name = "BYTES", default_value_t = limits::EXPORT_MAX_BYTES, value_parser = clap::value_parser!(u64).range(1..=limits::OBJECT_MAX_BYTES_MOST), help_heading = "Limits")]
     pub export_max_bytes: u64,
 
     /// Tasks that this worker has in flight at most, over all jobs

@@ -7,7 +7,7 @@ use conveyor_store::port::ByteStream;
 use futures::StreamExt;
 
 /// Nobody knows beforehand how long an object will be, and memory must not grow with it: parts are of one size, or of twice
-/// that once it is long. The 10,000 parts that S3 takes hold more than the largest export.
+/// that once it is long. The 10,000 parts that S3 takes hold more than the largest export or list.
 const PART_BYTES: usize = 8 * MIB;
 const SMALL_PARTS: usize = 1_000;
 
@@ -57,7 +57,7 @@ mod tests {
     fn the_largest_object_has_few_enough_parts_and_none_is_large() {
         assert_eq!([1, 1_000, 1_001, PARTS_MAX].map(part_bytes), [8, 8, 16, 16].map(|mib| mib * MIB));
         let all: u64 = (1..=PARTS_MAX).map(|number| part_bytes(number) as u64).sum();
-        assert!(all >= limits::EXPORT_MAX_BYTES_MOST);
+        assert!(all >= limits::OBJECT_MAX_BYTES_MOST);
     }
 
     #[tokio::test]
