@@ -200,7 +200,7 @@ async fn every_service_can_fail_in_every_way() {
             json!({"blocked": true}),
         ]
     };
-    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let http = conveyor_outbound::client_builder().no_proxy().build().unwrap();
     let order = |proxy: usize, faults: Value| {
         let request = http.put(format!("{}/faults", proxies[proxy].control)).json(&faults);
         async move {
@@ -244,7 +244,7 @@ async fn an_outage_is_said_and_passes() {
     let [dynamodb_url, sqs_url, s3_url] = [0, 1, 2].map(|n| proxies[n].url.clone());
     let deployment = Deployment::start("outage", &Environment { dynamodb_url, sqs_url, s3_url });
     let client = deployment.client();
-    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let http = conveyor_outbound::client_builder().no_proxy().build().unwrap();
     for proxy in &proxies {
         let order =
             |blocked: bool| http.put(format!("{}/faults", proxy.control)).json(&json!({"blocked": blocked}));

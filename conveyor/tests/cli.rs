@@ -326,7 +326,7 @@ async fn ctrl_c_ends_a_command_with_a_sentence() {
 /// A way to the server on which the first answer to every POST is lost, after the server has done what it was asked.
 async fn lossy_way(server: &str) -> String {
     let (server, lost) = (server.to_owned(), std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0)));
-    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let http = conveyor_outbound::client_builder().no_proxy().build().unwrap();
     let pass = async move |request: axum::extract::Request| {
         let (head, body) = request.into_parts();
         let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();

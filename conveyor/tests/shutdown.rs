@@ -60,8 +60,9 @@ async fn a_second_signal_ends_it_at_once() {
     until("the task is in flight", async || in_flight(&gateway).await == 1).await;
     server.signal("INT");
     let ready = format!("{}/readyz", server.url);
+    let http = conveyor_outbound::client_builder().no_proxy().build().unwrap();
     until("the server says that it is shutting down", async || {
-        reqwest::get(&ready).await.map_or(true, |answer| answer.status() == 503)
+        http.get(&ready).send().await.map_or(true, |answer| answer.status() == 503)
     })
     .await;
     server.signal("INT");

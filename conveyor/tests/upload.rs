@@ -191,7 +191,7 @@ async fn an_upload_in_parts_goes_on_where_it_broke_off() {
     let upload = slot["file_input_id"].as_str().unwrap();
     let (_, signed) =
         api.post_json(&format!("/v1/job_inputs/{upload}/parts"), &json!({"numbers": [2]})).await;
-    let put = reqwest::Client::builder()
+    let put = conveyor_outbound::client_builder()
         .no_proxy()
         .build()
         .unwrap()

@@ -98,7 +98,7 @@ impl Upload {
 
 impl Conveyor {
     pub fn new(server: &Url, api_key: String) -> anyhow::Result<Conveyor> {
-        let client = Client::builder().no_proxy().timeout(REQUEST_TIMEOUT).build()?;
+        let client = conveyor_outbound::client_builder().no_proxy().timeout(REQUEST_TIMEOUT).build()?;
         let route = |name: &str| {
             let mut url = server.clone();
             match url.path_segments_mut() {

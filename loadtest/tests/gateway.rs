@@ -25,7 +25,7 @@ impl Gateway {
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let url = line.trim_end().strip_prefix("listening on ").unwrap().parse().unwrap();
-        Gateway { process, url, client: Client::builder().no_proxy().build().unwrap() }
+        Gateway { process, url, client: conveyor_outbound::client_builder().no_proxy().build().unwrap() }
     }
 
     fn request(&self, target: &str) -> Url {

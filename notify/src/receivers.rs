@@ -124,7 +124,7 @@ impl Receivers {
 impl Lane {
     fn new(rule: Rule) -> Result<Lane, OpenError> {
         let resolver = CheckedResolver::new(rule);
-        let client = Client::builder()
+        let client = conveyor_outbound::client_builder()
             .connect_timeout(limits::DELIVERY_TIMEOUT)
             .redirect(redirect::Policy::none())
             // A proxy would hide which address is connected to.

@@ -5,6 +5,8 @@
 //! other.
 
 pub mod address;
+mod client;
 mod resolver;
 
+pub use client::client_builder;
 pub use resolver::{CheckedResolver, ResolveError, check_host, check_literal};

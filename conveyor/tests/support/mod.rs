@@ -179,7 +179,7 @@ impl Client {
     }
 
     pub fn with_key(server: &Process, key: &str) -> Client {
-        let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(30)).build();
+        let http = conveyor_outbound::client_builder().no_proxy().timeout(Duration::from_secs(30)).build();
         Client { http: http.expect("a client"), url: server.url.clone(), key: key.to_owned() }
     }
 

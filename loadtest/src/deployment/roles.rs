@@ -37,7 +37,7 @@ impl Roles {
         variables: Vec<(OsString, OsString)>,
         folder: &Path,
     ) -> anyhow::Result<Roles> {
-        let client = Client::builder().no_proxy().timeout(SCRAPE_TIMEOUT).build()?;
+        let client = conveyor_outbound::client_builder().no_proxy().timeout(SCRAPE_TIMEOUT).build()?;
         Ok(Roles { program, variables, folder: folder.to_owned(), client, running: Vec::new(), started: 0 })
     }
 

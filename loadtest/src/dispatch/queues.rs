@@ -13,7 +13,7 @@ const COUNTS: [&str; 2] = ["ApproximateNumberOfMessages", "ApproximateNumberOfMe
 
 /// Messages in all queues whose name says that they are for dead letters. There has to be such a queue.
 pub async fn dead_letters(sqs_url: &str) -> anyhow::Result<u64> {
-    let client = Client::builder().no_proxy().timeout(TIMEOUT).build()?;
+    let client = conveyor_outbound::client_builder().no_proxy().timeout(TIMEOUT).build()?;
     let listed = ask(&client, sqs_url, "ListQueues", &json!({})).await?;
     let urls = listed["QueueUrls"].as_array().map(Vec::as_slice).unwrap_or_default();
     let dead: Vec<&str> =

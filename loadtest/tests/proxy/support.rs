@@ -90,7 +90,12 @@ impl Proxy {
             line.strip_prefix(words).unwrap().parse().unwrap()
         };
         let (url, control) = (url_after("listening on "), url_after("control on "));
-        Proxy { process, url, control, client: Client::builder().no_proxy().build().unwrap() }
+        Proxy {
+            process,
+            url,
+            control,
+            client: conveyor_outbound::client_builder().no_proxy().build().unwrap(),
+        }
     }
 
     /// A call as the SDKs send it to DynamoDB and SQS.

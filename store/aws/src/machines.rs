@@ -1,7 +1,6 @@
 //! State machines of Step Functions that wait for a run: what they are told, and whether they heard it.
 
-use crate::client::{Timeouts, retry, timeout};
-use aws_config::BehaviorVersion;
+use crate::client::{Timeouts, sdk_defaults, timeout};
 use aws_sdk_sfn::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 use aws_sdk_sfn::operation::RequestId;
 
@@ -26,8 +25,7 @@ pub enum TaskAnswer {
 impl StepFunctions {
     /// Endpoint, region and credentials are the SDK's own business, and follow its variables.
     pub async fn connect(timeouts: Timeouts) -> StepFunctions {
-        let shared = aws_config::defaults(BehaviorVersion::latest())
-            .retry_config(retry(timeouts))
+        let shared = sdk_defaults(timeouts)
             .timeout_config(timeout(timeouts.connect, timeouts.attempt, timeouts.operation))
             .load()
             .await;

@@ -16,7 +16,7 @@ use reqwest::{Client, ClientBuilder, Method, Response, Url, redirect};
 const HARMLESS: [HeaderName; 4] = [ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, USER_AGENT];
 
 pub(super) fn client(limits: GatewayLimits) -> ClientBuilder {
-    Client::builder()
+    conveyor_outbound::client_builder()
         .connect_timeout(limits.connect_timeout)
         .redirect(redirect::Policy::none())
         // What the environment says about proxies is for other programs; a proxy would also hide which address is

@@ -81,7 +81,7 @@ impl OnS3 {
         let url = target["url"].as_str().unwrap();
         assert!(url.starts_with(&self.endpoint), "{url} is not where the storage is");
         assert_eq!(target["method"], "PUT");
-        let mut request = reqwest::Client::new().put(url).body(bytes);
+        let mut request = conveyor_outbound::client_builder().build().unwrap().put(url).body(bytes);
         for (name, value) in target["headers"].as_object().unwrap() {
             request = request.header(name, value.as_str().unwrap());
         }

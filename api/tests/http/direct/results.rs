@@ -27,7 +27,7 @@ async fn a_body_with_an_object_of_its_own_is_read_from_the_storage(world: OnS3) 
     assert!(url(0).starts_with("http://api.test:8080/v1/content/"), "{}", url(0));
     assert_eq!(url(2), "");
     assert!(url(1).starts_with(&world.endpoint) && url(1).contains("X-Amz-Expires=7200"), "{}", url(1));
-    let answer = reqwest::get(url(1)).await.unwrap();
+    let answer = conveyor_outbound::client_builder().build().unwrap().get(url(1)).send().await.unwrap();
     assert_eq!(answer.status(), 200);
     assert_eq!(answer.headers()["content-type"], Format::Json.content_type());
     assert_eq!(answer.headers()["content-disposition"], "inline");

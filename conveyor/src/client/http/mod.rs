@@ -237,7 +237,7 @@ fn is_transient(status: StatusCode) -> bool {
 }
 
 fn builder(server: &Url) -> ClientBuilder {
-    let builder = Client::builder()
+    let builder = conveyor_outbound::client_builder()
         .user_agent(concat!("conveyor/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(limits::CONNECT_TIMEOUT)
         // A key must not follow a redirect to a host that nobody named.

@@ -4,10 +4,12 @@ mod meter;
 
 pub use meter::{count_capacity, count_read_rows};
 
-use aws_config::{BehaviorVersion, SdkConfig};
+use aws_config::{BehaviorVersion, ConfigLoader, SdkConfig};
 use aws_sdk_s3::config::{
     RequestChecksumCalculation, ResponseChecksumValidation, StalledStreamProtectionConfig,
 };
+use aws_smithy_http_client::tls::Provider;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
 use meter::CallMeter;
@@ -84,11 +86,8 @@ impl Clients {
     pub async fn connect(settings: &Settings) -> Clients {
         let Timeouts { connect, attempt, operation, transfer_attempt, transfer_operation, .. } =
             settings.timeouts;
-        let shared = aws_config::defaults(BehaviorVersion::latest())
-            .retry_config(retry(settings.timeouts))
-            .timeout_config(timeout(connect, attempt, operation))
-            .load()
-            .await;
+        let shared =
+            sdk_defaults(settings.timeouts).timeout_config(timeout(connect, attempt, operation)).load().await;
         let dynamodb = aws_sdk_dynamodb::config::Builder::from(&shared).interceptor(CallMeter).build();
         let sqs = aws_sdk_sqs::config::Builder::from(&shared).interceptor(CallMeter).build();
         let s3 = aws_sdk_s3::config::Builder::from(&shared)
@@ -110,9 +109,17 @@ impl Clients {
     }
 }
 
+/// What the configuration of every service begins with.
+pub(crate) fn sdk_defaults(timeouts: Timeouts) -> ConfigLoader {
+    let https = aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring));
+    aws_config::defaults(BehaviorVersion::latest())
+        .http_client(https.build_https())
+        .retry_config(retry(timeouts))
+}
+
 /// Tries again what may pass, out of a budget that a service that fails everything soon exhausts, and sends less where a
 /// service says that it is too much.
-pub(crate) fn retry(timeouts: Timeouts) -> RetryConfig {
+fn retry(timeouts: Timeouts) -> RetryConfig {
     RetryConfig::adaptive()
         .with_max_attempts(timeouts.attempts_max)
         .with_initial_backoff(timeouts.backoff_base)

@@ -36,8 +36,12 @@ fn hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
 }
 
+fn http() -> reqwest::Client {
+    conveyor_outbound::client_builder().build().unwrap()
+}
+
 async fn put(to: &SignedPut, content_type: Option<&str>, body: Bytes) -> StatusCode {
-    let mut request = reqwest::Client::new().put(&to.url).body(body);
+    let mut request = http().put(&to.url).body(body);
     for (name, value) in &to.headers {
         if name != "Content-Type" {
             request = request.header(name, value);
@@ -50,7 +54,7 @@ async fn put(to: &SignedPut, content_type: Option<&str>, body: Bytes) -> StatusC
 }
 
 async fn put_part(url: &str, body: Bytes) -> StatusCode {
-    reqwest::Client::new().put(url).body(body).send().await.unwrap().status()
+    http().put(url).body(body).send().await.unwrap().status()
 }
 
 async fn a_url_takes_one_type(world: World) {
@@ -168,15 +172,15 @@ async fn parts_that_were_replaced_are_not_joined(world: World) {
 async fn a_url_reads_an_object_as_its_type(world: World) {
     world.objects.put(&key("jobs/1/x"), Bytes::from_static(b"{}")).await.unwrap();
     let url = world.objects.get_url(&key("jobs/1/x"), "application/json", None, good_for(60)).await.unwrap();
-    let answer = reqwest::get(&url).await.unwrap();
+    let answer = http().get(&url).send().await.unwrap();
     assert_eq!(answer.status(), 200);
     assert_eq!(answer.headers()["content-type"], "application/json");
     assert_eq!(answer.headers()["content-disposition"], "inline");
     assert_eq!(answer.bytes().await.unwrap(), "{}");
     let saved = world.objects.get_url(&key("jobs/1/x"), "application/zip", Some("x.zip"), good_for(60)).await;
-    let answer = reqwest::get(&saved.unwrap()).await.unwrap();
+    let answer = http().get(&saved.unwrap()).send().await.unwrap();
     assert_eq!(answer.headers()["content-disposition"], "attachment; filename=\"x.zip\"");
     let edited = url.replace("application%2Fjson", "text%2Fhtml");
     assert_ne!(edited, url);
-    assert_eq!(reqwest::get(&edited).await.unwrap().status(), 403);
+    assert_eq!(http().get(&edited).send().await.unwrap().status(), 403);
 }
