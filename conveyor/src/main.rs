@@ -6,13 +6,13 @@
 mod client;
 mod direct;
 mod domain_limit;
+#[cfg(feature = "aws")]
 mod provision;
 mod rebuild;
 mod secret_text;
 mod server;
 
 use clap::{Parser, Subcommand};
-use provision::ProvisionArgs;
 use rebuild::RebuildArgs;
 use server::{Role, ServerArgs};
 use std::ffi::OsString;
@@ -45,7 +45,8 @@ enum Command {
     /// what is no longer wanted
     Sweeper(ServerArgs),
     /// Create the table, queues and bucket of the AWS backend; safe to repeat
-    Provision(ProvisionArgs),
+    #[cfg(feature = "aws")]
+    Provision(provision::ProvisionArgs),
     /// Make the rows of a job anew from its list and its results, after the table, the database or the queues were lost;
     /// needs no server, and is safe to repeat
     Rebuild(RebuildArgs),
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
             Command::Ingest(args) => server::run(Role::Ingest, args).await,
             Command::Worker(args) => server::run(Role::Worker, args).await,
             Command::Sweeper(args) => server::run(Role::Sweeper, args).await,
+            #[cfg(feature = "aws")]
             Command::Provision(args) => provision::run(args).await,
             Command::Rebuild(args) => rebuild::run(args).await,
             Command::Client(command) => client::run(command).await,

@@ -2,7 +2,8 @@
 //! that are timed, experiments on who may start what when, what a job costs on AWS, and what others do with the same rows.
 //!
 //! They speak HTTP to it and nothing else. This crate must not know any other of the workspace, so that what it
-//! measures is what users get; only the one that starts AWS-compatible servers, which knows nothing of Conveyor either.
+//! measures is what users get; only the one that starts AWS-compatible servers, which
+//! knows nothing of Conveyor either, and the one that HTTP clients begin with.
 
 mod bill;
 mod chance;

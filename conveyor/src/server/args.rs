@@ -1,6 +1,6 @@
 //! Flags of the server roles. Each has a `CONVEYOR_*` variable; defaults are the domain's limits.
 
-use super::aws_args::AwsArgs;
+use super::aws::AwsArgs;
 use super::caller_args::CallerArgs;
 use crate::domain_limit::{self, NamedLimit};
 use crate::secret_text::SecretText;

@@ -1,7 +1,7 @@
 //! The backend that the flags name, opened.
 
 use super::args::{BackendArgs, BackendKind};
-use anyhow::Context;
+use super::aws;
 use conveyor_domain::{Entropy, Timestamp};
 use conveyor_store::Backend;
 use conveyor_store::embedded::Embedded;
@@ -17,11 +17,7 @@ impl Opened {
     pub async fn open(args: &BackendArgs, entropy: &Arc<Entropy>, now: Timestamp) -> anyhow::Result<Opened> {
         match args.backend {
             BackendKind::Embedded => Ok(Opened::Embedded(Embedded::open(&args.data_dir, now)?)),
-            BackendKind::Aws => {
-                let settings = args.aws.settings()?;
-                let backend = conveyor_aws::open(&settings, entropy.clone()).await;
-                Ok(Opened::Aws(backend))
-            }
+            BackendKind::Aws => Ok(Opened::Aws(aws::open(&args.aws, entropy).await?)),
         }
     }
 
@@ -46,12 +42,6 @@ impl Opened {
 pub fn describe(args: &BackendArgs) -> anyhow::Result<String> {
     match args.backend {
         BackendKind::Embedded => Ok(format!("data in {}", args.data_dir.display())),
-        BackendKind::Aws => {
-            let settings = args.aws.settings().context("AWS")?;
-            Ok(format!(
-                "table {}, queues {}-*, bucket {}",
-                settings.table, settings.queue_prefix, settings.bucket
-            ))
-        }
+        BackendKind::Aws => aws::describe(&args.aws),
     }
 }

@@ -1,7 +1,11 @@
 //! The server roles: open the backend, start what the role is made of, and end it in good order.
 
 mod args;
-mod aws_args;
+#[cfg(feature = "aws")]
+mod aws;
+#[cfg(not(feature = "aws"))]
+#[path = "aws/absent.rs"]
+mod aws;
 mod backend;
 mod caller_args;
 mod listen;
@@ -13,7 +17,8 @@ mod system;
 mod webhooks;
 
 pub use args::{BackendArgs, BackendKind, ServerArgs};
-pub use aws_args::AwsArgs;
+#[cfg(feature = "aws")]
+pub use aws::AwsArgs;
 pub use backend::Opened;
 pub use operations::Repairs;
 pub use secrets::{API_KEY_FILE, find_secret};

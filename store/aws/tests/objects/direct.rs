@@ -178,7 +178,7 @@ async fn a_url_reads_an_object_as_its_type(world: World) {
     assert_eq!(answer.headers()["content-disposition"], "inline");
     assert_eq!(answer.bytes().await.unwrap(), "{}");
     let saved = world.objects.get_url(&key("jobs/1/x"), "application/zip", Some("x.zip"), good_for(60)).await;
-    let answer = http().get(&saved.unwrap()).send().await.unwrap();
+    let answer = http().get(saved.unwrap()).send().await.unwrap();
     assert_eq!(answer.headers()["content-disposition"], "attachment; filename=\"x.zip\"");
     let edited = url.replace("application%2Fjson", "text%2Fhtml");
     assert_ne!(edited, url);

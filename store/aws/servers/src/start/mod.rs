@@ -29,7 +29,7 @@ pub struct Server {
     kind: Kind,
     url: String,
     // Fields go in this order: the process ends before its folder, and its port is free only after that.
-    _process: Process,
+    process: Process,
     _state: TempDir,
     _port: Port,
 }
@@ -60,6 +60,11 @@ impl Server {
 
     pub fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// For whoever measures what it uses.
+    pub fn process_id(&self) -> u32 {
+        self.process.id()
     }
 
     /// Without a slash at the end.
@@ -112,7 +117,7 @@ fn attempt(kind: Kind, installed: &Path, db_path: Option<&Path>) -> Result<Optio
         // One more look: the answers may have come from whoever took the port.
         Some(Ok(())) if process.ended()?.is_none() => {
             let url = format!("http://{address}");
-            Ok(Some(Server { kind, url, _process: process, _state: state, _port: port }))
+            Ok(Some(Server { kind, url, process, _state: state, _port: port }))
         }
         Some(_) if port.is_taken() => Ok(None),
         Some(Ok(())) => bail!("it ended as soon as it had answered\n{}", process.log_tail()),

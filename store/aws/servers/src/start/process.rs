@@ -58,6 +58,10 @@ impl Process {
         Ok(Process { child, log: log.to_owned() })
     }
 
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// How it ended, if it did.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         self.child.try_wait().context("cannot ask for the state of a child process")
