@@ -9,7 +9,20 @@ import httpx
 
 REGION = "us-east-1"
 ACCOUNT = "000000000000"
-CALL_DEADLINE_S = 30.0
+CALL_DEADLINE_S = 120.0
+# The one server with Step Functions.
+STATE_MACHINES = os.environ.get("CONVEYOR_TEST_AWS_MINISTACK_URL")
+
+
+def state_machines_at(url: str) -> dict[str, str]:
+    """Variables of a server that answers the state machines of this URL."""
+    return {
+        "AWS_ENDPOINT_URL_SFN": url,
+        "AWS_REGION": REGION,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
 
 
 def endpoint(service: str) -> str | None:
@@ -91,23 +104,32 @@ def messages(queue: str) -> list[bytes]:
     return [str([message["Body"], message.get("MessageAttributes")]).encode() for message in found]
 
 
+def keys(s3: httpx.Client, bucket: str, prefix: str = "") -> Iterator[str]:
+    token: dict = {}
+    while True:
+        # Few a page, so that there is more than one.
+        where = {"list-type": "2", "max-keys": "20", "prefix": prefix, **token}
+        answer = s3.get(f"{endpoint('s3')}/{bucket}", params=where)
+        assert answer.status_code == 200, answer.text
+        page = ElementTree.fromstring(answer.content)
+        yield from [found.text for found in page.findall("{*}Contents/{*}Key")]
+        after = page.findtext("{*}NextContinuationToken")
+        if not after:
+            return
+        token = {"continuation-token": after}
+
+
+def has_objects(bucket: str, prefix: str) -> bool:
+    with httpx.Client(headers=signed("s3"), timeout=CALL_DEADLINE_S) as s3:
+        return any(True for _ in keys(s3, bucket, prefix))
+
+
 def objects(bucket: str) -> Iterator[tuple[str, bytes]]:
     """Keys and bodies."""
-    url = f"{endpoint('s3')}/{bucket}"
     with httpx.Client(headers=signed("s3"), timeout=CALL_DEADLINE_S) as s3:
-        token: dict = {}
-        while True:
-            # Few a page, so that there is more than one.
-            answer = s3.get(url, params={"list-type": "2", "max-keys": "20", **token})
-            assert answer.status_code == 200, answer.text
-            page = ElementTree.fromstring(answer.content)
-            for key in [found.text for found in page.findall("{*}Contents/{*}Key")]:
-                body = s3.get(f"{url}/{key}")
-                # What was removed since it was listed is not kept.
-                if body.status_code != 404:
-                    assert body.status_code == 200, body.text
-                    yield key, body.content
-            after = page.findtext("{*}NextContinuationToken")
-            if not after:
-                return
-            token = {"continuation-token": after}
+        for key in keys(s3, bucket):
+            body = s3.get(f"{endpoint('s3')}/{bucket}/{key}")
+            # What was removed since it was listed is not kept.
+            if body.status_code != 404:
+                assert body.status_code == 200, body.text
+                yield key, body.content

@@ -14,22 +14,48 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import aws
 import httpx
 import pytest
-from zenrows.batch import ZenRowsBatchClient
+from zenrows.batch import Rate, ZenRowsBatchClient
+from zenrows.batch._resources import JobRef
 
-KEYS = ("client-test-key-of-alice-0001", "client-test-key-of-bob-000002")
-START_DEADLINE_S = 30.0
-STOP_DEADLINE_S = 40.0
+KEYS = ("client-test-key-of-alice-0001", "client-test-key-of-bob-000002", "client-test-key-of-carol-00003")
+# Long enough for debug builds on a machine whose cores are all busy: no test is about how long anything takes.
+DEADLINE_S = 240.0
+CALL_DEADLINE_S = 120.0
+START_DEADLINE_S = STOP_DEADLINE_S = 180.0
+# For the client's own waiters, which look less and less often.
+WAIT = {"poll_interval": 0.1, "timeout": DEADLINE_S}
+# For what the client does not know. A connection is not used twice: a server may close it at any moment.
+http = httpx.Client(timeout=CALL_DEADLINE_S, limits=httpx.Limits(max_keepalive_connections=0))
 LISTENING = re.compile(r"^listening on (http://127\.0\.0\.1:\d+)$")
 
 
-def eventually(what: str, check: Callable[[], object], deadline_s: float = 15.0) -> None:
+def sized(normal: int, full: int) -> int:
+    """The full size in `cargo xtask soak`; otherwise one that keeps what the test is about."""
+    return full if os.environ.get("CONVEYOR_SOAK") else normal
+
+
+# More tasks than this are staged and ingested (202), in several chunks.
+INLINE_TASKS_MAX = sized(300, 9_999)
+SHORT_LISTS = ("--inline-tasks-max", str(INLINE_TASKS_MAX), "--chunk-rows", str(sized(100, 5_000)))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "last: looks at something that happens while the other tests run")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.get_closest_marker("last") is not None)
+
+
+def eventually(what: str, check: Callable[[], object], deadline_s: float = DEADLINE_S) -> None:
     """Waits until `check` gives something true; fails when the deadline has passed."""
     end = time.monotonic() + deadline_s
     while not check():
         assert time.monotonic() < end, f"not within {deadline_s} s: {what}"
-        time.sleep(0.02)
+        time.sleep(0.05)
 
 
 class Process:
@@ -67,6 +93,19 @@ class Process:
         self._process.kill()
         pytest.fail(f"{self._process.args[0]} does not listen:\n{self.log.read_text()}")
 
+    def processes(self, role: str) -> list[int]:
+        """Ids of the processes of one role, where every role has processes of its own."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue  # it ended meanwhile
+            if parent == self._process.pid and words[1:2] == [role.encode()]:
+                found.append(int(folder.name))
+        return found
+
     def stop(self, codes: tuple[int, ...] = (0,)) -> None:
         """Asks it to end, as a service manager would."""
         self._process.send_signal(signal.SIGTERM)
@@ -92,10 +131,10 @@ class Conveyor(Process):
         # Receivers of webhooks are on loopback, and speak plain HTTP.
         own = ["--gateway-url", gateway_url, *(["--allow-http-webhooks"] if http_webhooks else [])]
         super().__init__("CONVEYOR_BIN", ["dev", *data, *own, *keys, *args], folder, variables)
-        eventually("ready", lambda: httpx.get(f"{self.url}/readyz").status_code == 200)
+        eventually("ready", lambda: http.get(f"{self.url}/readyz").status_code == 200)
 
     def client(self, key: str = KEYS[0], **options: object) -> ZenRowsBatchClient:
-        return ZenRowsBatchClient(base_url=f"{self.url}/v1", api_key=key, **options)
+        return ZenRowsBatchClient(base_url=f"{self.url}/v1", api_key=key, timeout=CALL_DEADLINE_S, **options)
 
 
 def program(name: str) -> Path:
@@ -104,19 +143,31 @@ def program(name: str) -> Path:
 
 
 @pytest.fixture(scope="session")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Conveyor]:
-    """Conveyor with the gateway that is built in."""
-    conveyor = Conveyor(tmp_path_factory.mktemp("demo"), "demo:")
-    yield conveyor
+def demo_with_schedule(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Conveyor, JobRef]]:
+    """Conveyor with the built-in gateway, and a job that it runs every minute. A minute is the shortest interval there is:
+    it passes while the other tests run."""
+    conveyor = Conveyor(tmp_path_factory.mktemp("demo"), "demo:", *SHORT_LISTS)
+    with conveyor.client(KEYS[2]) as client:
+        yield conveyor, client.submit_scheduled(Rate(every=1, unit="minute"), ["https://site.example/every-minute"])
     conveyor.stop()
 
 
 @pytest.fixture(scope="session")
+def demo(demo_with_schedule: tuple[Conveyor, JobRef]) -> Conveyor:
+    return demo_with_schedule[0]
+
+
+@pytest.fixture(scope="session")
+def every_minute(demo_with_schedule: tuple[Conveyor, JobRef]) -> JobRef:
+    return demo_with_schedule[1]
+
+
+@pytest.fixture(scope="session")
 def over_http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Conveyor]:
-    """Conveyor with a gateway in a process of its own."""
+    """Conveyor that tries each task once, with a gateway in a process of its own that fails as the URLs say."""
     folder = tmp_path_factory.mktemp("over_http")
     gateway = Process("LOADTEST_BIN", ["gateway", "--listen", "127.0.0.1:0"], folder / "gateway")
-    conveyor = Conveyor(folder, gateway.url)
+    conveyor = Conveyor(folder, gateway.url, "--attempts-max", "1", *SHORT_LISTS)
     yield conveyor
     conveyor.stop()
     # A test tool with nothing to lose: the signal itself may end it.
@@ -127,6 +178,10 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     # Workers call as many at once as they may. Of a shorter queue some would be dropped, and tried again after seconds.
     request_queue_size = 1024
+
+
+# Only a test that failed leaves something held.
+HELD_MAX_S = 2 * DEADLINE_S
 
 
 def problem(code: str, detail: str) -> bytes:
@@ -192,7 +247,7 @@ class ScriptedGateway:
         if path.startswith("/repeat"):
             return 404, problem("not_here", f"Nothing with {httpx.Headers(headers)['X-Canary']}.")
         if path.startswith("/held"):
-            self._held(path.split("/")[2]).wait(60)
+            self._held(path.split("/")[2]).wait(HELD_MAX_S)
         return 200, url.encode()
 
     def _held(self, name: str) -> threading.Event:
@@ -217,11 +272,25 @@ class ScriptedGateway:
 
 @pytest.fixture(scope="session")
 def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Conveyor, ScriptedGateway]]:
-    """Conveyor with a gateway that fails on request."""
+    """Conveyor with a gateway that fails on request. On AWS it also answers state machines."""
     gateway = ScriptedGateway()
-    conveyor = Conveyor(tmp_path_factory.mktemp("scripted"), gateway.url, "--retry-base-ms", "10")
+    variables = aws.state_machines_at(aws.STATE_MACHINES) if aws.STATE_MACHINES else {}
+    folder = tmp_path_factory.mktemp("scripted")
+    conveyor = Conveyor(folder, gateway.url, "--retry-base-ms", "10", variables=variables)
     yield conveyor, gateway
     # After a failed test something may still be held, and Conveyor would wait for it.
+    gateway.release_all()
+    conveyor.stop()
+    gateway.close()
+
+
+@pytest.fixture(scope="session")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Conveyor, ScriptedGateway]]:
+    """Conveyor whose callers may have one live job and one scheduled one, and no webhooks but over https."""
+    gateway = ScriptedGateway()
+    flags = ["--active-jobs-max", "1", "--scheduled-jobs-max", "1"]
+    conveyor = Conveyor(tmp_path_factory.mktemp("strict"), gateway.url, *flags, http_webhooks=False)
+    yield conveyor, gateway
     gateway.release_all()
     conveyor.stop()
     gateway.close()
@@ -261,7 +330,7 @@ class Receiver:
             self._seen.append(request)
             self._changed.notify_all()
 
-    def wait_for(self, wanted: Callable[[dict], bool], deadline_s: float = 60.0) -> dict:
+    def wait_for(self, wanted: Callable[[dict], bool], deadline_s: float = DEADLINE_S) -> dict:
         with self._changed:
             found = self._changed.wait_for(lambda: next(filter(wanted, self._seen), None), deadline_s)
         assert found, f"no such delivery within {deadline_s} s"

@@ -1,13 +1,11 @@
 """What the gateway says about money, as a user of the client sees it: runs that fail with the account, spend; and runs that pause
 because too much of them fails."""
 
-import httpx
 import pytest
-from conftest import KEYS, Conveyor, ScriptedGateway, eventually
+from conftest import KEYS, WAIT, Conveyor, ScriptedGateway, eventually, http
 from zenrows.batch import RunPaused, RunStatus, TaskStatus, WaiterError
 from zenrows.batch.models import FailureReason, PauseState
 
-WAIT = {"poll_interval": 0.1, "timeout": 60.0}
 KEY = {"X-API-Key": KEYS[0]}
 
 
@@ -59,23 +57,23 @@ def test_a_run_that_fails_too_much_pauses_and_says_why(scripted: tuple[Conveyor,
         ref = client.submit_open()
         # Neither the limit nor the reason is known to the client.
         limit = {"max_failure_ratio": 0.5}
-        assert httpx.patch(f"{conveyor.url}/v1/jobs/{ref.job_id}", json=limit, headers=KEY).status_code == 200
+        assert http.patch(f"{conveyor.url}/v1/jobs/{ref.job_id}", json=limit, headers=KEY).status_code == 200
         # Fewer are left after the pause than it takes to pause once more.
         ref.add_tasks({"tasks": [{"url": url} for url in urls(30, "/missing/ratio")]})
-        eventually("paused", lambda: ref.run.load().data.pause_state is PauseState.PAUSED, 30)
+        eventually("paused", lambda: ref.run.load().data.pause_state is PauseState.PAUSED)
         with pytest.raises(RunPaused) as caught:
             ref.run.wait(**WAIT)
         run = caught.value.run
         assert run.stats.failed >= 20
-        said = httpx.get(f"{conveyor.url}/v1/jobs/{ref.job_id}/runs/{run.run_id}", headers=KEY).json()
+        said = http.get(f"{conveyor.url}/v1/jobs/{ref.job_id}/runs/{run.run_id}", headers=KEY).json()
         assert said["pause_reason"]["code"] == "failure_ratio" and said["pause_reason"]["detail"]
         assert ref.run.resume().data.pause_state is None
-        said = httpx.get(f"{conveyor.url}/v1/jobs/{ref.job_id}/runs/{run.run_id}", headers=KEY).json()
+        said = http.get(f"{conveyor.url}/v1/jobs/{ref.job_id}/runs/{run.run_id}", headers=KEY).json()
         assert "pause_reason" not in said
         ref.close()
         assert ref.run.wait(**WAIT).stats.failed == 30
         # Somebody's own pause has no reason.
         other = client.submit_open()
-        paused = httpx.post(f"{conveyor.url}/v1/jobs/{other.job_id}/pause", headers=KEY).json()
+        paused = http.post(f"{conveyor.url}/v1/jobs/{other.job_id}/pause", headers=KEY).json()
         assert paused["pause_state"] == "paused" and "pause_reason" not in paused
         other.run.stop()

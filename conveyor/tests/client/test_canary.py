@@ -3,16 +3,29 @@ the logs, and there not even if everything is logged (SPEC 13)."""
 
 import base64
 import json
+import os
+import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import aws
 import httpx
 import pytest
-from conftest import Conveyor, Receiver, ScriptedGateway, eventually, program
-from zenrows.batch import At
+from conftest import (
+    INLINE_TASKS_MAX,
+    SHORT_LISTS,
+    WAIT,
+    Conveyor,
+    Receiver,
+    ScriptedGateway,
+    eventually,
+    http,
+    program,
+)
+from zenrows.batch import At, verify_webhook_signature
 
 KEY = "canary-api-key-5Jq0c2Xv"
 OPERATOR = "canary-operator-key-3Vh6s1Rk"
@@ -22,28 +35,22 @@ RERUN_HEADER = "canary-header-of-a-rerun-6Mb2"
 LONG_HEADER = "canary-header-of-a-long-list-7Pd3"
 SCHEDULED_HEADER = "canary-header-of-a-schedule-4Fy8"
 TOKEN = "canary-task-token-2Gc7"
+# What a caller or an operator sent, whichever tests ran.
+CALLERS = [KEY, OPERATOR, HEADER, TASK_HEADER, RERUN_HEADER, LONG_HEADER, SCHEDULED_HEADER, TOKEN]
 # No secret: what is searched is searched in vain, unless this is found there.
 PLAIN = "in-plain-sight-9Wn5"
-LONG = 10_001
-WAIT = {"poll_interval": 0.2, "timeout": 120.0}
+LONG = INLINE_TASKS_MAX + 1
 
 
-@pytest.fixture
-def watched(tmp_path: Path, receiver: Receiver) -> Iterator[tuple[Conveyor, ScriptedGateway, Path]]:
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Iterator[tuple[Conveyor, ScriptedGateway, Path]]:
     gateway = ScriptedGateway()
     # Whatever state machines are told goes to the receiver.
-    variables = {
-        "CONVEYOR_LOG": "trace",
-        "AWS_ENDPOINT_URL_SFN": receiver.url(""),
-        "AWS_REGION": aws.REGION,
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
-    # Lists are read in small steps: there is time to look at the message that calls for it.
-    flags = ["--api-key", KEY, "--operator-key", OPERATOR, "--sfn", "--chunk-rows", "100"]
-    conveyor = Conveyor(tmp_path / "canary", gateway.url, *flags, variables=variables)
-    yield conveyor, gateway, tmp_path / "canary"
+    variables = {"CONVEYOR_LOG": "trace", **aws.state_machines_at(receiver.url(""))}
+    flags = ["--api-key", KEY, "--operator-key", OPERATOR, "--sfn", *SHORT_LISTS]
+    folder = tmp_path_factory.mktemp("canary")
+    conveyor = Conveyor(folder, gateway.url, *flags, variables=variables)
+    yield conveyor, gateway, folder
     gateway.release_all()
     conveyor.stop()
     gateway.close()
@@ -74,7 +81,7 @@ def header_of(request: dict) -> str:
 def made_key(conveyor: Conveyor) -> str:
     command = [str(program("conveyor")), "keys", "create", PLAIN, "--json"]
     command += ["--server", conveyor.url, "--operator-key", OPERATOR]
-    made = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    made = subprocess.run(command, capture_output=True, text=True, timeout=180, check=True)
     return json.loads(made.stdout)["key"]
 
 
@@ -129,9 +136,30 @@ def around(content: bytes, canary: bytes) -> bytes:
     return content[max(0, at - 300) : at + len(canary) + 60]
 
 
-def calls_for_lists(folder: Path) -> list[bytes]:
-    """Messages that call for a list to be read. They are gone when it is."""
-    return aws.messages(f"{deployment(folder)}-control")
+@contextmanager
+def no_list_is_read(conveyor: Conveyor) -> Iterator[None]:
+    """Stops the processes that read lists: messages that call for it stay in their queue."""
+    readers = conveyor.processes("ingest")
+    assert len(readers) == 2, readers
+    try:
+        for reader in readers:
+            os.kill(reader, signal.SIGSTOP)
+        yield
+    finally:
+        for reader in readers:
+            os.kill(reader, signal.SIGCONT)
+
+
+def call_for_the_list(folder: Path, job_id: str) -> bytes:
+    """The message that calls for the list of a job to be read."""
+    found: list[bytes] = []
+
+    def look() -> list[bytes]:
+        found[:] = [call for call in aws.messages(f"{deployment(folder)}-control") if job_id.encode() in call]
+        return found
+
+    eventually("a call for the list", look)
+    return found[0]
 
 
 # ----- the test -----
@@ -153,7 +181,7 @@ def test_a_canary_is_found_nowhere(watched: tuple[Conveyor, ScriptedGateway, Pat
             "webhook": {"url": receiver.url("/canary"), "signature": True},
             "sfn_task_token": TOKEN,
         }
-        answer = httpx.post(f"{conveyor.url}/v1/jobs", json=submit, headers={"X-API-Key": KEY})
+        answer = http.post(f"{conveyor.url}/v1/jobs", json=submit, headers={"X-API-Key": KEY})
         assert answer.status_code == 201, answer.text
         job = client.job(answer.json()["job_id"])
         run = job.run.wait(**WAIT)
@@ -162,7 +190,7 @@ def test_a_canary_is_found_nowhere(watched: tuple[Conveyor, ScriptedGateway, Pat
         told = receiver.wait_for(lambda got: got["json"].get("taskToken") == TOKEN)
         assert told["headers"]["X-Amz-Target"] == "AWSStepFunctions.SendTaskSuccess"
         overrides = {"zenrows_params": headers(RERUN_HEADER)}
-        answer = httpx.post(f"{conveyor.url}/v1/jobs/{job.job_id}/rerun", json=overrides, headers={"X-API-Key": KEY})
+        answer = http.post(f"{conveyor.url}/v1/jobs/{job.job_id}/rerun", json=overrides, headers={"X-API-Key": KEY})
         assert answer.status_code == 201, answer.text
         assert job.run.wait(**WAIT).stats.completed == 3
         # They did arrive where they were meant to.
@@ -171,7 +199,7 @@ def test_a_canary_is_found_nowhere(watched: tuple[Conveyor, ScriptedGateway, Pat
         assert header_of(gateway.seen(page("two"))[0]) == TASK_HEADER
 
         made = made_key(conveyor)
-        sent = [KEY, OPERATOR, made, HEADER, TASK_HEADER, RERUN_HEADER, LONG_HEADER, SCHEDULED_HEADER, TOKEN, secret]
+        sent = [*CALLERS, made, secret]
         canaries = [form for text in sent for form in forms(text.encode())] + forms(base64.b64decode(secret))
         on_aws = bool(deployment(folder))
         plain = {"log": b"TRACE"} | dict.fromkeys(["row", "object"] if on_aws else ["file"], PLAIN.encode())
@@ -179,36 +207,38 @@ def test_a_canary_is_found_nowhere(watched: tuple[Conveyor, ScriptedGateway, Pat
         # Runs that are live and not finished: their messages are in the queues.
         with conveyor.client(made) as owner:
             live = owner.submit_regular([page(f"held/live/{n}") for n in range(150)], zenrows_params=headers(HEADER))
-            eventually("called", lambda: called(gateway, "held/live"), 60)
+            eventually("called", lambda: called(gateway, "held/live"))
             assert called(gateway, "held/live")["query"]["apikey"] == made
             # With a key, so that there is an answer to be kept.
-            long = client.submit_regular(long_list("held/long", LONG_HEADER), idempotency_key=PLAIN)
+            with no_list_is_read(conveyor) if on_aws else nullcontext():
+                long = client.submit_regular(long_list("held/long", LONG_HEADER), idempotency_key=PLAIN)
+                call = call_for_the_list(folder, long.job_id) if on_aws else b""
+            assert not [canary for canary in canaries if canary in call]
             if on_aws:
-                calls: list[bytes] = []
-                eventually("a call for the list", lambda: calls.extend(calls_for_lists(folder)) or calls, 60)
-                assert long.job_id.encode() in calls[0]
-                assert not [call for call in calls for canary in canaries if canary in call]
                 plain["message"] = next(live.run.results(status="processing")).task_id.encode()
             search(folder, canaries, plain)
-            eventually("called", lambda: called(gateway, "held/long"), 60)
+            eventually("called", lambda: called(gateway, "held/long"))
             assert header_of(called(gateway, "held/long")) == LONG_HEADER
             search(folder, canaries, plain)
             stats = live.run.load().stats
             assert stats.completed < stats.total, "it was live all the time"
             live.run.stop()
         long.run.stop()
+        for name in ("live", "long"):
+            gateway.release(name)
         # Of a run that was stopped there may be none.
         plain.pop("message", None)
 
         # The list of a schedule is kept for as long as the job.
         later = At((datetime.now() + timedelta(days=400)).replace(microsecond=0), timezone="UTC")
         scheduled = client.submit_scheduled(later, long_list("held/fired", SCHEDULED_HEADER))
-        eventually("it has a copy of its own", lambda: has_template(folder, scheduled.job_id), 60)
+        eventually("it has a copy of its own", lambda: has_template(folder, scheduled.job_id))
         scheduled.rerun()
-        eventually("called", lambda: called(gateway, "held/fired"), 60)
+        eventually("called", lambda: called(gateway, "held/fired"))
         assert header_of(called(gateway, "held/fired")) == SCHEDULED_HEADER
         search(folder, canaries, plain)
         scheduled.run.stop()
+        gateway.release("fired")
 
 
 def test_a_gateway_that_repeats_a_header_does_not_have_it_kept(watched: tuple[Conveyor, ScriptedGateway, Path]):
@@ -222,8 +252,25 @@ def test_a_gateway_that_repeats_a_header_does_not_have_it_kept(watched: tuple[Co
         assert HEADER not in row.error.detail
 
 
+def test_a_signing_secret_is_found_nowhere(watched: tuple[Conveyor, ScriptedGateway, Path], receiver: Receiver):
+    """The last one here: it also searches what the server leaves when it ends."""
+    conveyor, _, folder = watched
+    with conveyor.client() as client:
+        key = client.rotate_hmac_key()
+        client.finalize_hmac_key()
+        webhook = {"url": receiver.url("/signed"), "signature": True}
+        run = client.submit_regular([page("signed")], webhook=webhook).run.wait(**WAIT)
+        told = receiver.wait_for(lambda got: got["json"].get("run_id") == run.run_id)
+        assert verify_webhook_signature(told["body"], told["headers"]["X-Signature"], {key.kid: key.secret}), "it is used"
+    canaries = forms(key.secret.encode()) + forms(base64.b64decode(key.secret))
+    plain = {"log": b"TRACE"} | dict.fromkeys(["row", "object"] if deployment(folder) else ["file"], PLAIN.encode())
+    search(folder, canaries, plain)
+    conveyor.stop()
+    search(folder, canaries + [form for text in CALLERS for form in forms(text.encode())], plain)
+
+
 def has_template(folder: Path, job_id: str) -> bool:
     """Whether the list of a schedule was copied to where it stays."""
     if name := deployment(folder):
-        return any(key.startswith(f"templates/{job_id}/") for key, _ in aws.objects(name))
+        return aws.has_objects(name, f"templates/{job_id}/")
     return any(f"templates/{job_id}/" in str(path) for path in folder.rglob("*"))

@@ -7,13 +7,12 @@ import functools
 import io
 import zipfile
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from types import FunctionType
 
-import httpx
 import pytest
-from conftest import Conveyor, Receiver, ScriptedGateway, eventually
+from conftest import KEYS, WAIT, Conveyor, Receiver, ScriptedGateway, eventually
 from zenrows.batch import (
     At,
     BatchAPIError,
@@ -33,7 +32,6 @@ from zenrows.batch import (
 from zenrows.batch import _resources as resources
 from zenrows.batch.errors import BatchErrorCode
 
-WAIT = {"poll_interval": 0.1, "timeout": 60.0}
 HANDLES = [
     ZenRowsBatchClient,
     resources.JobRef,
@@ -192,7 +190,7 @@ def test_what_is_deleted_is_gone(client: ZenRowsBatchClient):
     client.run(ref.job_id, run.run_id).delete()
     refused("no_prior_run", ref.rerun)
     ref.delete()
-    eventually("deleted", lambda: is_gone(client, ref.job_id), 60)
+    eventually("deleted", lambda: is_gone(client, ref.job_id))
 
 
 def is_gone(client: ZenRowsBatchClient, job: str) -> bool:
@@ -303,11 +301,23 @@ def test_schedules_fire_are_paused_and_changed(client: ZenRowsBatchClient):
         ref.delete()
 
 
-def test_a_schedule_makes_runs_by_itself(client: ZenRowsBatchClient):
-    every = client.submit_scheduled(Rate(every=1, unit="minute"), urls(1))
-    run = client.wait_for_run(every.job_id, poll_interval=1.0, max_poll_interval=2.0, timeout=100.0)
-    assert run.trigger.value == "scheduled"
-    every.delete()
+def test_a_schedule_makes_one_run_by_itself(client: ZenRowsBatchClient):
+    soon = (datetime.now(timezone.utc) + timedelta(seconds=2)).replace(microsecond=0, tzinfo=None)
+    once = client.submit_scheduled(At(soon, timezone="UTC"), urls(1))
+    run = client.wait_for_run(once.job_id, max_poll_interval=0.5, **WAIT)
+    assert (run.status, run.trigger.value, run.stats.successful) == (RunStatus.COMPLETED, "scheduled", 1)
+    assert once.load().data.next_scheduled_run is None, "nothing is left to fire"
+    once.delete()
+
+
+@pytest.mark.last
+def test_a_schedule_makes_runs_every_minute(demo: Conveyor, every_minute: resources.JobRef):
+    with demo.client(KEYS[2]) as client:
+        run = client.wait_for_run(every_minute.job_id, max_poll_interval=0.5, **WAIT)
+        assert (run.trigger.value, run.stats.total) == ("scheduled", 1)
+        job = every_minute.load().data
+        assert (job.next_scheduled_run - job.created_at).total_seconds() // 60 >= 2, "it fires again"
+    every_minute.delete()
 
 
 # ----- webhooks -----

@@ -4,14 +4,15 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import aws
 import pytest
-from conftest import KEYS, Conveyor, eventually
+from conftest import INLINE_TASKS_MAX, KEYS, WAIT, Conveyor, eventually, http, sized
 from zenrows.batch import BatchAPIError, IngestStatus, JobStatus, RunStatus, ZenRowsBatchClient
+from zenrows.batch._resources import JobRef
 
-# Long lists, drained by a debug build on a busy machine: how long that takes is not what is tested.
-WAIT = {"poll_interval": 0.05, "timeout": 240.0}
-LARGE = 12_000
+LARGE = INLINE_TASKS_MAX + sized(51, 2_001)
+# For a server that commits each row by itself: nobody waits until it has read the longer one.
+SLOW_INLINE_MAX, SLOW_LARGE, ENDLESS = 20, 25, 100_000
 
 
 def csv(rows: int, header: bool = True, delimiter: str = ",") -> io.BytesIO:
@@ -29,10 +30,24 @@ def client(demo: Conveyor) -> Iterator[ZenRowsBatchClient]:
 
 @pytest.fixture(scope="module")
 def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Conveyor]:
-    """Reads lists in tiny steps, so that there is time to do something while it does."""
-    conveyor = Conveyor(tmp_path_factory.mktemp("slow"), "demo:", "--chunk-rows", "20")
+    """Reads one list at a time in each process, row by row, so that a list can be met while it is read."""
+    flags = ["--inline-tasks-max", str(SLOW_INLINE_MAX), "--chunk-rows", "1", "--ingests-max", "1"]
+    conveyor = Conveyor(tmp_path_factory.mktemp("slow"), "demo:", *flags)
     yield conveyor
     conveyor.stop()
+
+
+def read_now(client: ZenRowsBatchClient) -> JobRef:
+    """A job whose list is read at this moment, and will be for long."""
+    upload = client.upload_csv(csv(ENDLESS), fields={"url": "address"}, header=True)
+    ref = client.submit_regular(file_input_id=upload)
+    eventually("it is read", lambda: ref.run.load().stats.total > 0)
+    assert is_read(ref)
+    return ref
+
+
+def is_read(ref: JobRef) -> bool:
+    return ref.run.load().data.ingest_status is IngestStatus.PENDING
 
 
 def refused(call, *args, **kwargs) -> BatchAPIError:
@@ -77,43 +92,44 @@ def test_a_long_inline_list_is_staged_by_the_server(client: ZenRowsBatchClient):
 def test_one_invalid_task_in_a_long_inline_list_is_named(demo: Conveyor):
     urls = [{"url": f"https://site.example/inline/{n}"} for n in range(LARGE)]
     # Past the client's own checks: it would refuse the URL before it is sent.
-    urls[11_111] = {"url": "https://site.example/", "external_id": "not allowed"}
-    answer = httpx.post(f"{demo.url}/v1/jobs", json={"tasks": urls}, headers={"X-API-Key": KEYS[0]}, timeout=30)
+    urls[LARGE - 2] = {"url": "https://site.example/", "external_id": "not allowed"}
+    answer = http.post(f"{demo.url}/v1/jobs", json={"tasks": urls}, headers={"X-API-Key": KEYS[0]})
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_argument")
-    assert [(t["index"], t["reason"]) for t in answer.json()["invalid_tasks"]] == [(11_111, "invalid_external_id")]
+    assert [(t["index"], t["reason"]) for t in answer.json()["invalid_tasks"]] == [(LARGE - 2, "invalid_external_id")]
 
 
 def test_an_open_job_takes_tasks_once_its_list_is_in(slow: Conveyor):
     with slow.client() as client:
-        ref = client.submit_open([f"https://site.example/{n}" for n in range(LARGE)])
+        # Every process that reads lists has one to read; the next list waits.
+        others = [read_now(client) for _ in range(2 if aws.endpoint("dynamodb") else 1)]
+        ref = client.submit_open([f"https://site.example/{n}" for n in range(SLOW_LARGE)])
         more = {"tasks": [{"url": "https://site.example/more"}]}
         early = refused(ref.add_tasks, more)
         assert (early.status_code, early.code) == (409, "run_not_terminal")
         again = refused(ref.rerun)
         assert (again.status_code, again.code) == (409, "run_not_terminal")
+        assert is_read(ref) and all(map(is_read, others))
+        for other in others:
+            other.run.stop()
         ref.wait_for_ingest(**WAIT)
-        assert ref.add_tasks(more).latest_run.stats.total == LARGE + 1
+        assert ref.add_tasks(more).latest_run.stats.total == SLOW_LARGE + 1
         assert ref.close().status is JobStatus.CLOSED
-        assert ref.run.wait(**WAIT).stats.completed == LARGE + 1
+        assert ref.run.wait(**WAIT).stats.completed == SLOW_LARGE + 1
 
 
 def test_a_stop_cuts_the_total_to_what_was_written(slow: Conveyor):
     with slow.client() as client:
-        ref = client.submit_regular(
-            file_input_id=client.upload_csv(csv(60_000), fields={"url": "address"}, header=True)
-        )
+        ref = read_now(client)
         assert ref.run.stop().status is RunStatus.STOPPED
         run = ref.wait_for_ingest(**WAIT).data.latest_run
         assert (run.status, run.ingest_status) == (RunStatus.STOPPED, IngestStatus.DONE)
-        assert run.stats.total < 60_000, "it was stopped before its list was read"
+        assert 0 < run.stats.total < ENDLESS, "it was stopped while its list was read"
         assert len(list(ref.run.results())) == run.stats.total
 
 
 def test_a_delete_while_a_list_is_read_leaves_nothing(slow: Conveyor):
     with slow.client() as client:
-        ref = client.submit_regular(
-            file_input_id=client.upload_csv(csv(60_000), fields={"url": "address"}, header=True)
-        )
+        ref = read_now(client)
         ref.delete()
 
         def is_gone() -> bool:

@@ -1,15 +1,12 @@
 """Limits as a user of the client meets them: quotas, request rates, and the client's own limits of a download."""
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import httpx
 import pytest
-from conftest import KEYS, Conveyor, ScriptedGateway, eventually
+from conftest import KEYS, WAIT, Conveyor, ScriptedGateway, eventually
 from zenrows.batch import At, BatchAPIError, DownloadLimitExceeded, Rate
-
-WAIT = {"poll_interval": 0.1, "timeout": 60.0}
 
 
 def urls(count: int, path: str = "/limits") -> list[str]:
@@ -36,20 +33,8 @@ class Answers(list):
         return [answer for answer in self if answer.status_code == 429]
 
 
-@pytest.fixture(scope="module")
-def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Conveyor, ScriptedGateway]]:
-    """Conveyor whose callers may have one live job and one scheduled one."""
-    gateway = ScriptedGateway()
-    flags = ["--active-jobs-max", "1", "--scheduled-jobs-max", "1"]
-    conveyor = Conveyor(tmp_path_factory.mktemp("limited"), gateway.url, *flags)
-    yield conveyor, gateway
-    gateway.release_all()
-    conveyor.stop()
-    gateway.close()
-
-
-def test_a_quota_is_told_at_once_and_holds_until_a_job_ends(limited: tuple[Conveyor, ScriptedGateway]):
-    conveyor, gateway = limited
+def test_a_quota_is_told_at_once_and_holds_until_a_job_ends(strict: tuple[Conveyor, ScriptedGateway]):
+    conveyor, gateway = strict
     answers = Answers()
     with conveyor.client(**answers.options()) as client:
         first = client.submit_regular(urls(1, "/held/quota"))
@@ -65,8 +50,8 @@ def test_a_quota_is_told_at_once_and_holds_until_a_job_ends(limited: tuple[Conve
         assert client.submit_regular(urls(1)).run.wait(**WAIT).stats.successful == 1
 
 
-def test_a_second_schedule_is_refused_until_the_first_is_deleted(limited: tuple[Conveyor, ScriptedGateway]):
-    conveyor, _ = limited
+def test_a_second_schedule_is_refused_until_the_first_is_deleted(strict: tuple[Conveyor, ScriptedGateway]):
+    conveyor, _ = strict
     with conveyor.client() as client:
         once = At((datetime.now() + timedelta(days=400)).replace(microsecond=0), timezone="UTC")
         first = client.submit_scheduled(once, urls(1))
@@ -84,17 +69,17 @@ def test_a_second_schedule_is_refused_until_the_first_is_deleted(limited: tuple[
                 assert again.code == "quota_exceeded", again
             return bool(second)
 
-        eventually("there is room", accepted, 30)
+        eventually("there is room", accepted)
         assert second[0].load().data.schedule.rate.every == 1
         second[0].delete()
 
 
 def test_the_client_waits_when_it_asks_too_often(tmp_path: Path):
-    conveyor = Conveyor(tmp_path, "demo:", "--requests-per-second", "2", "--requests-burst", "2")
+    conveyor = Conveyor(tmp_path, "demo:", "--requests-per-second", "1", "--requests-burst", "1")
     answers = Answers()
     with conveyor.client(**answers.options()) as client:
         # Each of them succeeds, whatever it took.
-        eventually("too many", lambda: client.list_jobs(limit=1) and answers.refusals(), 60)
+        eventually("too many", lambda: client.list_jobs(limit=1) and answers.refusals())
     refusal = answers.refusals()[0]
     assert refusal.json()["code"] == "rate_limited" and int(refusal.headers["Retry-After"]) >= 1
     assert answers[-1].status_code == 200, "it was repeated"
@@ -108,7 +93,7 @@ def test_the_client_waits_when_it_asks_too_often(tmp_path: Path):
                 errors.append(error)
             return bool(errors)
 
-        eventually("too many", refusal_came, 60)
+        eventually("too many", refusal_came)
         assert (errors[0].status_code, errors[0].code) == (429, "rate_limited")
     conveyor.stop()
 

@@ -1,39 +1,27 @@
 """Reruns of more tasks than are written on a request (202): whole, of what failed, and by the class of the failure."""
 
 from collections import Counter
-from collections.abc import Iterator
 
 import httpx
 import pytest
-from conftest import KEYS, Conveyor, Process
+from conftest import INLINE_TASKS_MAX, KEYS, WAIT, Conveyor, http
 from zenrows.batch import BatchAPIError, IngestStatus, RunStatus, TaskStatus
 
-ROWS = 10_001
-# Of every thousand rows one is of each of these; what is flaky fails once.
-KINDS = {1: "/status/404", 2: "/status/401", 3: "/flaky/1"}
 EACH = 10
-WAIT = {"poll_interval": 0.2, "timeout": 240.0}
+PERIOD = INLINE_TASKS_MAX // EACH + 1
+ROWS = EACH * PERIOD + 1
+# Of every so many rows one is of each of these; what is flaky fails once.
+KINDS = {1: "/status/404", 2: "/status/401", 3: "/flaky/1"}
 
 
 def url(n: int) -> str:
-    return f"https://site.example{KINDS.get(n % 1000, '/page')}?n={n}"
-
-
-@pytest.fixture(scope="module")
-def once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Conveyor]:
-    """Conveyor that tries each task once, with a gateway that fails as the URLs say."""
-    folder = tmp_path_factory.mktemp("once")
-    gateway = Process("LOADTEST_BIN", ["gateway", "--listen", "127.0.0.1:0"], folder / "gateway")
-    conveyor = Conveyor(folder, gateway.url, "--attempts-max", "1")
-    yield conveyor
-    conveyor.stop()
-    gateway.stop(codes=(0, -15))
+    return f"https://site.example{KINDS.get(n % PERIOD, '/page')}?n={n}"
 
 
 def rerun(conveyor: Conveyor, job_id: str, **filters: str) -> httpx.Response:
     """The client knows no filter but the status."""
     where = f"{conveyor.url}/v1/jobs/{job_id}/rerun"
-    return httpx.post(where, params=filters, headers={"X-API-Key": KEYS[0]}, timeout=30)
+    return http.post(where, params=filters, headers={"X-API-Key": KEYS[0]})
 
 
 def check(run, failures: dict[str, int], sources: dict[str | None, int], ids: list[str]) -> list:
@@ -51,8 +39,8 @@ def check(run, failures: dict[str, int], sources: dict[str | None, int], ids: li
     return rows
 
 
-def test_a_long_run_is_repeated_in_part_and_whole(once: Conveyor):
-    with once.client() as client:
+def test_a_long_run_is_repeated_in_part_and_whole(over_http: Conveyor):
+    with over_http.client() as client:
         ref = client.submit_regular([url(n) for n in range(ROWS)], wait_for_ingest=True)
         first = ref.run.wait(**WAIT)
         ids = [row.task_id for row in first.results()]
@@ -67,11 +55,11 @@ def test_a_long_run_is_repeated_in_part_and_whole(once: Conveyor):
         failures = {"bad_target": EACH, "auth_failed": EACH}
         rows = check(second, failures, {first.run_id: ROWS - 3 * EACH, None: 3 * EACH}, ids)
         redone = [row for row in rows if not row.source_run_id]
-        assert {str(row.url) for row in redone} == {url(n) for n in range(ROWS) if n % 1000 in KINDS}
+        assert {str(row.url) for row in redone} == {url(n) for n in range(ROWS) if n % PERIOD in KINDS}
 
         # By class, of the run that has most of its rows from another.
-        assert rerun(once, ref.job_id, error_class="timeout").json()["code"] == "no_matching_tasks"
-        answer = rerun(once, ref.job_id, error_class="auth_failed")
+        assert rerun(over_http, ref.job_id, error_class="timeout").json()["code"] == "no_matching_tasks"
+        answer = rerun(over_http, ref.job_id, error_class="auth_failed")
         said = answer.json()
         assert answer.status_code == 202, answer.text
         run_id = said["latest_run"]["run_id"]
@@ -80,7 +68,7 @@ def test_a_long_run_is_repeated_in_part_and_whole(once: Conveyor):
         third = client.run(ref.job_id, run_id).wait(**WAIT)
         handed_down = {first.run_id: ROWS - 3 * EACH, second.run_id: 2 * EACH, None: EACH}
         rows = check(third, failures, handed_down, ids)
-        assert {str(row.url) for row in rows if not row.source_run_id} == {url(n) for n in range(2, ROWS, 1000)}
+        assert {str(row.url) for row in rows if not row.source_run_id} == {url(n) for n in range(2, ROWS, PERIOD)}
         readable(client, ref.job_id, run_id, rows)
         with pytest.raises(BatchAPIError) as caught:
             client.run(ref.job_id, first.run_id).delete()
@@ -97,7 +85,7 @@ def test_a_long_run_is_repeated_in_part_and_whole(once: Conveyor):
 def readable(client, job_id: str, run_id: str, rows: list) -> None:
     """Bodies and histories of rows that were handed down, through one run and through two."""
     run = client.run(job_id, run_id)
-    for n in (0, 3, 9_003, ROWS - 1):
+    for n in (0, 3, (EACH - 1) * PERIOD + 3, ROWS - 1):
         assert rows[n].source_run_id and run.download_task_to_memory(rows[n])
         [event] = run.task_history(rows[n].task_id).events
         assert event.error is None

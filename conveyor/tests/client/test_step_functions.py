@@ -2,19 +2,15 @@
 server that runs state machines."""
 
 import json
-import os
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import aws
-import httpx
 import pytest
-from conftest import KEYS, Conveyor, ScriptedGateway, eventually, program
+from conftest import KEYS, WAIT, Conveyor, ScriptedGateway, eventually, http, program
 
-WAIT = {"poll_interval": 0.1, "timeout": 60.0}
 KEY = {"X-API-Key": KEYS[0]}
-SERVER = os.environ.get("CONVEYOR_TEST_AWS_MINISTACK_URL")
+SERVER = aws.STATE_MACHINES
 # Where the other servers are, this one is, too.
 assert SERVER or not aws.endpoint("dynamodb"), "CONVEYOR_TEST_AWS_MINISTACK_URL must name a server with Step Functions"
 pytestmark = pytest.mark.skipif(not SERVER, reason="needs AWS-compatible servers: the step client-aws has them")
@@ -35,14 +31,14 @@ class Machine:
         machine = states("CreateStateMachine", name=name, definition=json.dumps(definition), roleArn=role)
         self._execution = states("StartExecution", stateMachineArn=machine["stateMachineArn"])["executionArn"]
         self.token = ""
-        eventually("it waits", lambda: self._take(activity), 60)
+        eventually("it waits", lambda: self._take(activity))
 
     def _take(self, activity: str) -> str:
         self.token = states("GetActivityTask", activityArn=activity, workerName="tests").get("taskToken") or ""
         return self.token
 
     def end(self) -> dict:
-        eventually("it ended", lambda: self._look()["status"] != "RUNNING", 60)
+        eventually("it ended", lambda: self._look()["status"] != "RUNNING")
         return self._look()
 
     def _look(self) -> dict:
@@ -53,22 +49,15 @@ class Machine:
 def machines(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Conveyor, ScriptedGateway]]:
-    """Conveyor that answers state machines: on the backend under test, and on the embedded store, where it has to be told to."""
+    """Conveyor that answers state machines: on the backend under test, and on the embedded store, which needs a flag for it."""
+    if request.param == "as it is tested":
+        yield request.getfixturevalue("scripted")
+        return
     gateway = ScriptedGateway()
-    variables = {
-        "AWS_ENDPOINT_URL_SFN": SERVER,
-        "AWS_REGION": aws.REGION,
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
-    flags = []
     with pytest.MonkeyPatch.context() as patch:
-        if request.param == "embedded":
-            patch.setenv("CONVEYOR_BIN", str(program("conveyor")))
-        if Path(os.environ["CONVEYOR_BIN"]).name == "conveyor":
-            flags.append("--sfn")
-        conveyor = Conveyor(tmp_path_factory.mktemp("machines"), gateway.url, *flags, variables=variables)
+        patch.setenv("CONVEYOR_BIN", str(program("conveyor")))
+        folder = tmp_path_factory.mktemp("machines")
+        conveyor = Conveyor(folder, gateway.url, "--sfn", variables=aws.state_machines_at(SERVER))
     yield conveyor, gateway
     gateway.release_all()
     conveyor.stop()
@@ -77,7 +66,7 @@ def machines(
 
 def submit(conveyor: Conveyor, token: str, path: str) -> str:
     body = {"tasks": [{"url": f"https://site.example{path}"}], "sfn_task_token": token, "external_id": "of-a-machine"}
-    answer = httpx.post(f"{conveyor.url}/v1/jobs", json=body, headers=KEY)
+    answer = http.post(f"{conveyor.url}/v1/jobs", json=body, headers=KEY)
     assert answer.status_code == 201 and token not in answer.text, answer.text
     return answer.json()["job_id"]
 
@@ -87,10 +76,10 @@ def delivery(conveyor: Conveyor, job_id: str) -> dict:
     found: list = []
 
     def ended() -> bool:
-        found[:] = httpx.get(f"{conveyor.url}/v1/jobs/{job_id}/deliveries", headers=KEY).json()["deliveries"]
+        found[:] = http.get(f"{conveyor.url}/v1/jobs/{job_id}/deliveries", headers=KEY).json()["deliveries"]
         return bool(found) and found[0]["state"] != "pending"
 
-    eventually("an end of the delivery", ended, 30)
+    eventually("an end of the delivery", ended)
     [one] = found
     assert one["target"] == "step_functions"
     return one
@@ -124,7 +113,7 @@ def test_a_machine_fails_with_its_run(machines: tuple[Conveyor, ScriptedGateway]
     }[how]
     job = submit(conveyor, machine.token, path)
     with conveyor.client() as client:
-        eventually("called", lambda: gateway.seen(f"https://site.example{path}"), 30)
+        eventually("called", lambda: gateway.seen(f"https://site.example{path}"))
         if how == "stopped":
             client.job(job).run.stop()
         if how == "deleted":

@@ -1,20 +1,17 @@
 """Webhooks as a caller's own programs meet them: set with the public client, verified by the public verifiers."""
 
-import base64
 import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import httpx
 import pytest
-from conftest import KEYS, Conveyor, ScriptedGateway, eventually
+from conftest import KEYS, WAIT, Conveyor, ScriptedGateway, eventually, http
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from zenrows.batch import WEBHOOK_EVENT_ID_HEADER, WEBHOOK_SIGNATURE_HEADER, BatchAPIError, verify_webhook_signature
 from zenrows.batch.models import RunStatus, WebhookEvent, WebhookEventType
 
-WAIT = {"poll_interval": 0.1, "timeout": 60.0}
 URLS = ["https://site.example/a", "https://site.example/b"]
 
 
@@ -64,14 +61,6 @@ def receiver() -> Iterator[Receiver]:
     receiver.close()
 
 
-@pytest.fixture(scope="module")
-def hooked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Conveyor]:
-    """Conveyor of whose signing keys nobody else knows."""
-    conveyor = Conveyor(tmp_path_factory.mktemp("hooked"), "demo:")
-    yield conveyor
-    conveyor.stop()
-
-
 def refused(call, *args, **kwargs) -> BatchAPIError:
     with pytest.raises(BatchAPIError) as caught:
         call(*args, **kwargs)
@@ -80,15 +69,16 @@ def refused(call, *args, **kwargs) -> BatchAPIError:
 
 def deliveries(conveyor: Conveyor, job_id: str, path: str = "", method: str = "GET") -> httpx.Response:
     url = f"{conveyor.url}/v1/jobs/{job_id}/deliveries{path}"
-    return httpx.request(method, url, headers={"X-API-Key": KEYS[0]})
+    return http.request(method, url, headers={"X-API-Key": KEYS[0]})
 
 
 def state(conveyor: Conveyor, job_id: str) -> list[str]:
     return [one["state"] for one in deliveries(conveyor, job_id).json()["deliveries"]]
 
 
-def test_a_signed_delivery_is_verified_by_both_verifiers(hooked: Conveyor, receiver: Receiver):
-    with hooked.client(KEYS[1]) as client:
+def test_a_signed_delivery_is_verified_by_both_verifiers(demo: Conveyor, receiver: Receiver):
+    # Nobody else makes signing keys with this key.
+    with demo.client(KEYS[2]) as client:
         assert refused(client.test_webhook, {"url": receiver.url, "signature": True}).code == (
             "webhook_signing_requires_active_key"
         )
@@ -129,8 +119,8 @@ def test_a_signed_delivery_is_verified_by_both_verifiers(hooked: Conveyor, recei
         assert refused(client.cancel_hmac_rotation).code == "no_candidate"
 
 
-def test_a_delivery_without_a_signature_has_none(hooked: Conveyor, receiver: Receiver):
-    with hooked.client() as client:
+def test_a_delivery_without_a_signature_has_none(demo: Conveyor, receiver: Receiver):
+    with demo.client() as client:
         ref = client.submit_regular(URLS, webhook={"url": receiver.url})
         ref.run.wait(**WAIT)
         eventually("told", lambda: receiver.of_job(ref.job_id))
@@ -155,34 +145,34 @@ def test_a_run_that_failed_says_why(scripted: tuple[Conveyor, ScriptedGateway], 
         assert len(receiver.of_job(ref.job_id)) == 1
 
 
-def test_a_failure_is_tried_again_and_can_be_replayed(hooked: Conveyor, receiver: Receiver):
-    with hooked.client() as client:
+def test_a_failure_is_tried_again_and_can_be_replayed(demo: Conveyor, receiver: Receiver):
+    with demo.client() as client:
         receiver.answers = [500]
         ref = client.submit_regular(URLS, webhook={"url": receiver.url})
         ref.run.wait(**WAIT)
-        eventually("delivered", lambda: state(hooked, ref.job_id) == ["delivered"], 30.0)
-        (delivery,) = deliveries(hooked, ref.job_id).json()["deliveries"]
+        eventually("delivered", lambda: state(demo, ref.job_id) == ["delivered"])
+        (delivery,) = deliveries(demo, ref.job_id).json()["deliveries"]
         assert [attempt.get("error") for attempt in delivery["attempts"]] == ["http_5xx:500", None]
         event = delivery["event_id"]
-        assert deliveries(hooked, ref.job_id, f"/{event}/replay", "POST").status_code == 202
+        assert deliveries(demo, ref.job_id, f"/{event}/replay", "POST").status_code == 202
         eventually("told again", lambda: len(receiver.of_job(ref.job_id)) == 3)
         heard = receiver.of_job(ref.job_id)
         assert {headers["webhook-id"] for headers, _ in heard} == {event}
         assert len({body for _, body in heard}) == 1
 
 
-def test_gone_disables_the_webhook(hooked: Conveyor, receiver: Receiver):
-    with hooked.client() as client:
+def test_gone_disables_the_webhook(demo: Conveyor, receiver: Receiver):
+    with demo.client() as client:
         receiver.answers = [410]
         ref = client.submit_regular(URLS, webhook={"url": receiver.url})
         ref.run.wait(**WAIT)
-        eventually("given up", lambda: state(hooked, ref.job_id) == ["failed"])
-        shown = httpx.get(f"{hooked.url}/v1/jobs/{ref.job_id}/webhook", headers={"X-API-Key": KEYS[0]}).json()
+        eventually("given up", lambda: state(demo, ref.job_id) == ["failed"])
+        shown = http.get(f"{demo.url}/v1/jobs/{ref.job_id}/webhook", headers={"X-API-Key": KEYS[0]}).json()
         assert "410" in shown["disabled"]["reason"]
 
 
-def test_a_webhook_is_set_and_taken_away(hooked: Conveyor, receiver: Receiver):
-    with hooked.client() as client:
+def test_a_webhook_is_set_and_taken_away(demo: Conveyor, receiver: Receiver):
+    with demo.client() as client:
         ref = client.submit_open(URLS)
         assert refused(ref.get_webhook).status_code == 404
         assert str(ref.set_webhook(receiver.url, signature=False).url) == receiver.url
@@ -192,25 +182,24 @@ def test_a_webhook_is_set_and_taken_away(hooked: Conveyor, receiver: Receiver):
         ref.delete_webhook()
         ref.close()
         ref.run.wait(**WAIT)
-        assert deliveries(hooked, ref.job_id).json()["deliveries"] == []
+        assert deliveries(demo, ref.job_id).json()["deliveries"] == []
 
 
-def test_urls_are_judged_by_the_documented_codes(tmp_path: Path, hooked: Conveyor):
-    strict = Conveyor(tmp_path, "demo:", http_webhooks=False)
-    with strict.client() as client:
+def test_urls_are_judged_by_the_documented_codes(strict: tuple[Conveyor, ScriptedGateway], demo: Conveyor):
+    with strict[0].client() as client:
         submit = lambda url: refused(client.submit_regular, URLS, webhook={"url": url}).code
         assert submit("http://127.0.0.1:1/") == "callback_url_must_be_https"
         assert submit("https://127.0.0.1:1/") == "callback_address_not_allowed"
-        assert submit("https://no-such-host.invalid/") == "callback_url_unresolvable"
-    strict.stop()
-    with hooked.client() as client:
+        # No resolver is asked for a label of more than 63 characters: the answer is the same without a network.
+        assert submit(f"https://{'x' * 64}.example/") == "callback_url_unresolvable"
+    with demo.client() as client:
         submit = lambda url: refused(client.submit_regular, URLS, webhook={"url": url}).code
         assert submit("http://10.0.0.1/") == "callback_url_must_be_https"
         assert submit("https://10.0.0.1/") == "callback_address_not_allowed"
 
 
-def test_a_test_reports_what_came_of_it(hooked: Conveyor, receiver: Receiver):
-    with hooked.client() as client:
+def test_a_test_reports_what_came_of_it(demo: Conveyor, receiver: Receiver):
+    with demo.client() as client:
         good = client.test_webhook({"url": receiver.url})
         assert (good.delivered, good.status_code, good.error) == (True, 200, None)
         assert WebhookEvent.model_validate_json(receiver.heard[-1][1]).event_type is WebhookEventType.WEBHOOK_TEST
@@ -220,17 +209,3 @@ def test_a_test_reports_what_came_of_it(hooked: Conveyor, receiver: Receiver):
         assert bad.event_id != good.event_id
         nobody = client.test_webhook({"url": "http://127.0.0.1:1/"})
         assert not nobody.delivered and nobody.error.startswith("transport_error:")
-
-
-def test_no_secret_is_stored_or_logged_in_the_clear(tmp_path: Path, receiver: Receiver):
-    conveyor = Conveyor(tmp_path, "demo:")
-    with conveyor.client() as client:
-        secret = client.rotate_hmac_key().secret
-        client.finalize_hmac_key()
-        ref = client.submit_regular(URLS, webhook={"url": receiver.url, "signature": True})
-        ref.run.wait(**WAIT)
-        eventually("told", lambda: receiver.of_job(ref.job_id))
-    conveyor.stop()
-    for needle in (secret.encode(), base64.b64decode(secret), base64.b64decode(secret).hex().encode()):
-        for path in [p for p in tmp_path.rglob("*") if p.is_file()]:
-            assert needle not in path.read_bytes(), path
