@@ -27,6 +27,8 @@ CALL_DEADLINE_S = 120.0
 START_DEADLINE_S = STOP_DEADLINE_S = 180.0
 # For the client's own waiters, which look less and less often.
 WAIT = {"poll_interval": 0.1, "timeout": DEADLINE_S}
+# Of programs that are started.
+VARIABLES = {name: value for name, value in os.environ.items() if not name.startswith("CONVEYOR_")}
 # For what the client does not know. A connection is not used twice: a server may close it at any moment.
 http = httpx.Client(timeout=CALL_DEADLINE_S, limits=httpx.Limits(max_keepalive_connections=0))
 LISTENING = re.compile(r"^listening on (http://127\.0\.0\.1:\d+)$")
@@ -46,8 +48,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "last: looks at something that happens while the other tests run")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("last") is not None)
+    for item in items:
+        # Two processes of pytest, and still one of each server: what shares a server is in one group.
+        shares = {"demo", "scripted", "machines", "recorder"} & set(item.fixturenames)
+        item.add_marker(pytest.mark.xdist_group("shared servers" if shares else "servers of their own"))
 
 
 def eventually(what: str, check: Callable[[], object], deadline_s: float = DEADLINE_S) -> None:
@@ -65,7 +72,7 @@ class Process:
         # Not skipped without a binary: a test that did not run has not passed.
         binary = os.environ.get(variable)
         assert binary, f"{variable} must name the binary; `cargo xtask test --only client` sets it"
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("CONVEYOR_")} | (variables or {})
+        environment = VARIABLES | (variables or {})
         folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / "stderr.log"
         with self.log.open("wb") as stderr:
@@ -135,6 +142,16 @@ class Conveyor(Process):
 
     def client(self, key: str = KEYS[0], **options: object) -> ZenRowsBatchClient:
         return ZenRowsBatchClient(base_url=f"{self.url}/v1", api_key=key, timeout=CALL_DEADLINE_S, **options)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_certificates() -> Iterator[None]:
+    """The client makes an HTTP client for every body that it downloads, and each of them would read all root certificates
+    first, which takes 40 ms. All traffic is HTTP on loopback, so a folder without certificates does as well."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SSL_CERT_FILE", raising=False)
+        patch.setenv("SSL_CERT_DIR", str(Path(__file__).parent))
+        yield
 
 
 def program(name: str) -> Path:

@@ -17,6 +17,7 @@ import pytest
 from conftest import (
     INLINE_TASKS_MAX,
     SHORT_LISTS,
+    VARIABLES,
     WAIT,
     Conveyor,
     Receiver,
@@ -81,7 +82,7 @@ def header_of(request: dict) -> str:
 def made_key(conveyor: Conveyor) -> str:
     command = [str(program("conveyor")), "keys", "create", PLAIN, "--json"]
     command += ["--server", conveyor.url, "--operator-key", OPERATOR]
-    made = subprocess.run(command, capture_output=True, text=True, timeout=180, check=True)
+    made = subprocess.run(command, capture_output=True, text=True, timeout=180, check=True, env=VARIABLES)
     return json.loads(made.stdout)["key"]
 
 

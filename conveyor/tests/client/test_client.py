@@ -30,9 +30,16 @@ def refused(call, *args, **kwargs) -> BatchAPIError:
 # ----- a closed list -----
 
 
-@pytest.mark.parametrize("server", ["demo", "over_http"])
-def test_a_list_is_worked_to_its_end(server: str, request: pytest.FixtureRequest):
-    with request.getfixturevalue(server).client() as client:
+def test_a_list_is_worked_to_its_end(demo: Conveyor):
+    work_to_the_end(demo)
+
+
+def test_a_list_is_worked_to_its_end_over_http(over_http: Conveyor):
+    work_to_the_end(over_http)
+
+
+def work_to_the_end(conveyor: Conveyor) -> None:
+    with conveyor.client() as client:
         ref = client.submit_regular(urls(100), name="a hundred", external_id="batch-1", metadata={"who": "test"})
         assert ref.accepted_tasks == 100
         assert ref.status is JobStatus.CLOSED

@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from conftest import KEYS, WAIT, Conveyor, ScriptedGateway, http, program
+from conftest import KEYS, VARIABLES, WAIT, Conveyor, ScriptedGateway, http, program
 from zenrows.batch import BatchAPIError
 
 # Rows come in pages of a thousand.
@@ -94,7 +94,7 @@ def test_the_command_writes_the_same_file(finished, tmp_path: Path) -> None:
     out = tmp_path / "cli.zip"
     command = [str(program("conveyor")), "export", run.job_id, "--out", str(out), "--json"]
     command += ["--server", conveyor.url, "--api-key", KEYS[0]]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=True, env=VARIABLES)
     document = json.loads(done.stdout)
     assert (document["tasks"], document["bytes"]) == (40, out.stat().st_size)
     check(out, run)
