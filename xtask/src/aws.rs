@@ -1,29 +1,24 @@
-//! AWS-compatible servers for the steps that need them.
+//! AWS-compatible servers for the steps that need them: installed while the workspace compiles, started once for all steps.
 
+use crate::exec::cpu_of;
 use crate::workspace::{Variable, Workspace};
 use anyhow::Result;
 use conveyor_aws_servers::{Combination, Environment, Installation, Kind, Server};
+use std::time::Duration;
 
-/// Installs all of them. A step that needs one would do it as well; this one says how long it takes.
+/// Installs all of them.
 pub fn install(workspace: &Workspace) -> Result<()> {
     let installation = Installation::under(&workspace.target);
-    for kind in Kind::ALL {
-        installation.install(kind)?;
-        println!("{} {} is installed", kind.name(), kind.version());
-    }
-    Ok(())
+    Kind::ALL.into_iter().try_for_each(|kind| installation.install(kind).map(drop))
 }
 
-/// Servers of every kind, which all tests of a step share; they end when this is dropped.
+/// Servers of every kind, which all steps share; they end when this is dropped.
+#[derive(Debug)]
 pub struct Servers(Vec<Server>);
 
 impl Servers {
     pub fn start(workspace: &Workspace) -> Result<Servers> {
-        let servers = Server::start_all(&Installation::under(&workspace.target), &Kind::ALL)?;
-        for server in &servers {
-            println!("{} {} runs at {}", server.kind().name(), server.kind().version(), server.url());
-        }
-        Ok(Servers(servers))
+        Ok(Servers(Server::start_all(&Installation::under(&workspace.target), &Kind::ALL)?))
     }
 
     /// What makes the SDK of any process use these.
@@ -36,5 +31,14 @@ impl Servers {
     /// What makes tests use these instead of starting their own.
     pub fn variables(&self) -> Vec<Variable> {
         self.0.iter().map(|server| (server.kind().url_variable(), server.url().to_owned())).collect()
+    }
+
+    pub fn cpu(&self) -> Duration {
+        self.0.iter().map(|server| cpu_of(server.process_id())).sum()
+    }
+
+    pub fn describe(&self) -> String {
+        let one = |server: &Server| format!("{} {}", server.kind().name(), server.kind().version());
+        self.0.iter().map(one).collect::<Vec<_>>().join(", ")
     }
 }

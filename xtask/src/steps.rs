@@ -1,19 +1,94 @@
 //! The steps of the test command, in order.
 
-use crate::workspace::{Variable, Workspace, done};
-use crate::{aws, fuzz, python};
-use anyhow::{Result, ensure};
+use crate::aws::{self, Servers};
+use crate::build::{Built, EMBEDDED_ONLY, TestBinary};
+use crate::exec::Log;
+use crate::lanes::Mode;
+use crate::rust_tests::Tests;
+use crate::workspace::{Variable, Workspace};
+use crate::{fuzz, mutations, python};
+use anyhow::{Result, anyhow, ensure};
 use clap::builder::PossibleValuesParser;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+#[derive(Debug)]
 pub struct Step {
     pub name: &'static str,
     /// What is checked.
     pub what: &'static str,
     /// What it is checked on.
     pub on: &'static str,
-    /// Whether no later step can run if this one fails.
-    pub others_need_it: bool,
-    pub run: fn(&Workspace) -> Result<()>,
+    pub lane: Lane,
+    /// Whether it is part of `--quick`.
+    pub quick: bool,
+    pub needs_python: bool,
+    pub run: fn(&Run) -> Result<()>,
+}
+
+/// Steps of one lane run one after the other; the two lanes run side by side after the build.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Before everything else, alone.
+    First,
+    /// Mostly bound by the processor.
+    Embedded,
+    /// Mostly bound by servers in Python, of which each has one thread.
+    Aws,
+}
+
+/// What a step works with.
+#[derive(Debug)]
+pub struct Run<'a> {
+    pub workspace: &'a Workspace,
+    pub log: &'a Log,
+    pub built: &'a Built,
+    pub shared: &'a Shared,
+    pub scratch: PathBuf,
+    pub mode: Mode<'a>,
+    /// Whether the filter found something in this step.
+    pub matched: AtomicBool,
+}
+
+impl Run<'_> {
+    /// Notes that the filter found something in this step.
+    pub fn matched(&self) {
+        self.matched.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What steps share, made when the first asks for it. A second one that asks waits.
+#[derive(Debug, Default)]
+pub struct Shared {
+    installed: OnceLock<Result<(), String>>,
+    servers: OnceLock<Result<Servers, String>>,
+    python: OnceLock<Result<PathBuf, String>>,
+}
+
+impl Shared {
+    pub fn install_servers(&self, workspace: &Workspace) -> Result<()> {
+        let outcome =
+            self.installed.get_or_init(|| aws::install(workspace).map_err(|error| format!("{error:#}")));
+        outcome.clone().map_err(|error| anyhow!(error))
+    }
+
+    pub fn servers(&self, workspace: &Workspace) -> Result<&Servers> {
+        self.install_servers(workspace)?;
+        let start = || Servers::start(workspace).map_err(|error| format!("{error:#}"));
+        self.servers.get_or_init(start).as_ref().map_err(|error| anyhow!(error.clone()))
+    }
+
+    /// Servers, if any were needed.
+    pub fn started(&self) -> Option<&Servers> {
+        self.servers.get()?.as_ref().ok()
+    }
+
+    pub fn python(&self, workspace: &Workspace) -> Result<PathBuf> {
+        let install = || python::install(workspace).map_err(|error| format!("{error:#}"));
+        self.python.get_or_init(install).clone().map_err(|error| anyhow!(error))
+    }
 }
 
 pub const STEPS: [Step; 13] = [
@@ -21,109 +96,146 @@ pub const STEPS: [Step; 13] = [
         name: "format",
         what: "every file is formatted",
         on: "the workspace",
-        others_need_it: false,
-        run: |w| w.cargo(&["fmt", "--all", "--check"]),
+        lane: Lane::First,
+        quick: true,
+        needs_python: false,
+        run: |run| run.log.run(&mut run.workspace.cargo(&["fmt", "--all", "--check"])),
     },
     Step {
         name: "lints",
-        what: "no warnings of the compiler and of clippy; lock files fit their manifests",
+        what: "the build had no warnings of the compiler and of clippy; lock files fit; patches of `mutations` apply",
         on: "the workspace, with its tests",
-        others_need_it: false,
-        run: |w| {
-            fuzz::lock_file_fits(w)?;
-            w.cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
-        },
-    },
-    Step {
-        name: "build",
-        what: "everything builds; later steps start these binaries",
-        on: "the workspace",
-        others_need_it: true,
-        run: build,
+        lane: Lane::First,
+        quick: true,
+        needs_python: false,
+        run: lints,
     },
     Step {
         name: "unit",
         what: "tests beside the code",
         on: "every crate",
-        others_need_it: false,
-        run: |w| w.cargo(&["test", "--workspace", "--locked", "--lib", "--bins"]),
-    },
-    Step {
-        name: "servers",
-        what: "AWS-compatible servers are installed",
-        on: "the target directory",
-        others_need_it: false,
-        run: aws::install,
+        lane: Lane::Embedded,
+        quick: true,
+        needs_python: false,
+        run: |run| Tests::of(|binary| binary.unit).run(run, &[]),
     },
     Step {
         name: "integration",
-        what: "store conformance, HTTP answers, the gateway client",
+        what: "store conformance, HTTP answers, the gateway client, the simulation",
         on: "every crate but the binary, embedded store",
-        others_need_it: false,
-        run: |w| integration_tests(w, &Tests::of(|folder| folder != BINARY && !AWS.contains(&folder)), &[]),
-    },
-    Step {
-        name: "aws",
-        what: "store conformance on DynamoDB, SQS and S3; the servers themselves",
-        on: "dynoxide, DynamoDB Local, localstack, ministack",
-        others_need_it: false,
-        run: |w| {
-            let servers = aws::Servers::start(w)?;
-            integration_tests(w, &Tests::of(|folder| AWS.contains(&folder)), &servers.variables())
+        lane: Lane::Embedded,
+        quick: true,
+        needs_python: false,
+        run: |run| {
+            let of = if run.mode.quick { is_quick } else { is_integration };
+            Tests { threads: 6, ..Tests::of(of) }.run(run, &[])
         },
     },
     Step {
-        name: "fuzz",
-        what: "list decoders: random bytes, any split",
-        on: "every format and compression",
-        others_need_it: false,
-        run: fuzz::run,
+        name: "embedded-only",
+        what: "the product without AWS: starts, drains a list, refuses what needs AWS",
+        on: "a conveyor binary without default features",
+        lane: Lane::Embedded,
+        quick: false,
+        needs_python: false,
+        run: embedded_only,
     },
     Step {
         name: "process",
         what: "real processes, sockets and files, ended by kill -9",
         on: "the conveyor binary, embedded store",
-        others_need_it: false,
-        run: |w| integration_tests(w, &Tests { but: &ONLY_AWS, ..Tests::of(|folder| folder == BINARY) }, &[]),
-    },
-    Step {
-        name: "cluster",
-        what: "the same, and every role killed and every service failing at random",
-        on: "two processes of every role; DynamoDB (dynoxide), SQS and S3 (localstack)",
-        others_need_it: false,
-        run: cluster,
+        lane: Lane::Embedded,
+        quick: false,
+        needs_python: false,
+        run: |run| {
+            let tests =
+                Tests { under: &["both::", "embedded::", "files::"], threads: 4, ..Tests::of(is_process) };
+            tests.run(run, &[])
+        },
     },
     Step {
         name: "client",
         what: "the zenrows client from PyPI, unchanged",
         on: "the conveyor binary, embedded store",
-        others_need_it: false,
-        run: |w| client(w, "conveyor", &[]),
+        lane: Lane::Embedded,
+        quick: false,
+        needs_python: true,
+        run: |run| client(run, "conveyor", &[]),
     },
     Step {
         name: "schemathesis",
         what: "the API is what it says of itself: schemathesis from PyPI, every check",
         on: "the conveyor binary, embedded store",
-        others_need_it: false,
+        lane: Lane::Embedded,
+        quick: false,
+        needs_python: true,
         run: schemathesis,
+    },
+    Step {
+        name: "fuzz",
+        what: "list decoders: random bytes, any split",
+        on: "every format and compression",
+        lane: Lane::Embedded,
+        quick: false,
+        needs_python: false,
+        run: fuzz::run,
+    },
+    Step {
+        name: "servers",
+        what: "AWS-compatible servers are installed and start",
+        on: "the target directory",
+        lane: Lane::Aws,
+        quick: false,
+        needs_python: false,
+        run: |run| {
+            run.log.say(&run.shared.servers(run.workspace)?.describe());
+            Ok(())
+        },
+    },
+    Step {
+        name: "aws",
+        what: "store conformance on DynamoDB, SQS and S3; the servers themselves",
+        on: "dynoxide, DynamoDB Local, localstack, ministack",
+        lane: Lane::Aws,
+        quick: false,
+        needs_python: false,
+        run: |run| {
+            let variables = run.shared.servers(run.workspace)?.variables();
+            Tests { threads: 12, ..Tests::of(is_aws) }.run(run, &variables)
+        },
+    },
+    Step {
+        name: "cluster",
+        what: "the same as `process`, and every role killed and every service failing at random",
+        on: "two processes of every role; DynamoDB (dynoxide), SQS and S3 (localstack)",
+        lane: Lane::Aws,
+        quick: false,
+        needs_python: false,
+        run: |run| {
+            let mut variables = run.shared.servers(run.workspace)?.variables();
+            variables.push(("CONVEYOR_TEST_CLUSTER", "1".to_owned()));
+            // Each starts eight processes.
+            Tests { under: &["both::", "aws::"], threads: 3, ..Tests::of(is_process) }.run(run, &variables)
+        },
     },
     Step {
         name: "client-aws",
         what: "the zenrows client from PyPI, unchanged",
         on: "two processes of every role; dynoxide, localstack, and ministack for Step Functions",
-        others_need_it: false,
-        run: |w| {
-            let servers = aws::Servers::start(w)?;
+        lane: Lane::Aws,
+        quick: false,
+        needs_python: true,
+        run: |run| {
+            let servers = run.shared.servers(run.workspace)?;
             // The one that has Step Functions is not among those that all services are asked of.
-            let variables = [servers.environment()?, servers.variables()].concat();
-            client(w, "cluster", &variables)
+            client(run, "cluster", &[servers.environment()?, servers.variables()].concat())
         },
     },
 ];
 
 /// What `--only` takes.
 pub fn names() -> PossibleValuesParser {
-    PossibleValuesParser::new(STEPS.map(|step| step.name))
+    PossibleValuesParser::new(STEPS.iter().map(|step| step.name))
 }
 
 /// The folder of the package whose tests start real processes.
@@ -131,100 +243,87 @@ const BINARY: &str = "conveyor";
 /// The folders of the packages whose tests need AWS-compatible servers.
 const AWS: [&str; 2] = ["store/aws", "store/aws/servers"];
 
-/// Tests of the binary that are about the AWS backend alone, and those that are about the embedded store alone.
-const ONLY_AWS: [&str; 2] = ["aws", "rebuild_aws"];
-const ONLY_EMBEDDED: [&str; 5] = ["deploy", "full_disk", "rebuild", "repair", "startup"];
-/// The same among the tests of the other files.
-const ONLY_EMBEDDED_TESTS: [&str; 2] =
-    ["accepted_now_and_drained_later_by_separate_roles", "runs_that_only_wait_cost_no_commits"];
-
-/// Always the whole workspace with its tests: for a part of it cargo would choose other features of the dependencies, and
-/// compile them all again.
-fn build(workspace: &Workspace) -> Result<()> {
-    workspace.cargo(&["build", "--workspace", "--all-targets", "--locked"])
+fn is_process(binary: &TestBinary) -> bool {
+    !binary.unit && binary.package == BINARY
 }
 
-/// Which tests to run.
-struct Tests {
-    /// By the folder of their package.
-    of: fn(&str) -> bool,
-    /// Files that are left out.
-    but: &'static [&'static str],
-    /// Tests that are left out, and how many run at once.
-    skip: &'static [&'static str],
-    at_once: Option<&'static str>,
+fn is_aws(binary: &TestBinary) -> bool {
+    !binary.unit && AWS.contains(&&*binary.package)
 }
 
-impl Tests {
-    fn of(of: fn(&str) -> bool) -> Tests {
-        Tests { of, but: &[], skip: &[], at_once: None }
-    }
+fn is_integration(binary: &TestBinary) -> bool {
+    !binary.unit && !is_process(binary) && !is_aws(binary)
 }
 
-/// The tests in the `tests` folders of some packages, by name for the same reason.
-fn integration_tests(workspace: &Workspace, tests: &Tests, variables: &[Variable]) -> Result<()> {
-    let mut targets = workspace.test_targets(tests.of)?;
-    targets.retain(|target| !tests.but.contains(&target.as_str()));
-    ensure!(!targets.is_empty(), "there are no such tests");
-    let mut args = vec!["test", "--workspace", "--locked", "--no-fail-fast"];
-    for target in &targets {
-        args.extend(["--test", target]);
-    }
-    args.push("--");
-    for name in tests.skip {
-        args.extend(["--skip", name]);
-    }
-    if let Some(at_once) = tests.at_once {
-        args.extend(["--test-threads", at_once]);
-    }
-    workspace.cargo_with(&args, variables)
+/// Without what takes long: simulated faults, and programs that measure.
+fn is_quick(binary: &TestBinary) -> bool {
+    is_integration(binary) && !["sim", "loadtest"].contains(&&*binary.package)
 }
 
-/// The tests of the binary on the AWS backend.
-fn cluster(workspace: &Workspace) -> Result<()> {
-    let servers = aws::Servers::start(workspace)?;
-    let mut variables = servers.variables();
-    variables.push(("CONVEYOR_TEST_CLUSTER", "1".to_owned()));
-    // Each starts eight processes.
-    let tests = Tests {
-        but: &ONLY_EMBEDDED,
-        skip: &ONLY_EMBEDDED_TESTS,
-        at_once: Some("2"),
-        ..Tests::of(|folder| folder == BINARY)
-    };
-    integration_tests(workspace, &tests, &variables)
+fn lints(run: &Run) -> Result<()> {
+    fuzz::lock_file_fits(run.workspace, run.log)?;
+    mutations::all_apply(run.workspace, run.log)?;
+    for warning in &run.built.warnings {
+        run.log.say(warning.trim_end());
+    }
+    ensure!(run.built.warnings.is_empty(), "{} warnings", run.built.warnings.len());
+    Ok(())
 }
 
-fn client(workspace: &Workspace, server: &str, variables: &[Variable]) -> Result<()> {
-    // A no-op after the step `build`; with `--only client` it keeps an old binary from passing for the new one.
-    build(workspace)?;
-    let (conveyor, loadtest) = (workspace.binary(server), workspace.binary("loadtest"));
-    for binary in [&conveyor, &loadtest] {
-        ensure!(binary.is_file(), "{} was not built", binary.display());
+/// A small list through the real binary, and what a build without AWS says of AWS.
+fn embedded_only(run: &Run) -> Result<()> {
+    if run.mode.filter.is_some_and(|part| !"embedded-only".contains(part)) {
+        return Ok(());
     }
-    let mut pytest = python::prepare(workspace)?;
+    run.matched();
+    let mut command = run.workspace.command("sh");
+    command.arg("xtask/embedded_only.sh").arg(run.workspace.binary(EMBEDDED_ONLY));
+    run.log.run(command.env("TMPDIR", &run.scratch))
+}
+
+fn client(run: &Run, server: &str, variables: &[Variable]) -> Result<()> {
+    let mut pytest = Command::new(run.shared.python(run.workspace)?);
+    pytest.current_dir(&run.workspace.root);
+    // Two at once: the tests mostly wait. Plugins are named, because to load those that nothing uses takes seconds.
+    pytest.args(["-m", "pytest", "-p", "xdist", "-n", "2", "--dist", "loadgroup"]);
+    pytest.args(["-p", "no:cacheprovider", "-ra", "--strict-markers", "conveyor/tests/client"]);
+    if let Some(part) = run.mode.filter {
+        pytest.args(["-k", part]);
+    }
+    if run.mode.soak_time.is_some() {
+        pytest.env("CONVEYOR_SOAK", "1");
+    }
     pytest
-        .args(["-m", "pytest", "-p", "no:cacheprovider", "-ra", "--strict-markers", "conveyor/tests/client"])
+        .env("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
         .env("PYTHONDONTWRITEBYTECODE", "1")
-        .env("CONVEYOR_BIN", conveyor)
-        .env("LOADTEST_BIN", loadtest)
+        .env("TMPDIR", &run.scratch)
+        .env("CONVEYOR_BIN", run.workspace.binary(server))
+        .env("LOADTEST_BIN", run.workspace.binary("loadtest"))
         .envs(variables.iter().map(|(name, value)| (name, value)));
-    done(&mut pytest)
+    let status = run.log.status(&mut pytest)?;
+    // Pytest's own code for "nothing selected".
+    if run.mode.filter.is_some() && status.code() == Some(5) {
+        return Ok(());
+    }
+    run.matched();
+    ensure!(status.success(), "pytest: {status}");
+    Ok(())
 }
 
 /// Cases of each operation: enough to find what is wrong at the edges, few enough for minutes. Always the same ones: what is
 /// found is found again. By hand, `run.py` takes others each time.
 const CASES: [&str; 4] = ["--max-examples", "20", "--seed", "7"];
 
-fn schemathesis(workspace: &Workspace) -> Result<()> {
-    build(workspace)?;
-    let conveyor = workspace.binary("conveyor");
-    ensure!(conveyor.is_file(), "{} was not built", conveyor.display());
-    let mut python = python::prepare(workspace)?;
+fn schemathesis(run: &Run) -> Result<()> {
+    if run.mode.filter.is_some_and(|part| !"schemathesis".contains(part)) {
+        return Ok(());
+    }
+    run.matched();
+    let mut python = Command::new(run.shared.python(run.workspace)?);
+    python.current_dir(&run.workspace.root).arg("conveyor/tests/schemathesis/run.py").args(CASES);
     python
-        .arg("conveyor/tests/schemathesis/run.py")
-        .args(CASES)
         .env("PYTHONDONTWRITEBYTECODE", "1")
-        .env("CONVEYOR_BIN", conveyor);
-    done(&mut python)
+        .env("TMPDIR", &run.scratch)
+        .env("CONVEYOR_BIN", run.workspace.binary("conveyor"));
+    run.log.run(&mut python)
 }

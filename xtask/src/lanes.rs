@@ -1,0 +1,154 @@
+//! Runs steps: the build that all stand on, then those that come first, then two lanes side by side.
+
+use crate::build::{self, Built};
+use crate::exec::Log;
+use crate::report::Outcome;
+use crate::scratch;
+use crate::steps::{Lane, Run, Shared, Step};
+use crate::workspace::Workspace;
+use anyhow::{Result, bail};
+use std::fs;
+use std::io::{self, Write};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How steps are run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mode<'a> {
+    pub filter: Option<&'a str>,
+    pub quick: bool,
+    /// At full size, and for how long what can fill any time goes on.
+    pub soak_time: Option<Duration>,
+}
+
+/// Builds, and runs every step if that is well. What fails is noted, and the rest still runs.
+pub fn run(workspace: &Workspace, steps: &[&'static Step], mode: Mode<'_>) -> Result<Vec<Outcome>> {
+    let mut outcomes = Vec::new();
+    let Some(bench) = Bench::build(workspace, steps, &mut outcomes)? else {
+        outcomes.extend(steps.iter().map(|step| Outcome::not_run(step, "build")));
+        return Ok(outcomes);
+    };
+    let in_lane = |lane| steps.iter().copied().filter(move |step| step.lane == lane).collect::<Vec<_>>();
+    for step in in_lane(Lane::First) {
+        outcomes.push(bench.run(step, true, mode)?);
+    }
+    let (embedded, aws) = (in_lane(Lane::Embedded), in_lane(Lane::Aws));
+    // Output of two at once would be mixed: each is shown when it is done.
+    let live = embedded.is_empty() || aws.is_empty();
+    let others = Mutex::new(Vec::new());
+    let lane = |steps: Vec<&'static Step>| -> Result<()> {
+        for step in steps {
+            let outcome = bench.run(step, live, mode)?;
+            if let Ok(mut others) = others.lock() {
+                others.push(outcome);
+            }
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let aws = scope.spawn(|| lane(aws));
+        let embedded = lane(embedded);
+        let aws = aws.join().unwrap_or_else(|_| bail!("the thread of a lane panicked"));
+        embedded.and(aws)
+    })?;
+    outcomes.extend(others.into_inner().unwrap_or_default());
+    outcomes.extend(bench.servers());
+    Ok(outcomes)
+}
+
+/// A finished build, and what steps share.
+#[derive(Debug)]
+pub struct Bench<'a> {
+    workspace: &'a Workspace,
+    built: Built,
+    shared: Shared,
+    scratch: TempDir,
+}
+
+impl<'a> Bench<'a> {
+    /// Builds everything; nothing comes of a build that fails. Meanwhile what the steps need is installed: that takes the
+    /// network, and the build the processor.
+    pub fn build(
+        workspace: &'a Workspace,
+        steps: &[&'static Step],
+        outcomes: &mut Vec<Outcome>,
+    ) -> Result<Option<Bench<'a>>> {
+        let shared = Shared::default();
+        println!("\n=== build: everything builds; the other steps run what it made");
+        let log = Log::create(workspace.own("logs").join("build.log"), true)?;
+        let started = now();
+        let built = thread::scope(|scope| {
+            if steps.iter().any(|step| step.lane == Lane::Aws) {
+                scope.spawn(|| shared.install_servers(workspace));
+            }
+            if steps.iter().any(|step| step.needs_python) {
+                scope.spawn(|| shared.python(workspace));
+            }
+            build::run(workspace, &log)
+        });
+        outcomes.push(Outcome::of_build(built.is_ok(), started.elapsed(), log.cpu()));
+        match built {
+            Ok(built) => Ok(Some(Bench { workspace, built, shared, scratch: scratch::folder()? })),
+            Err(error) => {
+                println!("=== build failed: {error:#}");
+                Ok(None)
+            }
+        }
+    }
+
+    /// Runs one step, its output shown as it comes or at the end.
+    pub fn run(&self, step: &'static Step, live: bool, mode: Mode<'_>) -> Result<Outcome> {
+        let log = Log::create(self.workspace.own("logs").join(format!("{}.log", step.name)), live)?;
+        let scratch = self.scratch.path().join(step.name);
+        fs::create_dir_all(&scratch)?;
+        let run = Run {
+            workspace: self.workspace,
+            log: &log,
+            built: &self.built,
+            shared: &self.shared,
+            scratch,
+            mode,
+            matched: AtomicBool::new(false),
+        };
+        Ok(one_step(step, &run))
+    }
+
+    /// What the servers used, if any were needed: they serve all steps, so it is nobody's in particular.
+    pub fn servers(&self) -> Option<Outcome> {
+        let servers = self.shared.started()?;
+        Some(Outcome::note("(servers)", servers.describe(), servers.cpu()))
+    }
+}
+
+fn one_step(step: &'static Step, run: &Run<'_>) -> Outcome {
+    let title = format!("\n=== {}: {}\n", step.name, step.what);
+    if run.log.is_live() {
+        print!("{title}");
+    } else {
+        println!("... {} begins", step.name);
+    }
+    let started = now();
+    let error = (step.run)(run).err();
+    let took = started.elapsed();
+    if run.mode.filter.is_some() && !run.matched.load(Ordering::Relaxed) && error.is_none() {
+        return Outcome::no_match(step);
+    }
+    let mut out = io::stdout().lock();
+    if !run.log.is_live() {
+        let _ = write!(out, "{title}{}", run.log.text());
+    }
+    let failed = error.as_ref().map(|error| format!(" failed: {error:#}")).unwrap_or_default();
+    let _ = writeln!(out, "=== {}{failed} ({:.1} s)", step.name, took.as_secs_f64());
+    Outcome::ran(step, error.is_none(), took, run.log.cpu(), run.log.tests())
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the wall time of real processes is what is measured; nothing simulates it"
+)]
+pub fn now() -> Instant {
+    Instant::now()
+}
