@@ -69,6 +69,8 @@ pub type MetricsText = Arc<dyn Fn() -> String + Send + Sync>;
 #[derive(Clone, Debug)]
 pub struct ApiConfig {
     pub max_body_bytes: usize,
+    /// Most tasks that a request writes before it answers (201); more are staged and ingested (202).
+    pub inline_tasks_max: usize,
     pub run_tasks_max: u32,
     /// A staged list, as it is uploaded, and expanded.
     pub list_max_bytes: u64,

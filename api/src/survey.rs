@@ -37,7 +37,8 @@ struct Seen {
 impl Survey<'_> {
     /// All tasks, of which there are `total`; `None` if they are too many, or too much, to be written on the request.
     pub async fn few(&self, total: u32) -> Result<Option<Vec<ReplayedTask>>> {
-        if total as usize > limits::INLINE_TASKS_MAX {
+        let most = self.state.config.inline_tasks_max;
+        if total as usize > most {
             return Ok(None);
         }
         let (mut query, mut seen, mut found, mut bytes) = (self.page(), Seen::default(), Vec::new(), 0);
@@ -48,7 +49,7 @@ impl Survey<'_> {
             bytes += page.iter().map(|task| task.weight() as u64).sum::<u64>();
             page.iter().for_each(|task| self.look(task, &mut seen));
             found.extend(page.into_iter().map(|task| self.replay.replayed(task)));
-            if found.len() > limits::INLINE_TASKS_MAX || bytes > limits::SYNC_LIST_EXPANDED_MAX_BYTES {
+            if found.len() > most || bytes > limits::SYNC_LIST_EXPANDED_MAX_BYTES {
                 return Ok(None);
             }
         }

@@ -13,7 +13,8 @@ pub const BREAKER_MIN_TASKS: u32 = 20;
 /// How often a worker asks whether the breaker of a run trips, at most.
 pub const BREAKER_LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Tasks in the body of one submit. Longer lists are staged.
+/// Tasks that a submit or a rerun writes before it answers; longer lists are staged. The default, and the most that can be
+/// set: what one request holds in memory, and one transaction writes, is bounded for this many.
 pub const INLINE_TASKS_MAX: usize = 9_999;
 /// Tasks in one `addTasks` call.
 pub const ADD_TASKS_MAX: usize = 10_000;

@@ -83,7 +83,7 @@ async fn of_upload(
     let (tally, end) = read(state, staging, &spec.params).await?;
     let short = source.staged.size <= limits::SYNC_LIST_MAX_BYTES
         && end.offset <= limits::SYNC_LIST_EXPANDED_MAX_BYTES
-        && end.index as usize <= limits::INLINE_TASKS_MAX;
+        && end.index as usize <= state.config.inline_tasks_max;
     let refused = match list.on_invalid_rows {
         OnInvalidRows::Fail => !tally.invalid.is_empty(),
         OnInvalidRows::Skip => tally.valid == 0,

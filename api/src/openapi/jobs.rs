@@ -46,8 +46,8 @@ fn submit() -> Operation {
     let operation = Operation::post("/v1/jobs", "submitJob", "Submit a job")
         .details(
             "With its tasks, or with a staged list (`file_input_id`), or open, so that tasks can be added. Up to 9,999 tasks \
-             are written on the request (201); longer lists are accepted and read later (202). Either way nothing that was \
-             answered is lost.",
+             (fewer if the server is started with a smaller `--inline-tasks-max`) are written on the request (201); longer lists \
+             are accepted and read later (202). Either way nothing that was answered is lost.",
         )
         .parameter(choice("dry_run", &["true", "false"], "Check everything, estimate, and make nothing."))
         .parameter(idempotency_key())

@@ -157,7 +157,7 @@ async fn hold(state: &ApiState, body: Incoming, announced: Option<u64>, max: usi
         if sorting.body.received() > max as u64 {
             return Err(body::too_large(max));
         }
-        if sorting.lines.count > limits::INLINE_TASKS_MAX {
+        if sorting.lines.count > state.config.inline_tasks_max {
             // What was gathered is handed on at once; from then on no more than a task and the rest of the body is held.
             let room = shrunk(room, limits::SUBMIT_REST_MAX_BYTES + limits::TASK_JSON_MAX_BYTES);
             return Ok(Held::Begun { sorting, room });

@@ -56,7 +56,7 @@ async fn read(
     };
     while let Some(Record { index, line, offset, row }) = reader.next().await? {
         let records = index as usize + 1;
-        if records > limits::INLINE_TASKS_MAX {
+        if records > state.config.inline_tasks_max {
             return Ok(None);
         }
         if records.is_multiple_of(CHECKED_AT_ONCE) {

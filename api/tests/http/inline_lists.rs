@@ -68,6 +68,56 @@ async fn ten_thousand_are_staged_checked_and_accepted() {
     }
 }
 
+/// A server that writes up to three tasks on the request.
+async fn small() -> World {
+    let mut config = config();
+    config.inline_tasks_max = 3;
+    World::with(config).await
+}
+
+#[tokio::test]
+async fn the_operator_decides_how_many_are_written_on_the_request() {
+    let world = small().await;
+    for (count, status) in [(2, 201), (3, 201), (4, 202)] {
+        let inline = stream(&world, body((0..count).map(task), "")).await;
+        let staged = staged(&world, count).await;
+        let by_upload = world.post("/v1/jobs", json!({"file_input_id": staged})).await;
+        for (answer, counted) in [(inline, true), (by_upload, status == 201)] {
+            assert_eq!(answer.status, status, "{count}: {}", answer.text());
+            let json = answer.json();
+            assert_eq!(json["accepted_tasks"], if counted { count } else { 0 });
+            let ingest = json["latest_run"].get("ingest_status");
+            assert_eq!(ingest, (status == 202).then_some(&json!("pending")), "{count}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_dry_run_and_a_rerun_follow_the_same_threshold() {
+    let world = small().await;
+    for (count, status) in [(2, 201), (3, 201), (4, 202)] {
+        let tasks: Vec<_> = (0..count).map(|n| json!({"url": format!("https://a.example/{n}")})).collect();
+        let upload = staged(&world, count).await;
+        for submit in [json!({"tasks": tasks}), json!({"file_input_id": upload})] {
+            let report = world.post("/v1/jobs?dry_run=true", submit).await.json();
+            assert_eq!(report["would_answer"], status, "{count}: {report}");
+        }
+        // Tasks that are added are always written on the request, so the run exists whatever its length.
+        let job = world.submit("open", 0).await.job;
+        let all = json!({"tasks": tasks, "last_batch": true});
+        assert_eq!(world.post(&format!("/v1/jobs/{job}/tasks"), all).await.status, 200);
+        world.act(&format!("/v1/jobs/{job}/stop")).await;
+        let again = world.act(&format!("/v1/jobs/{job}/rerun")).await;
+        assert_eq!(again.status, status, "{count}: {}", again.text());
+    }
+}
+
+/// Stages a list of lines, and answers its id.
+async fn staged(world: &World, count: usize) -> String {
+    let lines: String = (0..count).map(|n| format!("https://a.example/{n}\n")).collect();
+    world.staged(json!({"type": "lines"}), lines.into_bytes()).await
+}
+
 /// Nothing of a refused submit is left: no job, no upload, no object.
 async fn nothing_is_left(world: &World) {
     assert_eq!(world.get("/v1/jobs").await.json(), json!({"jobs": []}));

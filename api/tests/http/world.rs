@@ -62,6 +62,7 @@ pub struct World {
 pub fn config() -> ApiConfig {
     ApiConfig {
         max_body_bytes: limits::MAX_BODY_BYTES,
+        inline_tasks_max: limits::INLINE_TASKS_MAX,
         run_tasks_max: limits::RUN_TASKS_MAX,
         list_max_bytes: limits::LIST_MAX_BYTES,
         list_expanded_max_bytes: limits::LIST_EXPANDED_MAX_BYTES,

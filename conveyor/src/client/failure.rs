@@ -115,9 +115,7 @@ impl Failure {
 
     pub fn too_many_tasks() -> Failure {
         let max = limits::INLINE_TASKS_MAX;
-        let detail = format!(
-            "more than {max} rows, which is inline_tasks_max, the most of a submit of several inputs"
-        );
+        let detail = format!("more than {max} rows, the most of a submit of several inputs");
         Failure::said(FAILED, local("too_many_tasks", "The list is too long").with_detail(detail))
             .with_hint("put them all into one file and submit that: it can have any length")
     }

@@ -4,6 +4,7 @@ use super::aws::AwsArgs;
 use super::caller_args::CallerArgs;
 use crate::domain_limit::{self, NamedLimit};
 use crate::secret_text::SecretText;
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use conveyor_domain::domains::DomainLimits;
 use conveyor_domain::limits;
@@ -160,6 +161,10 @@ pub struct ServerArgs {
     /// Largest request body
     #[arg(long, env = "CONVEYOR_MAX_BODY_BYTES", value_name = "BYTES", default_value_t = limits::MAX_BODY_BYTES, help_heading = "Limits")]
     pub max_body_bytes: usize,
+
+    /// Write up to this many tasks of a submit or rerun before the answer (201); stage and ingest longer lists (202)
+    #[arg(long, env = "CONVEYOR_INLINE_TASKS_MAX", value_name = "N", default_value_t = limits::INLINE_TASKS_MAX, value_parser = RangedU64ValueParser::<usize>::new().range(1..=limits::INLINE_TASKS_MAX as u64), help_heading = "Limits")]
+    pub inline_tasks_max: usize,
 
     /// Most tasks of one run
     #[arg(long, env = "CONVEYOR_RUN_TASKS_MAX", value_name = "N", default_value_t = limits::RUN_TASKS_MAX, help_heading = "Limits")]

@@ -258,6 +258,7 @@ fn serve(
     let address = listener.local_addr().context("listening address")?;
     let config = ApiConfig {
         max_body_bytes: args.max_body_bytes,
+        inline_tasks_max: args.inline_tasks_max,
         run_tasks_max: args.run_tasks_max,
         list_max_bytes: args.list_max_bytes,
         list_expanded_max_bytes: args.list_expanded_max_bytes,
