@@ -1,0 +1,137 @@
+//! Services that throttle, lose requests and answers, answer in part, late, or not at all.
+
+use super::{Deployment, ROLES, servers};
+use crate::support::{self, Client, Gateway, KEY, Process, sized, until};
+use conveyor_aws_servers::Environment;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const SERVICES: [&str; 3] = ["dynamodb", "sqs", "s3"];
+/// Short, so that a call that gets no answer ends within the test.
+const TIMEOUTS: [&str; 4] = ["--aws-attempt-timeout-ms", "2000", "--aws-call-timeout-ms", "6000"];
+
+/// A proxy in front of every service.
+struct Proxies {
+    proxies: Vec<Process>,
+    http: reqwest::Client,
+}
+
+impl Proxies {
+    async fn start() -> (Proxies, Environment) {
+        let real = servers().await;
+        let upstreams = [&real.dynamodb_url, &real.sqs_url, &real.s3_url];
+        let proxies =
+            SERVICES.iter().zip(upstreams).map(|(service, upstream)| support::proxy(service, upstream));
+        let proxies: Vec<Process> = proxies.collect();
+        let [dynamodb_url, sqs_url, s3_url] = [0, 1, 2].map(|n| proxies[n].url.clone());
+        let http = conveyor_outbound::client_builder().no_proxy().build().unwrap();
+        (Proxies { proxies, http }, Environment { dynamodb_url, sqs_url, s3_url })
+    }
+
+    async fn order(&self, service: usize, faults: &Value) {
+        let request = self.http.put(format!("{}/faults", self.proxies[service].control)).json(faults);
+        let answer = request.send().await.unwrap();
+        assert!(answer.status().is_success(), "{}", answer.text().await.unwrap());
+    }
+
+    /// How often something befell a call.
+    async fn seen(&self, service: usize, fault: &str) -> u64 {
+        let stats = self.http.get(format!("{}/stats", self.proxies[service].control)).send().await.unwrap();
+        let stats: Value = stats.json().await.unwrap();
+        stats["faults"][fault].as_u64().unwrap_or(0)
+    }
+}
+
+/// What goes wrong, the counts that tell that it did, and for how long it lasts after that.
+struct Trouble {
+    faults: Value,
+    counted: &'static [&'static str],
+    lasts: Duration,
+}
+
+fn troubles(service: usize) -> Vec<Trouble> {
+    let trouble =
+        |faults, counted, lasts_ms| Trouble { faults, counted, lasts: Duration::from_millis(lasts_ms) };
+    let special = match SERVICES[service] {
+        "dynamodb" => trouble(json!({"conflict": 0.2, "partial": 0.2}), &["conflict", "partial"][..], 500),
+        "sqs" => trouble(json!({"partial": 0.2}), &["partial"], 500),
+        // No count: every call is late.
+        _ => trouble(json!({"delay_ms": [0, 200]}), &[], 2_000),
+    };
+    vec![
+        trouble(json!({"throttle": 0.3}), &["throttle"], 500),
+        trouble(json!({"drop_answers": 0.1, "drop_requests": 0.1}), &["drop_answers", "drop_requests"], 500),
+        special,
+        // Longer than a call is tried.
+        trouble(json!({"blocked": true}), &["blocked"], 2_500),
+    ]
+}
+
+/// In every trouble one list is read and drained, and another one goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_service_can_fail_in_every_way() {
+    let (long, short) = (sized(600, 20_000), sized(60, 1_000));
+    let (proxies, environment) = Proxies::start().await;
+    // The long list cannot end before the last trouble.
+    let gateway = Gateway::start(0).await;
+    let flags = ["--gateway-url", &gateway.url, "--inline-tasks-max", "50", "--chunk-rows", "20"];
+    let mut deployment = Deployment::prepare("faulty", &environment, &[&flags[..], &TIMEOUTS].concat());
+    deployment.start(ROLES.into_iter().chain(ROLES));
+    let first = deployment.submit("long", long).await;
+    let mut jobs = Vec::new();
+    for (service, name) in SERVICES.into_iter().enumerate() {
+        for Trouble { faults, counted, lasts } in troubles(service) {
+            let list = format!("short-{}", jobs.len());
+            jobs.push((deployment.submit(&list, short).await, list));
+            let mut before = Vec::new();
+            for fault in counted {
+                before.push((*fault, proxies.seen(service, fault).await));
+            }
+            proxies.order(service, &faults).await;
+            for (fault, before) in before {
+                until(&format!("{name} has {fault}"), async || {
+                    // There is always something to settle.
+                    gateway.allow(1);
+                    proxies.seen(service, fault).await > before
+                })
+                .await;
+            }
+            gateway.allow(short / 2);
+            tokio::time::sleep(lasts).await;
+            proxies.order(service, &json!({})).await;
+        }
+    }
+    // Otherwise the test showed nothing.
+    assert_ne!(deployment.look(&first).await.expect("an answer")["latest_run"]["status"], "completed");
+    gateway.open();
+    deployment.check_exact(&first, "long", long).await;
+    for (job, list) in &jobs {
+        deployment.check_exact(job, list, short).await;
+    }
+}
+
+/// While a service does not answer the API says so, and is ready again by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outage_is_said_and_passes() {
+    let (proxies, environment) = Proxies::start().await;
+    let mut deployment =
+        Deployment::prepare("outage", &environment, &[&TIMEOUTS[..], &["--gateway-url", "demo:"]].concat());
+    deployment.start(ROLES);
+    let client: Client = deployment.client();
+    let (blocked, passed) = (json!({"blocked": true}), json!({}));
+    for (service, name) in SERVICES.into_iter().enumerate() {
+        until("ready before", async || client.get("/readyz").await.0 == 200).await;
+        proxies.order(service, &blocked).await;
+        until("not ready", async || client.get("/readyz").await.0 == 503).await;
+        if name == "dynamodb" {
+            let jobs = format!("{}/v1/jobs", client.url);
+            let answer = proxies.http.get(jobs).header("X-API-Key", KEY).send().await.unwrap();
+            assert_eq!(answer.status().as_u16(), 503);
+            assert!(answer.headers().contains_key("retry-after"));
+        }
+        proxies.order(service, &passed).await;
+        until("ready again", async || client.get("/readyz").await.0 == 200).await;
+    }
+    let job = client.submit(&support::urls("after", 30)).await;
+    client.wait_for(&job, &["completed"]).await;
+}

@@ -1,0 +1,10 @@
+//! Roles as processes of their own on AWS-compatible servers: killed, signalled, and cut off from the services.
+
+mod deployment;
+mod duplicates;
+mod faults;
+mod kills;
+mod rebuild;
+mod shutdown;
+
+use deployment::{Deployment, ROLES, servers};

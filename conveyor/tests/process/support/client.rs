@@ -1,0 +1,154 @@
+//! A caller of the API.
+
+use super::{DEADLINE, KEY};
+use conveyor_testkit::Process;
+use reqwest::Method;
+use serde_json::Value;
+use std::time::Duration;
+use tokio::time::Instant;
+
+#[derive(Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    pub url: String,
+    key: String,
+}
+
+impl Client {
+    pub fn new(server: &Process) -> Client {
+        Client::with_key(server, KEY)
+    }
+
+    pub fn with_key(server: &Process, key: &str) -> Client {
+        // Longer than any answer takes on a busy machine, shorter than what a test waits for.
+        let http = conveyor_outbound::client_builder().no_proxy().timeout(Duration::from_secs(60)).build();
+        Client { http: http.expect("a client"), url: server.url.clone(), key: key.to_owned() }
+    }
+
+    async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> reqwest::Result<(u16, Value)> {
+        let mut request =
+            self.http.request(method, format!("{}{path}", self.url)).header("X-API-Key", &self.key);
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let answer = request.send().await?;
+        let status = answer.status().as_u16();
+        Ok((status, answer.json().await?))
+    }
+
+    pub async fn try_submit(&self, body: &Value) -> reqwest::Result<(u16, Value)> {
+        self.call(Method::POST, "/v1/jobs", Some(body)).await
+    }
+
+    /// Uploads a list of so many lines, and submits it: accepted, and ingested later.
+    pub async fn submit_lines(&self, lines: String, more: Value) -> String {
+        let upload = self.upload(&serde_json::json!({"type": "lines"}), lines.into_bytes()).await;
+        let mut body = serde_json::json!({"status": "closed", "file_input_id": upload});
+        body.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
+        let (status, answer) = self.post_json("/v1/jobs", &body).await;
+        assert_eq!((status, &answer["latest_run"]["ingest_status"]), (202, &"pending".into()), "{answer}");
+        answer["job_id"].as_str().expect("a job id").to_owned()
+    }
+
+    pub async fn submit(&self, urls: &[String]) -> String {
+        let (status, body) = self.try_submit(&list(urls)).await.expect("an answer");
+        assert_eq!(status, 201, "{body}");
+        body["job_id"].as_str().expect("a job id").to_owned()
+    }
+
+    pub async fn get(&self, path: &str) -> (u16, Value) {
+        self.call(Method::GET, path, None).await.expect("an answer")
+    }
+
+    /// For a server that may be gone.
+    pub async fn try_get(&self, path: &str) -> reqwest::Result<(u16, Value)> {
+        self.call(Method::GET, path, None).await
+    }
+
+    pub async fn post(&self, path: &str) -> (u16, Value) {
+        self.call(Method::POST, path, None).await.expect("an answer")
+    }
+
+    pub async fn post_json(&self, path: &str, body: &Value) -> (u16, Value) {
+        self.call(Method::POST, path, Some(body)).await.expect("an answer")
+    }
+
+    pub async fn delete(&self, path: &str) -> (u16, Value) {
+        self.call(Method::DELETE, path, None).await.expect("an answer")
+    }
+
+    /// Stages a list under a slot that is made with `slot`, and returns its id.
+    pub async fn upload(&self, slot: &Value, bytes: Vec<u8>) -> String {
+        let (status, made) = self.post_json("/v1/job_inputs", slot).await;
+        assert_eq!(status, 201, "{made}");
+        let mut put = self.http.put(made["upload"]["url"].as_str().expect("a URL")).body(bytes);
+        for (name, value) in made["upload"]["headers"].as_object().expect("headers") {
+            put = put.header(name, value.as_str().expect("text"));
+        }
+        let answer = put.send().await.expect("an answer");
+        assert_eq!(answer.status().as_u16(), 200, "{}", answer.text().await.unwrap_or_default());
+        made["file_input_id"].as_str().expect("an id").to_owned()
+    }
+
+    pub async fn text(&self, url: &str) -> (u16, String) {
+        let answer = self.http.get(url).send().await.expect("an answer");
+        (answer.status().as_u16(), answer.text().await.expect("text"))
+    }
+
+    pub async fn job(&self, job: &str) -> Value {
+        let (status, body) = self.get(&format!("/v1/jobs/{job}")).await;
+        assert_eq!(status, 200, "{body}");
+        body
+    }
+
+    /// Whether the server has begun to shut down: it says so, or takes no connections any more.
+    pub async fn is_shutting_down(&self) -> bool {
+        match self.http.get(format!("{}/readyz", self.url)).send().await {
+            Ok(answer) => answer.status() == 503,
+            Err(error) => !error.is_timeout(),
+        }
+    }
+
+    /// Waits until the job's run has one of the statuses.
+    pub async fn wait_for(&self, job: &str, statuses: &[&str]) -> Value {
+        let until = Instant::now() + DEADLINE;
+        loop {
+            let view = self.job(job).await;
+            if statuses.iter().any(|s| view["latest_run"]["status"] == *s) {
+                return view;
+            }
+            assert!(Instant::now() < until, "job {job} did not get there: {view}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Every result of the job, page by page.
+    pub async fn results(&self, job: &str) -> Vec<Value> {
+        self.results_by(job, 37).await
+    }
+
+    pub async fn results_by(&self, job: &str, limit: u32) -> Vec<Value> {
+        let mut all = Vec::new();
+        let mut cursor: Option<String> = None;
+        loop {
+            let more = cursor.map(|c| format!("&cursor={c}")).unwrap_or_default();
+            let (status, page) = self.get(&format!("/v1/jobs/{job}/results?limit={limit}{more}")).await;
+            assert_eq!(status, 200, "{page}");
+            all.extend(page["results"].as_array().expect("a page").iter().cloned());
+            cursor = page["next_cursor"].as_str().map(str::to_owned);
+            if cursor.is_none() {
+                return all;
+            }
+        }
+    }
+}
+
+pub fn list(urls: &[String]) -> Value {
+    let tasks: Vec<Value> = urls.iter().map(|u| serde_json::json!({ "url": u })).collect();
+    serde_json::json!({ "tasks": tasks })
+}
+
+/// Distinct targets that the load test's gateway answers with a page.
+pub fn urls(prefix: &str, count: usize) -> Vec<String> {
+    (0..count).map(|i| format!("https://example.com/{prefix}/{i}")).collect()
+}
