@@ -1,0 +1,18 @@
+//! What the tests of all crates share. A dev-dependency only: no product code may use it.
+//!
+//! - [`ManualClock`] stands still until a test moves it; [`RunningClock`] follows real time from a fixed moment.
+//! - [`until`] polls a condition until it holds. A test never sleeps for a fixed time to let something happen.
+//! - [`Process`] runs a real program and ends it with the test.
+//! - [`sized`] picks the size of a test: small in `cargo xtask test`, full in `cargo xtask soak`.
+//!
+//! It knows `domain` only, so that every other crate can use it.
+
+mod clock;
+mod process;
+mod size;
+mod wait;
+
+pub use clock::{ManualClock, RunningClock, START};
+pub use process::{Process, Signal, command, refused, run};
+pub use size::{is_soak, sized};
+pub use wait::{DEADLINE, eventually, until, until_blocking};

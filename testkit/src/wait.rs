@@ -1,0 +1,72 @@
+//! Waiting for a condition. The deadline is real time even where tokio's time is paused: a paused runtime jumps ahead
+//! whenever it is idle, also while a thread outside of it still works.
+
+use std::time::{Duration, Instant};
+
+/// How long anything may take on a slow, busy machine. Only a test that fails waits this long.
+pub const DEADLINE: Duration = Duration::from_secs(180);
+const POLL_EVERY: Duration = Duration::from_millis(20);
+
+/// Polls until the condition holds. Fails the test with `what` after [`DEADLINE`].
+pub async fn until<F: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> F) {
+    let deadline = deadline();
+    while !condition().await {
+        deadline.check(what);
+        tokio::time::sleep(POLL_EVERY).await;
+    }
+}
+
+/// Polls until there is a value, and returns it. Fails the test with `what` after [`DEADLINE`].
+pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut poll: impl FnMut() -> F) -> T {
+    let deadline = deadline();
+    loop {
+        if let Some(value) = poll().await {
+            return value;
+        }
+        deadline.check(what);
+        tokio::time::sleep(POLL_EVERY).await;
+    }
+}
+
+/// [`until`] for tests without a runtime.
+#[expect(clippy::disallowed_methods, reason = "there is no runtime that this could block")]
+pub fn until_blocking(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = deadline();
+    while !condition() {
+        deadline.check(what);
+        std::thread::sleep(POLL_EVERY);
+    }
+}
+
+struct Deadline(Instant);
+
+#[expect(clippy::disallowed_methods, reason = "real time: see above")]
+fn deadline() -> Deadline {
+    Deadline(Instant::now() + DEADLINE)
+}
+
+impl Deadline {
+    #[expect(clippy::disallowed_methods, reason = "real time: see above")]
+    fn check(&self, what: &str) {
+        assert!(Instant::now() < self.0, "did not happen within {} s: {what}", DEADLINE.as_secs());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[tokio::test]
+    async fn waits_until_the_condition_holds() {
+        let asked = Cell::new(0);
+        let ask = || {
+            asked.set(asked.get() + 1);
+            asked.get()
+        };
+        until("the third time", || async { ask() == 3 }).await;
+        assert_eq!(eventually("the fifth time", || async { (ask() == 5).then_some("five") }).await, "five");
+        until_blocking("the seventh time", || ask() == 7);
+        assert_eq!(asked.get(), 7);
+    }
+}
