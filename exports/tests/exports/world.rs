@@ -20,7 +20,6 @@ use std::io::{Cursor, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use zip::ZipArchive;

@@ -111,7 +111,7 @@ fn another_programs_database_is_refused() {
 async fn an_older_layout_is_brought_up_to_date() {
     let dir = TempDir::new().unwrap();
     let database = rusqlite::Connection::open(dir.path().join("conveyor.db")).unwrap();
-    let layout = include_str!("../../schemas/embedded/0001.sql");
+    let layout = include_str!("../../../schemas/embedded/0001.sql");
     database.execute_batch(layout).unwrap();
     database.execute_batch(include_str!("layout1_rows.sql")).unwrap();
     database
@@ -153,9 +153,9 @@ async fn rows_of_layout_three_are_what_they_were() {
     let dir = TempDir::new().unwrap();
     let database = rusqlite::Connection::open(dir.path().join("conveyor.db")).unwrap();
     for layout in [
-        include_str!("../../schemas/embedded/0001.sql"),
-        include_str!("../../schemas/embedded/0002.sql"),
-        include_str!("../../schemas/embedded/0003.sql"),
+        include_str!("../../../schemas/embedded/0001.sql"),
+        include_str!("../../../schemas/embedded/0002.sql"),
+        include_str!("../../../schemas/embedded/0003.sql"),
     ] {
         database.execute_batch(layout).unwrap();
     }
