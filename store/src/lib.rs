@@ -1,9 +1,10 @@
 //! Where state lives: the ports that the roles speak, the rules every backend obeys, and the backends.
 //!
 //! Roles know [`port`], never a backend. A backend knows the domain's decisions and carries each out in one atomic step.
-//! [`conformance`] holds one function per rule; a backend is one that passes them all.
+//! `conformance`, a feature that only tests turn on, holds one function per rule; a backend is one that passes them all.
 
 pub mod admission;
+#[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod embedded;
 pub mod port;

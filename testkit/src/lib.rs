@@ -2,16 +2,19 @@
 //!
 //! - [`ManualClock`] stands still until a test moves it; [`RunningClock`] follows real time from a fixed moment.
 //! - [`until`] polls a condition until it holds. A test never sleeps for a fixed time to let something happen.
+//! - [`cancel_at`] drops a future at the n-th point where it waits: what a process that dies there leaves behind.
 //! - [`Process`] runs a real program and ends it with the test.
 //! - [`sized`] picks the size of a test: small in `cargo xtask test`, full in `cargo xtask soak`.
 //!
 //! It knows `domain` only, so that every other crate can use it.
 
+mod cancel;
 mod clock;
 mod process;
 mod size;
 mod wait;
 
+pub use cancel::cancel_at;
 pub use clock::{ManualClock, RunningClock, START};
 pub use process::{Process, Signal, command, refused, run};
 pub use size::{is_soak, sized};

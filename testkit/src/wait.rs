@@ -8,7 +8,7 @@ pub const DEADLINE: Duration = Duration::from_secs(180);
 const POLL_EVERY: Duration = Duration::from_millis(20);
 
 /// Polls until the condition holds. Fails the test with `what` after [`DEADLINE`].
-pub async fn until<F: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> F) {
+pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let deadline = deadline();
     while !condition().await {
         deadline.check(what);
@@ -17,7 +17,7 @@ pub async fn until<F: Future<Output = bool>>(what: &str, mut condition: impl FnM
 }
 
 /// Polls until there is a value, and returns it. Fails the test with `what` after [`DEADLINE`].
-pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut poll: impl FnMut() -> F) -> T {
+pub async fn eventually<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> T {
     let deadline = deadline();
     loop {
         if let Some(value) = poll().await {

@@ -6,7 +6,6 @@ use axum::http::Request;
 use conveyor_domain::params::Format;
 use futures::StreamExt;
 use serde_json::{Value, json};
-use std::time::Duration;
 use tower::ServiceExt;
 
 /// An open stream of events.
@@ -38,7 +37,7 @@ impl Events {
                 self.text = rest.to_owned();
                 return Some(block);
             }
-            let next = tokio::time::timeout(Duration::from_secs(30), self.stream.next()).await;
+            let next = tokio::time::timeout(conveyor_testkit::DEADLINE, self.stream.next()).await;
             let piece = next.expect("the stream says nothing")?.unwrap();
             self.text.push_str(std::str::from_utf8(&piece).unwrap());
         }

@@ -19,9 +19,10 @@ use conveyor_notify::{Notifier, Receivers};
 use conveyor_store::Backend;
 use conveyor_store::embedded::Embedded;
 use conveyor_store::port::{BlobKey, Claim, ClaimedTask, RunKey, Settle, SettleGroup, Settled};
+use conveyor_testkit::ManualClock;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -37,15 +38,6 @@ pub const SECRET: [u8; 32] = [7; 32];
 const START: Timestamp = Timestamp(1_767_225_600_000);
 const DAY_MS: i64 = 24 * 3_600_000;
 
-#[derive(Debug)]
-struct TestClock(AtomicI64);
-
-impl Clock for TestClock {
-    fn now(&self) -> Timestamp {
-        Timestamp(self.0.load(Ordering::SeqCst))
-    }
-}
-
 /// One deployment with two callers.
 pub struct World {
     pub backend: Backend,
@@ -53,7 +45,7 @@ pub struct World {
     pub router: Router,
     pub shutting_down: watch::Sender<bool>,
     pub entropy: Arc<Entropy>,
-    clock: Arc<TestClock>,
+    clock: Arc<ManualClock>,
     worker: WorkerId,
     objects: AtomicU64,
     dir: TempDir,
@@ -112,7 +104,7 @@ impl World {
         operators: &[&str],
     ) -> World {
         let dir = TempDir::new().unwrap();
-        let clock = Arc::new(TestClock(AtomicI64::new(now.0)));
+        let clock = Arc::new(ManualClock::at(now));
         let entropy = Arc::new(Entropy::from_number(42));
         let backend = backend(Embedded::open(dir.path(), clock.now()).unwrap().backend());
         for key in [KEY, OTHER_KEY] {
@@ -162,7 +154,7 @@ impl World {
     }
 
     pub fn pass_ms(&self, ms: i64) {
-        self.clock.0.fetch_add(ms, Ordering::SeqCst);
+        self.clock.advance_ms(ms);
     }
 
     pub fn pass_days(&self, days: i64) {

@@ -6,39 +6,10 @@ use conveyor_domain::export::{ExportFormat, State};
 use conveyor_domain::limits;
 use conveyor_domain::record::{Expected, RecordWrite};
 use conveyor_exports::{End, ExportConfig};
-use std::future::{Future, poll_fn};
-use std::pin::pin;
+use conveyor_testkit::{cancel_at, until};
 use std::sync::atomic::Ordering;
-use std::task::Poll;
 use std::time::Duration;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-
-/// Long: where the clock is paused, it jumps whenever nobody but the store is at work.
-const DEADLINE: Duration = Duration::from_secs(600);
-
-/// Drops a future when it waits for the n-th time; true if it was done before.
-async fn broken_at(work: impl Future, n: usize) -> bool {
-    let mut work = pin!(work);
-    let mut polls = 0;
-    poll_fn(|context| {
-        if polls == n {
-            return Poll::Ready(false);
-        }
-        polls += 1;
-        work.as_mut().poll(context).map(|_| true)
-    })
-    .await
-}
-
-/// Waits for a condition that has to come true.
-async fn eventually(what: &str, mut check: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + DEADLINE;
-    while !check().await {
-        assert!(Instant::now() < deadline, "not in time: {what}");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-}
 
 #[tokio::test]
 async fn whenever_a_builder_dies_the_next_one_finishes() {
@@ -50,19 +21,19 @@ async fn whenever_a_builder_dies_the_next_one_finishes() {
     for n in 0.. {
         let export = world.ask(key, ExportFormat::Zip).await;
         let builder = world.builder_with(&world.backend, config);
-        if broken_at(attend(&builder), n).await {
+        if cancel_at(n, attend(&builder)).await.is_some() {
             break;
         }
         deaths += 1;
         drop(builder);
-        world.clock.pass(limits::EXPORT_LEASE);
+        world.clock.advance(limits::EXPORT_LEASE);
         world.build().await;
-        assert_eq!(unzip(&world.file(&export).await), expected(key, &bodies), "after {n} polls");
+        assert_eq!(unzip(&world.file(&export).await), expected(key, &bodies), "after {n} waits");
         // Nothing outlives it, whoever left it.
-        world.clock.pass(limits::EXPORT_TTL);
+        world.clock.advance(limits::EXPORT_TTL);
         world.build().await;
         assert_eq!(world.find(&export).await, None);
-        assert_eq!(world.objects(&export).len(), 0, "after {n} polls");
+        assert_eq!(world.objects(&export).len(), 0, "after {n} waits");
     }
     assert!(deaths > 10, "it waits more often than that");
 }
@@ -72,13 +43,15 @@ async fn who_always_dies_has_it_fail() {
     let world = World::new();
     let key = world.finished(&bodies(5), false).await;
     let export = world.ask(key, ExportFormat::Zip).await;
-    let (_watched, backend) = Watched::over(&world.backend);
     for _ in 0..limits::EXPORT_TRIES_MAX {
-        // Nothing passes the gate.
+        let (watched, backend) = Watched::over(&world.backend);
         let builder = world.builder_with(&backend, ExportConfig::default());
-        let built = tokio::time::timeout(Duration::from_millis(200), attend(&builder)).await;
-        assert!(built.is_err());
-        world.clock.pass(limits::EXPORT_LEASE);
+        // It dies in the middle: it reads, and nothing passes the gate.
+        tokio::select! {
+            ended = attend(&builder) => panic!("{ended:?}"),
+            () = until("it reads", async || watched.reads.most() > 0) => {}
+        }
+        world.clock.advance(limits::EXPORT_LEASE);
     }
     assert_eq!(world.build().await, []);
     assert!(world.error(&export).await.starts_with("given up after 3 tries"));
@@ -93,8 +66,8 @@ async fn who_stalled_and_lost_deletes_its_own_object() {
     let (watched, backend) = Watched::over(&world.backend);
     let slow = world.builder_with(&backend, ExportConfig::default());
     let (ended, ()) = tokio::join!(attend(&slow), async {
-        eventually("it reads", async || watched.reads.most() > 0).await;
-        world.clock.pass(limits::EXPORT_LEASE);
+        until("it reads", async || watched.reads.most() > 0).await;
+        world.clock.advance(limits::EXPORT_LEASE);
         assert_eq!(world.build().await, [End::Completed]);
         watched.gate.close();
     });
@@ -116,14 +89,14 @@ async fn storage_that_does_not_answer_is_tried_again_and_then_told() {
     for end in [End::PutOff, End::PutOff, End::Failed] {
         assert_eq!(attend(&builder).await, [end]);
         assert_eq!(attend(&builder).await, [], "not at once");
-        world.clock.pass(Duration::from_secs(60));
+        world.clock.advance(Duration::from_secs(60));
     }
     assert_eq!(world.error(&export).await, "given up after 3 tries: the storage does not answer");
     // One that passes costs nothing but time.
     let export = world.ask(key, ExportFormat::Zip).await;
     assert_eq!(attend(&builder).await, [End::PutOff]);
     watched.fails.store(false, Ordering::SeqCst);
-    world.clock.pass(Duration::from_secs(60));
+    world.clock.advance(Duration::from_secs(60));
     assert_eq!(attend(&builder).await, [End::Completed]);
     assert_eq!(unzip(&world.file(&export).await), expected(key, &bodies));
 }
@@ -139,7 +112,7 @@ async fn who_is_asked_to_end_gives_it_back_at_no_cost() {
     let record = builder.due(1).await.unwrap().remove(0);
     let taken = builder.take(record).await.unwrap().unwrap();
     let (ended, ()) = tokio::join!(builder.attempt(taken, &stop), async {
-        eventually("it reads", async || watched.reads.most() > 0).await;
+        until("it reads", async || watched.reads.most() > 0).await;
         stop.cancel();
         tokio::task::yield_now().await;
         watched.gate.close();
@@ -159,11 +132,11 @@ async fn a_lease_is_renewed_with_its_progress_until_its_caller_does_not_want_it(
     watched.gate.add_permits(9);
     let builder = world.builder_with(&backend, ExportConfig::default());
     let (ended, ()) = tokio::join!(attend(&builder), async {
-        eventually("progress", async || world.find(&export).await.unwrap().progress.tasks_done > 2).await;
-        world.clock.pass(limits::EXPORT_LEASE - Duration::from_secs(1));
+        until("progress", async || world.find(&export).await.unwrap().progress.tasks_done > 2).await;
+        world.clock.advance(limits::EXPORT_LEASE - Duration::from_secs(1));
         let lease = |state| if let State::Running { until } = state { until } else { panic!("{state:?}") };
         let first = lease(world.find(&export).await.unwrap().state);
-        eventually("a renewal", async || lease(world.find(&export).await.unwrap().state) > first).await;
+        until("a renewal", async || lease(world.find(&export).await.unwrap().state) > first).await;
         let now = world.find(&export).await.unwrap();
         assert_eq!(now.progress.tasks_total, 40);
         let removed = now.removed(world.now()).record(&world.entropy);

@@ -61,10 +61,10 @@ async fn it_goes_after_twelve_hours_object_first() {
     let key = world.finished(&bodies, false).await;
     let export = world.ask(key, ExportFormat::Zip).await;
     world.build().await;
-    world.clock.pass(limits::EXPORT_TTL - Duration::from_millis(1));
+    world.clock.advance(limits::EXPORT_TTL - Duration::from_millis(1));
     assert_eq!(world.build().await, []);
     assert_eq!(unzip(&world.file(&export).await), expected(key, &bodies));
-    world.clock.pass(Duration::from_millis(1));
+    world.clock.advance(Duration::from_millis(1));
     assert_eq!(world.build().await, []);
     assert_eq!(world.find(&export).await, None);
     assert!(world.objects(&export).is_empty());
@@ -100,7 +100,7 @@ async fn an_export_of_a_run_whose_tasks_are_gone_says_so() {
     let world = World::new();
     let key = world.finished(&bodies(3), false).await;
     world.backend.store.apply(key.job, Command::Drained, world.now()).await.unwrap();
-    world.clock.pass(limits::ROWS_KEPT);
+    world.clock.advance(limits::ROWS_KEPT);
     let export = world.ask(key, ExportFormat::Zip).await;
     assert_eq!(world.build().await, []);
     assert!(world.error(&export).await.contains("no longer kept"));

@@ -14,37 +14,21 @@ use conveyor_exports::{Builder, End, ExportConfig};
 use conveyor_store::Backend;
 use conveyor_store::embedded::Embedded;
 use conveyor_store::port::{BlobKey, RunKey, Submission};
+use conveyor_testkit::ManualClock;
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use zip::ZipArchive;
-
-/// Moves when told to.
-#[derive(Debug)]
-pub struct TestClock(AtomicI64);
-
-impl TestClock {
-    pub fn pass(&self, time: Duration) {
-        self.0.fetch_add(time.as_millis() as i64, Ordering::SeqCst);
-    }
-}
-
-impl Clock for TestClock {
-    fn now(&self) -> Timestamp {
-        Timestamp(self.0.load(Ordering::SeqCst))
-    }
-}
 
 pub struct World {
     // Dropped in this order: the store lets go of the directory before it is removed.
     pub backend: Backend,
     pub dir: TempDir,
-    pub clock: Arc<TestClock>,
+    pub clock: Arc<ManualClock>,
     pub entropy: Arc<Entropy>,
     worker: WorkerId,
     objects: AtomicU64,
@@ -53,7 +37,7 @@ pub struct World {
 impl World {
     pub fn new() -> World {
         let dir = TempDir::new().unwrap();
-        let clock = Arc::new(TestClock(AtomicI64::new(1_800_000_000_000)));
+        let clock = Arc::new(ManualClock::new());
         let entropy = Arc::new(Entropy::from_number(11));
         let backend = Embedded::open(dir.path(), clock.now()).unwrap().backend();
         let worker = WorkerId::new(clock.now(), &entropy);

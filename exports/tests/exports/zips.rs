@@ -73,9 +73,9 @@ async fn results_past_their_time_are_left_out() {
     let stored = world.store_bodies(key, &vec![b"body".to_vec(); 2], false).await;
     let mut ends = (0..).zip(stored).map(|(i, result)| (i, Outcome::Successful(result)));
     world.end(key, ends.by_ref().take(1).collect()).await;
-    world.clock.pass(10 * DAY);
+    world.clock.advance(10 * DAY);
     world.end(key, ends.collect()).await;
-    world.clock.pass(5 * DAY);
+    world.clock.advance(5 * DAY);
     let export = world.ask(key, ExportFormat::Zip).await;
     assert_eq!(world.build().await, [End::Completed]);
     let names: Vec<String> = unzip(&world.file(&export).await).into_keys().collect();

@@ -1,7 +1,7 @@
 //! Broken off anywhere, repeated, and done by several at once: the same rows, the same total.
 
 use crate::blobs::{Act, Read, scripted};
-use crate::world::{TestClock, World, lines, open, small_chunks};
+use crate::world::{World, lines, open, small_chunks};
 use conveyor_domain::message::TaskRef;
 use conveyor_domain::params::Format;
 use conveyor_domain::run::IngestStatus;
@@ -9,6 +9,7 @@ use conveyor_domain::task::{Outcome, ResultRef};
 use conveyor_domain::{ClaimToken, Clock, Entropy, TaskId, TaskStatus, WorkerId};
 use conveyor_ingest::{End, Ingester};
 use conveyor_store::port::{Claim, RunKey, Settle, SettleGroup};
+use conveyor_testkit::cancel_at;
 use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
 
@@ -78,23 +79,42 @@ async fn replaying_a_settled_list_resets_nothing() {
     assert_eq!(world.view(key).await.latest.stats.counts.successful, 1);
 }
 
-/// Dropped at any await, as often as it takes: what a killed process leaves behind, at the granularity of its steps.
+/// Dropped at any await: what a killed process leaves behind, at the granularity of its steps.
 #[tokio::test]
-async fn an_ingest_that_is_dropped_at_every_await_still_ends_exact() {
-    for patience in [1_u64, 2, 3, 5, 8, 13] {
+async fn an_ingest_that_is_dropped_at_any_await_is_finished_by_the_next() {
+    for n in 0.. {
+        let world = World::new();
+        let key = world.accept_lines(&lines(45)).await;
+        let (ingester, stop) = (world.ingester(small_chunks()), CancellationToken::new());
+        let ended = cancel_at(n, ingester.ingest(key, &stop)).await;
+        drop(ingester);
+        if ended.is_some() {
+            assert!(n > 10, "it waits more often than {n} times");
+            exact(&world, key, 45).await;
+            return;
+        }
+        assert_eq!(world.ingest(key).await, End::Over, "after {n} waits");
+        exact(&world, key, 45).await;
+    }
+}
+
+/// Dropped again and again, by one after another.
+#[tokio::test]
+async fn an_ingest_that_is_dropped_as_often_as_it_takes_still_ends_exact() {
+    for patience in [1, 2, 3, 5, 8, 13] {
         let world = World::new();
         let key = world.accept_lines(&lines(150)).await;
-        let mut tries = 0;
+        let mut dropped = 0;
         while world.view(key).await.latest.run.ingest != Some(IngestStatus::Done) {
-            tries += 1;
-            assert!(tries < 10_000, "no progress with a patience of {patience}");
-            // Each try is given a little longer than the last, so that it gets past the step that the last one died in.
-            let ingester = world.ingester(small_chunks());
-            let token = CancellationToken::new();
-            let ingest = ingester.ingest(key, &token);
-            let wait = std::time::Duration::from_micros(200 * patience * (1 + tries % 40));
-            let _ = tokio::time::timeout(wait, ingest).await;
+            assert!(dropped < 10_000, "no progress with a patience of {patience}");
+            // Each try waits a little more often than the last, so that it gets past the step that the last one died in.
+            let (ingester, stop) = (world.ingester(small_chunks()), CancellationToken::new());
+            let waits = patience * (1 + dropped % 40);
+            if cancel_at(waits, ingester.ingest(key, &stop)).await.is_none() {
+                dropped += 1;
+            }
         }
+        assert!(dropped > 1, "with a patience of {patience} it was never dropped");
         exact(&world, key, 150).await;
     }
 }
@@ -116,7 +136,7 @@ async fn a_copy_of_the_disk_taken_at_any_moment_goes_on_to_the_same_end() {
     running.await.unwrap().unwrap();
     assert!(!copies.is_empty());
     for copy in copies {
-        let clock: Arc<TestClock> = world.clock.clone();
+        let clock = world.clock.clone();
         let entropy = Entropy::from_number(5);
         let after = World {
             backend: open(copy.path(), clock.now()),

@@ -23,7 +23,7 @@ async fn a_message_stays_hidden_for_as_long_as_its_list_is_read() {
     // Five times as long as a message stays hidden by itself. The paused clock of the runtime moves to the next timer
     // whenever nothing else is left to do; that of the world moves along.
     for _ in 0..15 {
-        world.clock.pass(20_000);
+        world.clock.advance_ms(20_000);
         tokio::time::sleep(limits::extend_every(limits::VISIBILITY) + Duration::from_millis(1)).await;
         // Behind what the ingester wrote: the clock of the runtime moves on while the disk is still at it.
         queue.send(QueueName::ControlDead, vec!["behind it".to_owned()], world.now()).await.unwrap();
@@ -31,6 +31,6 @@ async fn a_message_stays_hidden_for_as_long_as_its_list_is_read() {
     }
     working.abort();
     let _ = working.await;
-    world.clock.pass(61_000);
+    world.clock.advance_ms(61_000);
     assert_eq!(receive().await.unwrap().len(), 1, "and it comes back once nobody keeps it");
 }

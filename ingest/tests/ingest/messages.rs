@@ -8,11 +8,10 @@ use conveyor_domain::message::QueueName;
 use conveyor_domain::run::IngestStatus;
 use conveyor_ingest::{End, Ingester};
 use conveyor_store::port::{Appended, Depth};
+use conveyor_testkit::{DEADLINE, until};
 use std::sync::Arc;
-use std::time::Duration;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-
-const DEADLINE: Duration = Duration::from_secs(60);
 
 async fn depth(world: &World, queue: QueueName) -> Depth {
     world.backend.queue.depth(queue, world.now()).await.unwrap()
@@ -29,14 +28,12 @@ async fn run_until<F: Future<Output = bool>>(world: &World, condition: impl Fn()
 }
 
 async fn wait_until<F: Future<Output = bool>>(world: &World, condition: impl Fn() -> F) {
-    let reached = tokio::time::timeout(DEADLINE, async {
-        while !condition().await {
-            // Retries wait on the clock of the world.
-            world.clock.pass(500);
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    });
-    reached.await.expect("the condition was not reached in time");
+    until("the condition of the test", async || {
+        // Retries wait on the clock of the world.
+        world.clock.advance_ms(2_000);
+        condition().await
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -93,11 +90,14 @@ async fn a_message_that_is_interrupted_is_sent_anew_as_long_as_there_is_progress
         let stop = CancellationToken::new();
         let ingest = ingester.ingest(key, &stop);
         tokio::pin!(ingest);
-        while world.state(key).await.progress == before {
-            // Polled until there is progress, then dropped.
-            let _ = tokio::time::timeout(Duration::from_micros(500), &mut ingest).await;
-        }
-        world.clock.pass(61_000);
+        // Polled step by step until there is progress, then dropped.
+        let progress = async {
+            while world.state(key).await.progress == before {
+                assert!(futures::poll!(ingest.as_mut()).is_pending(), "there was nothing left to interrupt");
+            }
+        };
+        timeout(DEADLINE, progress).await.expect("there is progress");
+        world.clock.advance_ms(61_000);
         let back = receive().await;
         assert_eq!(back.receives, 2);
         // There was progress since it was sent: it gets all its tries back.
@@ -119,7 +119,7 @@ async fn a_message_that_gets_nobody_anywhere_is_not_sent_anew() {
     for _ in 0..limits::CONTROL_MAX_RECEIVES {
         let (queue, now) = (&world.backend.queue, world.now());
         assert_eq!(queue.receive(QueueName::Control, 1, limits::VISIBILITY, now).await.unwrap().len(), 1);
-        world.clock.pass(61_000);
+        world.clock.advance_ms(61_000);
     }
     let (queue, now) = (&world.backend.queue, world.now());
     assert!(queue.receive(QueueName::Control, 1, limits::VISIBILITY, now).await.unwrap().is_empty());
@@ -174,7 +174,7 @@ async fn a_run_that_contradicts_its_log_is_a_failure_and_not_a_loop() {
     let database = rusqlite::Connection::open(world.dir.path().join("conveyor.db")).unwrap();
     assert_eq!(database.execute("UPDATE runs SET ingest = 'done'", []).unwrap(), 1);
     let (ingester, stop) = (world.ingester(small_chunks()), CancellationToken::new());
-    let ended = tokio::time::timeout(DEADLINE, ingester.ingest(key, &stop)).await.expect("it never ends");
+    let ended = timeout(DEADLINE, ingester.ingest(key, &stop)).await.expect("it ends");
     assert!(ended.is_err());
     assert!(world.tasks(key).await.is_empty());
 }

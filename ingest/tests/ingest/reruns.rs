@@ -138,7 +138,7 @@ async fn a_replay_of_which_rows_may_be_gone_fails_and_says_so() {
     let world = World::new();
     let first = earlier(&world).await;
     let key = begin(&world, first, failed_only()).await;
-    world.clock.pass(31 * 24 * 3_600_000);
+    world.clock.advance_ms(31 * 24 * 3_600_000);
     assert_eq!(world.ingest(key).await, End::Over);
     let run = world.view(key).await.latest.run;
     assert_eq!(run.status, RunStatus::Failed);

@@ -29,7 +29,7 @@ async fn every_minute(world: &World, urls: usize, source: Option<Source>) -> Run
 
 /// Fires, and reads what the run is made of.
 async fn fire(world: &World, job: JobId) -> RunKey {
-    world.clock.pass(MINUTE_MS);
+    world.clock.advance_ms(MINUTE_MS);
     let view = world.backend.store.any_job(job).await.unwrap().unwrap();
     let schedule = view.job.spec.schedule.as_ref().unwrap();
     let (run, first) = schedule.run_of_fire(schedule.next.unwrap(), view.latest.run.id);

@@ -13,35 +13,19 @@ use conveyor_ingest::{End, IngestConfig, Ingester};
 use conveyor_store::Backend;
 use conveyor_store::embedded::Embedded;
 use conveyor_store::port::{Acceptance, BlobKey, Ingest, JobView, RunKey, StatusFilter, TasksQuery};
+use conveyor_testkit::ManualClock;
 use futures::StreamExt;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-
-/// Moves when told to.
-#[derive(Debug)]
-pub struct TestClock(AtomicI64);
-
-impl TestClock {
-    pub fn pass(&self, ms: i64) {
-        self.0.fetch_add(ms, Ordering::SeqCst);
-    }
-}
-
-impl Clock for TestClock {
-    fn now(&self) -> Timestamp {
-        Timestamp(self.0.load(Ordering::SeqCst))
-    }
-}
 
 pub struct World {
     // Dropped in this order: the store lets go of the directory before it is removed.
     pub backend: Backend,
     pub dir: TempDir,
-    pub clock: Arc<TestClock>,
+    pub clock: Arc<ManualClock>,
     pub entropy: Entropy,
     pub caller: CallerId,
 }
@@ -54,7 +38,7 @@ pub fn small_chunks() -> IngestConfig {
 impl World {
     pub fn new() -> World {
         let dir = TempDir::new().unwrap();
-        let clock = Arc::new(TestClock(AtomicI64::new(1_800_000_000_000)));
+        let clock = Arc::new(ManualClock::new());
         let entropy = Entropy::from_number(11);
         let caller = CallerId::new(clock.now(), &entropy);
         World { backend: open(dir.path(), clock.now()), dir, clock, entropy, caller }

@@ -205,7 +205,8 @@ pub(super) async fn seen(
     changed(world, key, since).await
 }
 
-const LOOKS: usize = 20;
+/// A minute, if each has to be waited for.
+const LOOKS: usize = 300;
 /// Longer than a rule takes, for backends that know that time passes.
 pub(super) const HOUR_MS: i64 = 3_600_000;
 

@@ -42,10 +42,16 @@ pub trait Harness: Send + Sync {
 
     /// Lets time pass for the backend. One that goes by the time it is told has nothing to do.
     async fn wait(&self, _time: Duration) {}
+
+    /// What the clock of the backend says, counted from some moment. None of one that goes by the time it is told.
+    fn clock(&self) -> Option<Duration> {
+        None
+    }
 }
 
-/// Makes one test of every rule, or of those of one area: `conformance_suite!(queue: open())`. `$open` is an expression of
-/// type `impl Harness`, evaluated anew for each, in an async function.
+/// Makes one test of every rule, of those of one area: `conformance_suite!(queue: open())`, or of all areas that see more
+/// than queues or objects: `conformance_suite!(store: open())`. `$open` is an expression of type `impl Harness`, evaluated
+/// anew for each, in an async function.
 #[macro_export]
 macro_rules! conformance_suite {
     (blobs: $open:expr) => {
@@ -307,8 +313,7 @@ macro_rules! conformance_suite {
             }
         )*
     };
-    ($open:expr) => {
-        $crate::conformance_suite! { blobs: $open }
+    (store: $open:expr) => {
         $crate::conformance_suite! { breaker: $open }
         $crate::conformance_suite! { coordinator: $open }
         $crate::conformance_suite! { dead_letters: $open }
@@ -320,7 +325,6 @@ macro_rules! conformance_suite {
         $crate::conformance_suite! { notices: $open }
         $crate::conformance_suite! { once: $open }
         $crate::conformance_suite! { proof: $open }
-        $crate::conformance_suite! { queue: $open }
         $crate::conformance_suite! { quotas: $open }
         $crate::conformance_suite! { records: $open }
         $crate::conformance_suite! { refs: $open }
@@ -331,6 +335,11 @@ macro_rules! conformance_suite {
         $crate::conformance_suite! { spend: $open }
         $crate::conformance_suite! { tasks: $open }
         $crate::conformance_suite! { uploads: $open }
+    };
+    ($open:expr) => {
+        $crate::conformance_suite! { blobs: $open }
+        $crate::conformance_suite! { queue: $open }
+        $crate::conformance_suite! { store: $open }
     };
 }
 

@@ -192,19 +192,11 @@ mod tests {
             credential: Some(Credential::new("key-secret")),
         };
         let answer = GatewayAnswer::page(200, Bytes::from_static(b"page-secret"));
-        let opened = open(&gateway, GatewayLimits::default(), Arc::new(Epoch)).unwrap();
+        let opened =
+            open(&gateway, GatewayLimits::default(), Arc::new(conveyor_testkit::ManualClock::new())).unwrap();
         let printed =
             format!("{gateway} {gateway:?} {request:?} {:?} {answer:?} {opened:?}", request.credential);
         assert!(!printed.contains("secret") && !printed.contains("pass-word"), "{printed}");
         assert!(printed.contains("https://gw.example/v1"), "{printed}");
-    }
-
-    #[derive(Debug)]
-    struct Epoch;
-
-    impl Clock for Epoch {
-        fn now(&self) -> conveyor_domain::Timestamp {
-            conveyor_domain::Timestamp(0)
-        }
     }
 }

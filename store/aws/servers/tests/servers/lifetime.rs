@@ -2,22 +2,11 @@
 
 use crate::http::{call, listens, s3};
 use conveyor_aws_servers::{Installation, Kind, Server};
+use conveyor_testkit::until_blocking;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
-
-const GONE_WITHIN: Duration = Duration::from_secs(20);
-
-#[expect(clippy::disallowed_methods, reason = "other processes run by the wall clock")]
-fn wait_until(what: &str, condition: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < GONE_WITHIN, "not within {GONE_WITHIN:?}: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
 
 /// The program, with its temporary files in a folder of the test.
 struct Owner {
@@ -53,8 +42,8 @@ impl Owner {
     }
 
     fn leaves_nothing(&self) {
-        wait_until("nothing listens", || !self.urls.iter().any(|url| listens(url)));
-        wait_until("no file is left", || fs::read_dir(&self.temporary).unwrap().count() == 0);
+        until_blocking("nothing listens", || !self.urls.iter().any(|url| listens(url)));
+        until_blocking("no file is left", || fs::read_dir(&self.temporary).unwrap().count() == 0);
     }
 }
 

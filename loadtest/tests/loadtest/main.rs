@@ -1,0 +1,9 @@
+//! The real `loadtest` program: its gateway, its proxy, its measurements on servers that only pretend, its command line.
+
+#![expect(clippy::unwrap_used, reason = "a test whose servers do not come up has failed, in helpers too")]
+
+mod bill;
+mod command_line;
+mod gate;
+mod gateway;
+mod proxy;

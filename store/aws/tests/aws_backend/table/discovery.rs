@@ -1,0 +1,167 @@
+//! What it costs to learn which runs changed, and runs that an earlier version wrote.
+
+use crate::on_aws::OnAws;
+use crate::table::counted;
+use aws_sdk_dynamodb::types::AttributeValue;
+use conveyor_aws_servers::Combination;
+use conveyor_domain::lifecycle::Command;
+use conveyor_domain::{RunStatus, Timestamp};
+use conveyor_store::conformance::{Harness, World, success};
+use conveyor_store::port::{ChangedRuns, RunKey};
+use metrics_util::debugging::DebuggingRecorder;
+use std::collections::BTreeMap;
+
+/// The places of the index in which a run can be.
+const PLACES: u64 = 6;
+/// Longer than a test takes: the table knows that time passes.
+const HOUR_MS: i64 = 3_600_000;
+
+/// What a look costs.
+async fn metered(world: &World, since: Timestamp) -> (ChangedRuns, BTreeMap<String, u64>) {
+    let recorder = DebuggingRecorder::new();
+    let meter = recorder.snapshotter();
+    let _counting = metrics::set_default_local_recorder(&recorder);
+    let changed = world.backend.store.changed_runs(since).await.unwrap();
+    (changed, counted(&meter))
+}
+
+fn calls(counts: &BTreeMap<String, u64>, operation: &str) -> u64 {
+    counts.get(&format!("conveyor_aws_calls_total {operation}")).copied().unwrap_or(0)
+}
+
+/// Capacity units of reads.
+fn units(counts: &BTreeMap<String, u64>) -> f64 {
+    let tenths = counts.iter().filter(|(name, _)| name.starts_with("conveyor_aws_capacity_tenths_total"));
+    tenths.map(|(_, tenths)| *tenths as f64).sum::<f64>() / 10.0
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_look_at_what_changed_reads_only_what_changed() {
+    let harness = OnAws::new(Combination::Default, 1).await;
+    let world = World::new(harness.backend());
+    let mut runs = Vec::new();
+    for _ in 0..40 {
+        runs.push(world.submit(false, 1).await);
+    }
+    world.pass(HOUR_MS);
+    let since = world.now();
+
+    let (nothing, cost) = metered(&world, since).await;
+    assert!(nothing.active.is_empty() && nothing.gone.is_empty(), "{nothing:?}");
+    assert_eq!((calls(&cost, "Query"), calls(&cost, "GetItem")), (PLACES, 0), "{cost:?}");
+    assert!(units(&cost) <= 3.0, "{cost:?}");
+
+    world.backend.store.apply(runs[7].job, Command::Pause, world.now()).await.unwrap();
+    world.backend.store.apply(runs[8].job, Command::Stop, world.now()).await.unwrap();
+    let (changed, cost) = metered(&world, since).await;
+    let [active] = &changed.active[..] else { panic!("one is paused: {changed:?}") };
+    assert!(active.run.id == runs[7].run && active.run.paused);
+    assert_eq!(changed.gone, [runs[8]]);
+    // Of the one that is running its counters, itself and its job; of the one that ended nothing.
+    assert_eq!((calls(&cost, "Query"), calls(&cost, "GetItem")), (PLACES + 1, 2), "{cost:?}");
+    assert_eq!(calls(&cost, "PutItem"), 0, "{cost:?}");
+    assert!(units(&cost) <= 8.0, "{cost:?}");
+}
+
+/// Looks overlap: what one of them found, the next ones find as well.
+#[tokio::test(flavor = "current_thread")]
+async fn a_run_that_is_not_running_is_read_once_at_most() {
+    let harness = OnAws::new(Combination::Default, 1).await;
+    let world = World::new(harness.backend());
+    let store = &world.backend.store;
+    let (ended, removed) = (world.submit(false, 1).await, world.submit(false, 1).await);
+    let idle = world.submit(true, 0).await;
+    for key in [ended, removed] {
+        store.apply(key.job, Command::Stop, world.now()).await.unwrap();
+    }
+    store.queue_removed(removed).await.unwrap();
+    let since = Timestamp(world.now().0 - HOUR_MS);
+    let mut expected = vec![ended, removed, idle];
+    expected.sort_by_key(|key| key.run);
+    for reads in [2, 0, 0] {
+        let (changed, cost) = metered(&world, since).await;
+        assert_eq!((changed.active.len(), &changed.gone), (0, &expected));
+        assert_eq!((calls(&cost, "Query"), calls(&cost, "GetItem")), (PLACES, reads), "{cost:?}");
+    }
+
+    // One that rests may begin to run, and rest again.
+    store.add_tasks(idle.job, World::inputs(1), false, 9, None, world.now()).await.unwrap();
+    let changed = store.changed_runs(since).await.unwrap();
+    assert_eq!(changed.active.iter().map(|active| active.run.id).collect::<Vec<_>>(), [idle.run]);
+    assert_eq!(changed.gone.len(), 2);
+    world.pass(HOUR_MS);
+    world.finish(idle, 0, success()).await;
+    store.apply(idle.job, Command::Drained, world.now()).await.unwrap();
+    for reads in [1, 0] {
+        let (changed, cost) = metered(&world, since).await;
+        assert_eq!((changed.active.len(), &changed.gone), (0, &expected));
+        assert_eq!(calls(&cost, "GetItem"), reads, "{cost:?}");
+    }
+}
+
+/// Whoever worked on a run has to learn that it rests, also when nothing is left to do with it.
+#[tokio::test(flavor = "current_thread")]
+async fn a_run_whose_queue_is_removed_is_still_told_to_be_gone() {
+    let harness = OnAws::new(Combination::Default, 1).await;
+    let world = World::new(harness.backend());
+    let key = world.submit(false, 1).await;
+    world.pass(1_000);
+    world.backend.store.apply(key.job, Command::Stop, world.now()).await.unwrap();
+    world.backend.store.queue_removed(key).await.unwrap();
+    assert!(world.backend.store.ended_runs_with_queue(9).await.unwrap().is_empty());
+    assert_eq!(world.backend.store.changed_runs(world.now()).await.unwrap().gone, [key]);
+}
+
+/// Writes runs as a version did that put nothing but their id into the index.
+async fn age(harness: &OnAws, runs: &[RunKey]) {
+    for RunKey { job, run } in runs {
+        let update = harness.clients.dynamodb.update_item().table_name(&harness.settings.table);
+        update
+            .key("pk", AttributeValue::S(format!("Job#{job}")))
+            .key("sk", AttributeValue::S(format!("R#{run}")))
+            .update_expression("SET g2sk = :old")
+            .expression_attribute_values(":old", AttributeValue::S(run.to_string()))
+            .send()
+            .await
+            .unwrap();
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn runs_of_an_earlier_version_are_found_and_get_the_key_of_today() {
+    let harness = OnAws::new(Combination::Default, 1).await;
+    let world = World::new(harness.backend());
+    let store = &world.backend.store;
+    let running = world.submit(false, 2).await;
+    let ended = world.submit(false, 1).await;
+    let upload = world.upload().await;
+    let staged = world.staged("list", b"https://example.com/\n").await;
+    store.put_staged(upload.id, staged.clone(), world.now()).await.unwrap();
+    let ingesting = world.accept(&upload, &staged).await;
+    store.apply(ended.job, Command::Stop, world.now()).await.unwrap();
+    let updated = world.now();
+    world.pass(HOUR_MS);
+    let since = world.now();
+    let runs = [running, ended, ingesting];
+
+    age(&harness, &runs).await;
+    assert_eq!(store.ended_runs_with_queue(9).await.unwrap(), [ended]);
+    let lists: Vec<RunKey> =
+        store.ingesting_runs(None, 9).await.unwrap().into_iter().map(|(key, _)| key).collect();
+    assert_eq!(lists, [ingesting]);
+    assert!(store.ingesting_runs(Some(ingesting.run), 9).await.unwrap().is_empty());
+    let mut active: Vec<_> =
+        store.active_runs().await.unwrap().into_iter().map(|active| active.run.id).collect();
+    active.sort();
+    let mut expected = [running.run, ingesting.run];
+    expected.sort();
+    assert_eq!(active, expected);
+
+    age(&harness, &runs).await;
+    let found = store.changed_runs(since).await.unwrap();
+    assert_eq!((found.active.len(), found.gone), (2, vec![ended]), "it is not known when they changed");
+    let again = store.changed_runs(Timestamp(since.0 + HOUR_MS)).await.unwrap();
+    assert!(again.active.is_empty() && again.gone.is_empty(), "now it is: {again:?}");
+    let view = world.view(running).await.latest.run;
+    assert_eq!((view.status, view.updated), (RunStatus::Running, updated), "nothing else was changed");
+}

@@ -1,0 +1,200 @@
+//! What becomes of damage that no port can do, and of what only later versions will write: made with SQL.
+
+use crate::on_disk::{NOW, OnDisk};
+use conveyor_domain::lifecycle::{Command, Refusal};
+use conveyor_domain::proof::{Sums, drift};
+use conveyor_domain::run::Storage;
+use conveyor_domain::{Entropy, FailureClass, JobStatus, RunId, RunStatus};
+use conveyor_store::Error;
+use conveyor_store::conformance::{Harness, World, success};
+use conveyor_store::port::{RunKey, Tally};
+use rusqlite::{Connection, TransactionBehavior, params};
+use std::sync::Arc;
+
+fn database(disk: &OnDisk) -> Connection {
+    Connection::open(disk.dir.path().join("conveyor.db")).unwrap()
+}
+
+async fn tally(world: &World, key: RunKey) -> Tally {
+    world.backend.store.tally(key, false).await.unwrap().unwrap()
+}
+
+/// Changes the counters with a worker in the middle of its work. Returns by how much the sum of successes moved.
+fn damage(database: &mut Connection, key: RunKey, statement: &str) -> i64 {
+    let at_once = database.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    let sum = || {
+        let sql = "SELECT coalesce(sum(successful), 0) FROM counters
+            WHERE run_key = (SELECT run_key FROM runs WHERE run_id = ?1)";
+        at_once.query_row(sql, [key.run.to_bytes()], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    let before = sum();
+    let changed = at_once
+        .execute(
+            &format!("{statement} WHERE run_key = (SELECT run_key FROM runs WHERE run_id = ?1)"),
+            [key.run.to_bytes()],
+        )
+        .unwrap();
+    assert_eq!(changed, 1, "one worker, one counter");
+    let moved = sum() - before;
+    at_once.commit().unwrap();
+    moved
+}
+
+/// The damage is found to the last task, mended once, and leaves nothing behind, while the worker never stops.
+async fn is_mended(statement: &str) {
+    const TASKS: u32 = 150;
+    let disk = OnDisk::new();
+    let world = Arc::new(World::new(disk.backend()));
+    let key = world.submit(false, TASKS).await;
+    for index in 0..20 {
+        world.finish(key, index, success()).await;
+    }
+    let worker = {
+        let world = world.clone();
+        tokio::spawn(async move {
+            for index in 20..TASKS {
+                world.finish(key, index, success()).await;
+            }
+        })
+    };
+    let moved = damage(&mut database(&disk), key, statement);
+    assert_ne!(moved, 0);
+    let missing = Sums { successful: -moved, ..Sums::default() };
+    let mut found = tally(&world, key).await;
+    for _ in 0..3 {
+        assert_eq!(drift(&found.rows, &found.counters), missing, "{statement}: {found:?}");
+        let counts = world.view(key).await.latest.stats.counts;
+        assert_eq!(counts.failed_total(), 0, "{statement}: what is below zero is not shown");
+        found = tally(&world, key).await;
+    }
+    let store = &world.backend.store;
+    assert!(store.correct(key, missing, found.revision, NOW).await.unwrap());
+    assert!(!store.correct(key, missing, found.revision, NOW).await.unwrap(), "once");
+    let mut looks = 0;
+    while !worker.is_finished() || looks == 0 {
+        let found = tally(&world, key).await;
+        assert!(drift(&found.rows, &found.counters).is_zero(), "{statement}: {found:?}");
+        looks += 1;
+    }
+    worker.await.unwrap();
+    let done = store.apply(key.job, Command::Drained, NOW).await.unwrap();
+    assert_eq!(done.latest.run.status, RunStatus::Completed);
+    assert_eq!(done.latest.stats.counts.successful, TASKS);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_counter_is_mended() {
+    is_mended("DELETE FROM counters").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_counter_that_says_ten_million_is_mended() {
+    is_mended("UPDATE counters SET successful = 10000000").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_counter_below_zero_is_mended() {
+    is_mended("UPDATE counters SET successful = -5").await;
+}
+
+#[tokio::test]
+async fn a_counter_that_holds_no_number_is_mended() {
+    let disk = OnDisk::new();
+    let world = World::new(disk.backend());
+    let key = world.submit(false, 3).await;
+    world.finish(key, 0, success()).await;
+    for nonsense in ["'abc'", "9223372036854775807"] {
+        let statement = format!("UPDATE counters SET blocked = {nonsense} WHERE revision = 0");
+        assert_eq!(database(&disk).execute(&statement, []).unwrap(), 1);
+        // Whatever is left after the first correction of a number that no sum can hold exactly goes with the next.
+        for _ in 0..3 {
+            let found = tally(&world, key).await;
+            let missing = drift(&found.rows, &found.counters);
+            assert!(world.backend.store.correct(key, missing, found.revision, NOW).await.unwrap());
+        }
+        let found = tally(&world, key).await;
+        assert!(drift(&found.rows, &found.counters).is_zero(), "{nonsense}: {found:?}");
+        assert_eq!(world.view(key).await.latest.stats.counts.completed(), 1);
+    }
+}
+
+/// A later run of the same job, of which only a part is new: no command of this version makes one.
+fn later_run(disk: &OnDisk, key: RunKey, entropy: &Entropy) -> RunKey {
+    let database = database(disk);
+    let run = RunId::new(NOW, entropy);
+    let sources = format!("[\"{}\"]", key.run);
+    let inserted = database
+        .execute(
+            "INSERT INTO runs (run_id, job_id, sequence, status, total, next_index, latched, id_seed, created_ms,
+                updated_ms, sources)
+             SELECT ?1, job_id, 2, 'running', 0, 0, 0, id_seed, created_ms, updated_ms, ?2 FROM runs WHERE run_id = ?3",
+            params![run.to_bytes(), sources, key.run.to_bytes()],
+        )
+        .unwrap();
+    let moved = database
+        .execute(
+            "UPDATE jobs SET latest_run_key = (SELECT run_key FROM runs WHERE run_id = ?1) WHERE job_id = ?2",
+            [run.to_bytes(), key.job.to_bytes()],
+        )
+        .unwrap();
+    assert_eq!((inserted, moved), (1, 1));
+    RunKey { job: key.job, run }
+}
+
+#[tokio::test]
+async fn a_run_stays_while_a_later_one_points_to_its_results() {
+    let disk = OnDisk::new();
+    let world = World::new(disk.backend());
+    let first = world.submit(true, 1).await;
+    let store = &world.backend.store;
+    let later = later_run(&disk, first, &world.entropy);
+    let refused = store.delete_run(first, NOW).await;
+    assert_eq!(refused, Err(Error::Refused(Refusal::RunHasDescendants)));
+    let runs = store.runs(first.job, None, 9).await.unwrap();
+    assert_eq!(runs.iter().map(|view| view.run.id).collect::<Vec<_>>(), [later.run, first.run]);
+    assert_eq!(runs[0].run.sources, [first.run]);
+    assert_eq!(store.delete_run(later, NOW).await.unwrap().run.status, RunStatus::Deleted);
+    assert_eq!(world.view(first).await.job.status, JobStatus::Closed, "it was the latest");
+    assert_eq!(store.delete_run(first, NOW).await.unwrap().run.status, RunStatus::Deleted);
+}
+
+#[tokio::test]
+async fn an_earlier_run_goes_without_its_job() {
+    let disk = OnDisk::new();
+    let world = World::new(disk.backend());
+    let first = world.submit(true, 1).await;
+    let store = &world.backend.store;
+    let later = later_run(&disk, first, &world.entropy);
+    let forgotten = database(&disk).execute("UPDATE runs SET sources = '[]'", []).unwrap();
+    assert_eq!(forgotten, 2);
+    store.delete_run(first, NOW).await.unwrap();
+    assert_eq!(world.view(first).await.job.status, JobStatus::Open, "tasks go to the latest run");
+    while store.remove_run_rows(first, 9).await.unwrap() > 0 {}
+    store.run_removed(first, Storage::Removed).await.unwrap();
+    let runs = store.runs(first.job, None, 9).await.unwrap();
+    assert_eq!(runs.iter().map(|view| view.run.id).collect::<Vec<_>>(), [later.run]);
+    assert_eq!(store.run(first.job, first.run).await.unwrap(), None);
+    let added = store.add_tasks(first.job, World::inputs(2), true, 10, None, NOW).await.unwrap();
+    assert_eq!((added.view.latest.run.id, added.view.latest.stats.total), (later.run, 2));
+}
+
+#[tokio::test]
+async fn rows_that_do_not_say_why_they_failed_are_proved_all_the_same() {
+    let disk = OnDisk::new();
+    let world = World::new(disk.backend());
+    let key = world.submit(false, 3).await;
+    let failed = |class| conveyor_domain::task::Outcome::Failed {
+        class,
+        problem: conveyor_domain::Problem::new(503, "http_503", "The gateway answered 503"),
+    };
+    world.finish(key, 0, failed(FailureClass::Blocked)).await;
+    world.finish(key, 1, failed(FailureClass::Timeout)).await;
+    // As earlier versions left them.
+    assert_eq!(database(&disk).execute("UPDATE tasks SET class = NULL WHERE status = 3", []).unwrap(), 2);
+    let found = tally(&world, key).await;
+    assert_eq!((found.rows.unclassified, found.rows.failed(), found.rows.pending), (2, 2, 1));
+    assert!(drift(&found.rows, &found.counters).is_zero(), "{found:?}");
+    let task = world.backend.store.task(key, World::task(key, 0)).await.unwrap().unwrap();
+    assert_eq!(task.class, None);
+    assert!(world.backend.store.task(key, World::task(key, 1)).await.unwrap().unwrap().error.is_some());
+}

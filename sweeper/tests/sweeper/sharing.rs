@@ -1,0 +1,154 @@
+//! Several sweepers share the work, and whoever is left takes over (SPEC 6.17).
+
+use crate::harness::{Damaged, SECOND, success};
+use conveyor_domain::dead_letter::DeadLetter;
+use conveyor_domain::message::QueueName;
+use conveyor_domain::repair::Subject;
+use conveyor_domain::{RunStatus, WorkerId, limits};
+use conveyor_store::port::RunKey;
+use conveyor_sweeper::{Pace, Sweeper, owner, run};
+use conveyor_testkit::until;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+fn ids() -> [WorkerId; 2] {
+    [WorkerId::from_bytes([1; 16]), WorkerId::from_bytes([2; 16])]
+}
+
+fn sweeper(damaged: &Damaged, id: WorkerId) -> Sweeper {
+    Sweeper::new(damaged.backend().clone(), damaged.clock.clone(), id)
+}
+
+/// Runs that are done, and that nobody ended.
+async fn lost(damaged: &Damaged, runs: usize) -> Vec<RunKey> {
+    let mut keys = Vec::new();
+    for _ in 0..runs {
+        let key = damaged.world.submit(false, 1).await;
+        damaged.world.finish(key, 0, success()).await;
+        keys.push(key);
+    }
+    keys
+}
+
+async fn ended(damaged: &Damaged, keys: &[RunKey]) -> Vec<RunKey> {
+    let mut ended = Vec::new();
+    for key in keys {
+        if damaged.world.view(*key).await.latest.run.status == RunStatus::Completed {
+            ended.push(*key);
+        }
+    }
+    ended
+}
+
+#[tokio::test]
+async fn each_finding_is_fixed_by_one_and_the_one_that_is_left_takes_over() {
+    let damaged = Damaged::new();
+    let [one, two] = ids().map(|id| sweeper(&damaged, id));
+    let stop = CancellationToken::new();
+    // Both say that they are there before there is anything to do.
+    one.sweep(Pace::Often, &stop).await;
+    two.sweep(Pace::Often, &stop).await;
+    let keys = lost(&damaged, 20).await;
+    let is_of = |id: WorkerId| move |key: &&RunKey| owner(&ids(), Subject::Run(key.job, key.run)) == Some(id);
+    let first: Vec<RunKey> = keys.iter().filter(is_of(ids()[0])).copied().collect();
+    assert!(!first.is_empty() && first.len() < keys.len(), "both have something to do");
+
+    let swept = one.sweep(Pace::Often, &stop).await;
+    assert_eq!(ended(&damaged, &keys).await, first, "its own, and nothing else");
+    assert_eq!((swept.found, swept.changed), (20, first.len() as u64));
+
+    // The other is gone. Until it lapses, what is its own waits.
+    damaged.pass_for(limits::GRANT_TTL - Duration::from_secs(10));
+    one.sweep(Pace::Often, &stop).await;
+    assert_eq!(ended(&damaged, &keys).await, first);
+    damaged.pass(11 * SECOND);
+    one.sweep(Pace::Often, &stop).await;
+    assert_eq!(ended(&damaged, &keys).await, keys);
+}
+
+#[tokio::test]
+async fn two_at_once_do_everything_and_nothing_twice() {
+    let damaged = Damaged::new();
+    let [one, two] = ids().map(|id| sweeper(&damaged, id));
+    let stop = CancellationToken::new();
+    one.sweep(Pace::Often, &stop).await;
+    two.sweep(Pace::Often, &stop).await;
+    let keys = lost(&damaged, 20).await;
+    let unsent = damaged.world.submit(false, 7).await;
+    damaged.lose_messages(QueueName::Run(unsent.run));
+    let (a, b) = tokio::join!(one.sweep(Pace::Often, &stop), two.sweep(Pace::Often, &stop));
+    assert_eq!(ended(&damaged, &keys).await, keys);
+    assert_eq!(a.changed + b.changed, 20 + 7, "{a:?} {b:?}");
+    assert_eq!(damaged.depth(QueueName::Run(unsent.run)).await, 7);
+}
+
+#[tokio::test]
+async fn one_that_ends_says_so_and_is_not_waited_for() {
+    let damaged = Damaged::new();
+    let [one, two] = ids().map(|id| sweeper(&damaged, id));
+    let stop = CancellationToken::new();
+    one.sweep(Pace::Often, &stop).await;
+    two.sweep(Pace::Often, &stop).await;
+    let ends = CancellationToken::new();
+    ends.cancel();
+    run(two, ends).await;
+    let keys = lost(&damaged, 20).await;
+    one.sweep(Pace::Often, &stop).await;
+    assert_eq!(ended(&damaged, &keys).await, keys);
+}
+
+/// The loops as they run: what is found often, and what is found slowly, without anybody asking.
+#[tokio::test]
+async fn a_sweeper_that_runs_mends_and_removes_until_it_is_stopped() {
+    let damaged = Damaged::new();
+    let keys = lost(&damaged, 3).await;
+    let counters =
+        "UPDATE counters SET successful = 0 WHERE run_key = (SELECT run_key FROM runs WHERE run_id = ?1)";
+    assert_eq!(damaged.sql(counters, [keys[0].run.to_bytes()]), 1);
+    damaged.lose_messages(QueueName::Run(keys[0].run));
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(run(sweeper(&damaged, ids()[0]), stop.clone()));
+    until("all are mended", async || ended(&damaged, &keys).await == keys).await;
+    stop.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_found_and_swept_can_be_counted() {
+    let damaged = Damaged::new();
+    let (recorder, stop) = (DebuggingRecorder::new(), CancellationToken::new());
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    let sweeper = sweeper(&damaged, ids()[0]);
+    lost(&damaged, 2).await;
+    damaged
+        .backend()
+        .store
+        .keep_letter(DeadLetter::new("9:?".to_owned(), damaged.world.now()))
+        .await
+        .unwrap();
+    sweeper.sweep(Pace::Often, &stop).await;
+    let seen: Vec<String> = recorder.snapshotter().snapshot().into_vec().into_iter().map(told).collect();
+    for wanted in [
+        "conveyor_swept_total repair=lost_completion 2",
+        "conveyor_sweep_findings repair=lost_completion 2",
+        "conveyor_sweep_findings repair=missing_refs 0",
+        "conveyor_dead_letters 1",
+    ] {
+        assert!(seen.iter().any(|one| one == wanted), "{wanted}: {seen:#?}");
+    }
+    assert!(seen.iter().any(|one| one.starts_with("conveyor_sweep_seconds pace=often")), "{seen:#?}");
+}
+
+type Snapshot =
+    (metrics_util::CompositeKey, Option<metrics::Unit>, Option<metrics::SharedString>, DebugValue);
+
+fn told((key, _, _, value): Snapshot) -> String {
+    let labels = key.key().labels().map(|label| format!(" {}={}", label.key(), label.value()));
+    let value = match value {
+        DebugValue::Counter(n) => n.to_string(),
+        DebugValue::Gauge(n) => n.to_string(),
+        DebugValue::Histogram(times) => format!("{} times", times.len()),
+    };
+    format!("{}{} {value}", key.key().name(), labels.collect::<String>())
+}
