@@ -4,7 +4,8 @@
 
 mod support;
 
-/// Every rule on one combination of servers.
+/// Every rule on one combination of servers. Only tests that are about Localstack alone have its name in theirs: they are
+/// left out where it cannot run, and another server takes its part in the others.
 macro_rules! on {
     ($module:ident, $combination:ident, $task_shards_min:literal) => {
         mod $module {
@@ -16,7 +17,7 @@ macro_rules! on {
     };
 }
 
-on!(dynoxide_and_localstack, Default, 1);
-on!(dynoxide_and_localstack_sharded, Default, 16);
+on!(default_pair, Default, 1);
+on!(default_pair_sharded, Default, 16);
 on!(ministack, MiniStack, 1);
-on!(dynamodb_local_and_localstack, DynamoDbLocal, 1);
+on!(dynamodb_local, DynamoDbLocal, 1);
