@@ -7,7 +7,7 @@ use std::env;
 use std::sync::OnceLock;
 
 /// Names the server that speaks SQS and S3 in the default combination, `localstack` or `ministack`, instead of what this
-/// machine can run. For trying out what happens on another one.
+/// machine can run: as a parent process has found it out, or to try out what happens on another machine.
 pub const SQS_S3_VARIABLE: &str = "CONVEYOR_TEST_AWS_SQS_S3";
 
 /// One server for DynamoDB and one for SQS and S3.
@@ -17,6 +17,13 @@ pub struct Pair {
     pub sqs_s3: Kind,
     /// Why it is not Localstack that speaks SQS and S3, for a report.
     pub note: Option<String>,
+}
+
+impl Pair {
+    /// Spares a child process, and its children, from finding it out again.
+    pub fn variable(&self) -> (&'static str, &'static str) {
+        (SQS_S3_VARIABLE, self.sqs_s3.name())
+    }
 }
 
 /// Dynoxide and Localstack, or MiniStack where Localstack cannot run. Decided once in a process; nothing is installed.
@@ -85,7 +92,8 @@ mod tests {
         assert_eq!(decide(Some("localstack"), DOES_NOT), decide(None, RUNS));
         let pair = decide(Some("ministack"), RUNS);
         assert_eq!(pair.sqs_s3, Kind::MiniStack);
-        assert!(pair.note.unwrap().starts_with("CONVEYOR_TEST_AWS_SQS_S3 is ministack: "));
+        assert!(pair.note.as_ref().unwrap().starts_with("CONVEYOR_TEST_AWS_SQS_S3 is ministack: "));
+        assert_eq!(decide(Some(pair.variable().1), RUNS).sqs_s3, pair.sqs_s3);
         assert_eq!(decide(Some("nobody"), DOES_NOT).sqs_s3, Kind::MiniStack);
         assert_eq!(decide(Some(""), RUNS).sqs_s3, Kind::LocalStack);
     }

@@ -66,12 +66,13 @@ fn described((major, minor): (u32, u32)) -> String {
 /// What to install for a Python that is new enough, if the distribution has one. Its default version has no number in
 /// its name.
 fn packages(at_least: (u32, u32)) -> Option<[String; 2]> {
-    let new_enough = |package: &&&str| {
-        let version = system::candidate(package).and_then(|candidate| parse(&candidate));
-        version.is_some_and(|version| version >= at_least)
-    };
-    let package = system::may_install().then(|| NAMES.iter().find(new_enough))??;
-    Some(packages_of(package))
+    if !system::may_install() {
+        return None;
+    }
+    let new_enough = |version: &str| parse(version).is_some_and(|version| version >= at_least);
+    let candidates = system::candidates(&NAMES);
+    let found = candidates.iter().find(|(_, version)| new_enough(version));
+    found.map(|(package, _)| packages_of(package))
 }
 
 fn packages_of(python: &str) -> [String; 2] {
