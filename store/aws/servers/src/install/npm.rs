@@ -14,5 +14,7 @@ pub fn install(folder: &Path, package: &str, version: &str) -> Result<()> {
     npm.arg("install").arg("--prefix").arg(folder).current_dir(folder);
     // Scripts of a package have no business here: its files are all that is wanted.
     npm.args(["--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]);
+    // A version never changes once it is published: what was fetched before is not asked for again.
+    npm.arg("--prefer-offline");
     system::run(npm.arg(format!("{package}@{version}")))
 }
