@@ -10,8 +10,9 @@ import httpx
 REGION = "us-east-1"
 ACCOUNT = "000000000000"
 CALL_DEADLINE_S = 120.0
-# The one server with Step Functions.
-STATE_MACHINES = os.environ.get("CONVEYOR_TEST_AWS_MINISTACK_URL")
+MINISTACK = os.environ.get("CONVEYOR_TEST_AWS_MINISTACK_URL")
+# The one server with Step Functions. Where Localstack cannot run, it speaks SQS and S3 as well.
+STATE_MACHINES = MINISTACK
 
 
 def state_machines_at(url: str) -> dict[str, str]:
@@ -89,8 +90,13 @@ def queues(prefix: str) -> list[str]:
 
 
 def messages(queue: str) -> list[bytes]:
-    """All messages of a queue, also those that are received or delayed. Localstack shows them without receiving them: a
+    """All messages of a queue, also those that are received or delayed. The servers show them without receiving them: a
     receive would count, and after some of them the message is a dead letter."""
+    found = ministack_messages(queue) if endpoint("sqs") == MINISTACK else localstack_messages(queue)
+    return [str([message["Body"], message.get("MessageAttributes")]).encode() for message in found]
+
+
+def localstack_messages(queue: str) -> list[dict]:
     answer = httpx.get(
         f"{endpoint('sqs')}/_aws/sqs/messages/{REGION}/{ACCOUNT}/{queue}",
         params={"ShowInvisible": "true", "ShowDelayed": "true"},
@@ -100,8 +106,19 @@ def messages(queue: str) -> list[bytes]:
     if answer.status_code == 400 and b"QueueDoesNotExist" in answer.content:
         return []  # its run ended since the queues were listed
     assert answer.status_code == 200, answer.text
-    found = answer.json().get("Messages", [])
-    return [str([message["Body"], message.get("MessageAttributes")]).encode() for message in found]
+    return answer.json().get("Messages", [])
+
+
+def ministack_messages(queue: str) -> list[dict]:
+    answer = httpx.get(
+        f"{MINISTACK}/_ministack/sqs/messages",
+        params={"account": ACCOUNT, "region": REGION, "QueueUrl": f"{MINISTACK}/{ACCOUNT}/{queue}"},
+        timeout=CALL_DEADLINE_S,
+    )
+    assert answer.status_code == 200, answer.text
+    # Nothing at all if the queue was deleted since the queues were listed.
+    queues = answer.json()["messages"].get(ACCOUNT, {}).get(REGION, {})
+    return [message for shown in queues.values() for message in shown]
 
 
 def keys(s3: httpx.Client, bucket: str, prefix: str = "") -> Iterator[str]:

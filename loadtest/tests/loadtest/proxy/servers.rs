@@ -23,7 +23,7 @@ fn name() -> String {
 }
 
 #[tokio::test]
-async fn presigned_urls_and_signed_calls_hold_at_s3() {
+async fn presigned_urls_and_signed_calls_hold_at_s3_of_localstack() {
     let proxy = Proxy::start(&environment().s3_url.parse().unwrap(), "s3", &[]);
     let client = aws_sdk_s3::Client::from_conf(
         client!(aws_sdk_s3, proxy).config().to_builder().force_path_style(true).build(),

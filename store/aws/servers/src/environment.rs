@@ -1,6 +1,7 @@
 //! Servers as a process under test sees them: the variables that every AWS SDK reads.
 
 use crate::install::Installation;
+use crate::pair::{Pair, default_pair};
 use crate::servers::{Kind, Service};
 use crate::shared;
 use crate::start::Server;
@@ -11,11 +12,11 @@ use std::{fmt, str};
 /// Servers that together speak DynamoDB, SQS and S3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Combination {
-    /// Dynoxide and Localstack: the fastest and closest for what each does.
+    /// The [default pair](default_pair): the fastest and closest for what each does.
     Default,
     /// MiniStack for everything.
     MiniStack,
-    /// DynamoDB Local and Localstack.
+    /// DynamoDB Local, with the server that the default pair has for SQS and S3.
     DynamoDbLocal,
 }
 
@@ -31,11 +32,20 @@ impl Combination {
         }
     }
 
-    pub fn servers(self) -> &'static [Kind] {
+    /// On this machine. A service is asked of the first that speaks it.
+    pub fn servers(self) -> Vec<Kind> {
         match self {
-            Combination::Default => &[Kind::Dynoxide, Kind::LocalStack],
-            Combination::MiniStack => &[Kind::MiniStack],
-            Combination::DynamoDbLocal => &[Kind::DynamoDbLocal, Kind::LocalStack],
+            Combination::Default | Combination::DynamoDbLocal => self.servers_by(default_pair()),
+            // Does not depend on the pair, so nothing has to be found out for it.
+            Combination::MiniStack => vec![Kind::MiniStack],
+        }
+    }
+
+    fn servers_by(self, pair: &Pair) -> Vec<Kind> {
+        match self {
+            Combination::Default => vec![pair.dynamodb, pair.sqs_s3],
+            Combination::MiniStack => vec![Kind::MiniStack],
+            Combination::DynamoDbLocal => vec![Kind::DynamoDbLocal, pair.sqs_s3],
         }
     }
 }
@@ -71,7 +81,7 @@ impl Environment {
 
     /// Servers that are shared, as in [`shared::url`].
     pub fn shared(combination: Combination) -> Result<Environment> {
-        let urls = combination.servers().iter().map(|kind| Ok((*kind, shared::url(*kind)?)));
+        let urls = combination.servers().into_iter().map(|kind| Ok((kind, shared::url(kind)?)));
         Environment::of_all(&urls.collect::<Result<Vec<_>>>()?)
     }
 
@@ -91,8 +101,8 @@ impl Environment {
 
     /// Of servers that run already, those of the combination.
     pub fn of(combination: Combination, urls: &[(Kind, String)]) -> Result<Environment> {
-        let urls: Vec<_> =
-            urls.iter().filter(|(kind, _)| combination.servers().contains(kind)).cloned().collect();
+        let running = |kind: Kind| urls.iter().find(|(other, _)| *other == kind).cloned();
+        let urls: Vec<_> = combination.servers().into_iter().filter_map(running).collect();
         Environment::of_all(&urls)
     }
 
@@ -117,13 +127,13 @@ pub struct Running {
 impl Running {
     /// Starts the servers of a combination, all at once.
     pub fn start(installation: &Installation, combination: Combination) -> Result<Running> {
-        Running::of(Server::start_all(installation, combination.servers())?)
+        Running::of(Server::start_all(installation, &combination.servers())?)
     }
 
     /// The default combination with the tables of DynamoDB in a file.
     pub fn start_on(installation: &Installation, db_path: &Path) -> Result<Running> {
         let dynoxide = Server::start_dynoxide_on(installation, db_path)?;
-        Running::of(vec![dynoxide, Server::start(installation, Kind::LocalStack)?])
+        Running::of(vec![dynoxide, Server::start(installation, default_pair().sqs_s3)?])
     }
 
     fn of(servers: Vec<Server>) -> Result<Running> {
@@ -136,13 +146,22 @@ impl Running {
 mod tests {
     use super::*;
 
+    fn with(sqs_s3: Kind) -> Pair {
+        Pair { dynamodb: Kind::Dynoxide, sqs_s3, note: None }
+    }
+
+    fn environment(servers: &[Kind]) -> Environment {
+        let urls: Vec<_> = servers.iter().map(|kind| (*kind, format!("http://{}", kind.name()))).collect();
+        Environment::of_all(&urls).unwrap()
+    }
+
     #[test]
     fn every_combination_speaks_everything() {
         for combination in Combination::ALL {
-            let urls: Vec<_> =
-                combination.servers().iter().map(|kind| (*kind, format!("http://{}", kind.name()))).collect();
-            let environment = Environment::of_all(&urls).unwrap();
-            assert!(environment.variables().iter().all(|(_, value)| !value.is_empty()));
+            for pair in [with(Kind::LocalStack), with(Kind::MiniStack)] {
+                let environment = environment(&combination.servers_by(&pair));
+                assert!(environment.variables().iter().all(|(_, value)| !value.is_empty()));
+            }
             assert_eq!(combination.name().parse::<Combination>().unwrap(), combination);
         }
         assert!(Environment::of_all(&[(Kind::Dynoxide, String::new())]).is_err());
@@ -150,11 +169,13 @@ mod tests {
 
     #[test]
     fn a_service_is_asked_where_it_is_spoken() {
-        let urls = [(Kind::Dynoxide, "http://d".to_owned()), (Kind::LocalStack, "http://l".to_owned())];
-        let environment = Environment::of_all(&urls).unwrap();
-        assert_eq!(
-            (&*environment.dynamodb_url, &*environment.sqs_url, &*environment.s3_url),
-            ("http://d", "http://l", "http://l")
-        );
+        let asked = |sqs_s3: Kind| {
+            let Environment { dynamodb_url, sqs_url, s3_url } =
+                environment(&Combination::Default.servers_by(&with(sqs_s3)));
+            [dynamodb_url, sqs_url, s3_url]
+        };
+        assert_eq!(asked(Kind::LocalStack), ["http://dynoxide", "http://localstack", "http://localstack"]);
+        // It speaks DynamoDB as well, but is not the one that is asked.
+        assert_eq!(asked(Kind::MiniStack), ["http://dynoxide", "http://ministack", "http://ministack"]);
     }
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
-use conveyor_aws_servers::{Combination, Installation, Kind, Running};
+use conveyor_aws_servers::{Combination, Installation, Kind, Running, default_pair};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::thread;
@@ -20,7 +20,8 @@ enum Command {
     Install,
     /// Start servers, print the variables that point an AWS SDK at them, and run until ended
     Run {
-        /// default (dynoxide and localstack), ministack, or dynamodb-local (with localstack)
+        /// default (dynoxide and localstack), ministack, or dynamodb-local (with localstack); ministack takes the part
+        /// of localstack where that cannot run
         #[arg(long, default_value_t = Combination::Default)]
         combination: Combination,
         /// Keep the tables of DynamoDB in this file (default combination only)
@@ -37,6 +38,9 @@ fn main() -> Result<()> {
     match Cli::parse().command {
         Command::Install => install(&installation),
         Command::Run { combination, db_path, until_stdin_closes } => {
+            if combination != Combination::MiniStack {
+                say_note();
+            }
             let running = match db_path {
                 None => Running::start(&installation, combination)?,
                 Some(file) => {
@@ -54,11 +58,18 @@ fn main() -> Result<()> {
 }
 
 fn install(installation: &Installation) -> Result<()> {
-    for kind in Kind::ALL {
-        let folder = installation.install(kind)?;
-        println!("{} {} is in {}", kind.name(), kind.version(), folder.display());
-    }
+    say_note();
+    let installed = installation.install_all(&Kind::here());
+    let failed: Vec<_> =
+        installed.iter().filter(|one| one.folder.is_err()).map(|one| one.kind.name()).collect();
+    ensure!(failed.is_empty(), "not installed: {}", failed.join(", "));
     Ok(())
+}
+
+fn say_note() {
+    if let Some(note) = &default_pair().note {
+        eprintln!("{note}");
+    }
 }
 
 fn print(running: &Running) -> io::Result<()> {

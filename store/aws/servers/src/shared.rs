@@ -22,7 +22,7 @@ pub fn url(kind: Kind) -> Result<String> {
     }
     let started = STARTED[kind as usize].get_or_init(|| {
         let start = || Server::start(&Installation::find()?, kind);
-        start().map_err(|error| format!("{error:#}"))
+        start().map_err(|error| format!("{error:#}{}", advice(kind)))
     });
     match started {
         Ok(server) => Ok(server.url().to_owned()),
@@ -30,7 +30,19 @@ pub fn url(kind: Kind) -> Result<String> {
     }
 }
 
-fn given(kind: Kind, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+/// Tests that are about one server have its name in theirs.
+fn advice(kind: Kind) -> String {
+    match Kind::here().contains(&kind) {
+        true => String::new(),
+        false => format!(
+            "\nit cannot run on this machine; `cargo test -- --skip {}` leaves out its tests",
+            kind.name()
+        ),
+    }
+}
+
+/// The URL that a variable gives.
+pub(crate) fn given(kind: Kind, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let url = variable(kind.url_variable())?;
     let url = url.trim_end_matches('/');
     (!url.is_empty()).then(|| url.to_owned())

@@ -1,15 +1,16 @@
 //! Java, which a server that is a jar needs.
 
 use super::system::Need;
-use anyhow::Result;
 use std::process::Command;
 
-pub fn require(at_least: u32) -> Result<()> {
-    let what = format!("Java {at_least} or later");
-    let package = format!("openjdk-{at_least}-jre-headless");
-    let need = Need { what: &what, packages: &[&package] };
-    need.meet(|| version().is_some_and(|version| version >= at_least))
-}
+const AT_LEAST: u32 = 17;
+
+/// The distribution's default is enough wherever it is not older than the jar.
+pub const JAVA: Need = Need {
+    what: "Java 17 or later",
+    packages: &["default-jre-headless"],
+    is_met: || version().is_some_and(|version| version >= AT_LEAST),
+};
 
 fn version() -> Option<u32> {
     let output = Command::new("java").arg("-version").output().ok()?;
@@ -32,5 +33,6 @@ mod tests {
         assert_eq!(parse("openjdk version \"22-ea\" 2024-03-19"), Some(22));
         assert_eq!(parse("java version \"1.8.0_402\""), Some(1));
         assert_eq!(parse("The operation couldn't be completed."), None);
+        assert!(JAVA.what.contains(&AT_LEAST.to_string()));
     }
 }

@@ -1,15 +1,18 @@
 //! Installing servers, each in a folder of its own, when it is first wanted.
 
 pub(crate) mod java;
-mod npm;
+pub(crate) mod npm;
 pub(crate) mod python;
 mod system;
 
 use crate::servers::{Kind, Recipe};
 use anyhow::{Context, Result, ensure};
-use std::env;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
+use std::{env, thread};
+
+pub use system::Need;
 
 /// Where servers are installed. What is missing is installed when it is asked for.
 #[derive(Clone, Debug)]
@@ -27,7 +30,17 @@ pub(crate) enum Source {
     Python {
         requirements: &'static str,
         at_least: (u32, u32),
+        /// A script that is run once, by the environment, in its folder.
+        then: Option<&'static str>,
     },
+}
+
+/// What became of one server of several.
+#[derive(Debug)]
+pub struct Installed {
+    pub kind: Kind,
+    /// Where it is.
+    pub folder: Result<PathBuf>,
 }
 
 impl Installation {
@@ -47,15 +60,60 @@ impl Installation {
 
     /// Makes sure that a server is there, and says where. Says aloud what it does, unless there is nothing to do.
     pub fn install(&self, kind: Kind) -> Result<PathBuf> {
-        let recipe = kind.recipe();
-        let title = format!("{} {}", recipe.name, recipe.version);
+        let announce = |place: &Path| eprintln!("installing {} into {}", title(kind), place.display());
+        Ok(self.fill(kind, announce)?.0.folder)
+    }
+
+    /// Makes sure that servers are there, all at once, and says aloud of each how it went. One that fails does not stop
+    /// the others. Returns them in the order in which they were asked for.
+    pub fn install_all(&self, kinds: &[Kind]) -> Vec<Installed> {
+        thread::scope(|scope| {
+            let installing: Vec<_> =
+                kinds.iter().map(|kind| (*kind, scope.spawn(|| self.install_aloud(*kind)))).collect();
+            let installed = installing.into_iter().map(|(kind, thread)| match thread.join() {
+                Ok(folder) => Installed { kind, folder },
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            installed.collect()
+        })
+    }
+
+    fn install_aloud(&self, kind: Kind) -> Result<PathBuf> {
+        let (started, title) = (now(), title(kind));
+        let filled = self.fill(kind, |_| ());
+        match &filled {
+            Ok((_, true)) => eprintln!("{title} was installed in {:.0} s", started.elapsed().as_secs_f64()),
+            Ok((_, false)) => eprintln!("{title} is installed"),
+            Err(error) => eprintln!("{error:#}"),
+        }
+        Ok(filled?.0.folder)
+    }
+
+    /// Where a server is, and whether anything was done for it.
+    fn fill(&self, kind: Kind, announce: impl FnOnce(&Path)) -> Result<(Place, bool)> {
+        let (recipe, title) = (kind.recipe(), title(kind));
         (recipe.needs)().with_context(|| format!("{title} cannot run here"))?;
         let place = Place::of(&self.folder, recipe);
-        if !place.is_complete(recipe) {
-            place.fill(recipe, &title).with_context(|| format!("{title} could not be installed"))?;
-        }
-        Ok(place.folder)
+        let done = !place.is_complete(recipe)
+            && place
+                .fill(recipe, &title, announce)
+                .with_context(|| format!("{title} could not be installed"))?;
+        Ok((place, done))
     }
+
+    /// Whether nothing needs to be fetched for a server.
+    pub(crate) fn holds(&self, kind: Kind) -> bool {
+        Place::of(&self.folder, kind.recipe()).is_complete(kind.recipe())
+    }
+}
+
+fn title(kind: Kind) -> String {
+    format!("{} {}", kind.name(), kind.version())
+}
+
+#[expect(clippy::disallowed_methods, reason = "what other processes take is measured; nothing simulates it")]
+fn now() -> Instant {
+    Instant::now()
 }
 
 struct Place {
@@ -76,20 +134,21 @@ impl Place {
             && recipe.source.works(&self.folder)
     }
 
-    fn fill(&self, recipe: &Recipe, title: &str) -> Result<()> {
+    /// Whether it had to be done, and not by another process in the meantime.
+    fn fill(&self, recipe: &Recipe, title: &str, announce: impl FnOnce(&Path)) -> Result<bool> {
         let _lock = self.lock(title)?;
-        // Another process may have done it in the meantime.
         if self.is_complete(recipe) {
-            return Ok(());
+            return Ok(false);
         }
-        eprintln!("installing {title} into {}", self.folder.display());
+        announce(&self.folder);
         if self.folder.exists() {
             fs::remove_dir_all(&self.folder).with_context(|| self.folder.display().to_string())?;
         }
         fs::create_dir_all(&self.folder).with_context(|| self.folder.display().to_string())?;
         recipe.source.install(&self.folder)?;
         ensure!(recipe.source.works(&self.folder), "what was installed does not run");
-        fs::write(&self.stamp, recipe.source.stamp()).with_context(|| self.stamp.display().to_string())
+        fs::write(&self.stamp, recipe.source.stamp()).with_context(|| self.stamp.display().to_string())?;
+        Ok(true)
     }
 
     /// Held while the file is open, so that it ends with the process.
@@ -115,14 +174,18 @@ impl Source {
     fn install(&self, folder: &Path) -> Result<()> {
         match self {
             Source::Npm { package, version } => npm::install(folder, package, version),
-            Source::Python { requirements, at_least } => python::install(folder, requirements, *at_least),
+            Source::Python { requirements, at_least, then } => {
+                python::install(folder, requirements, *at_least, *then)
+            }
         }
     }
 
     fn stamp(&self) -> String {
         match self {
             Source::Npm { package, version } => format!("{package}@{version}\n"),
-            Source::Python { requirements, .. } => (*requirements).to_owned(),
+            Source::Python { requirements, then, .. } => {
+                format!("{requirements}{}", then.unwrap_or_default())
+            }
         }
     }
 

@@ -5,13 +5,16 @@ use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
 
-const NPM: Need = Need { what: "npm", packages: &["npm"] };
+pub const NPM: Need =
+    Need { what: "npm", packages: &["npm"], is_met: || system::works(Command::new("npm").arg("--version")) };
 
 pub fn install(folder: &Path, package: &str, version: &str) -> Result<()> {
-    NPM.meet(|| system::works(Command::new("npm").arg("--version")))?;
+    NPM.meet()?;
     let mut npm = Command::new("npm");
     npm.arg("install").arg("--prefix").arg(folder).current_dir(folder);
     // Scripts of a package have no business here: its files are all that is wanted.
     npm.args(["--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]);
+    // A version never changes once it is published: what was fetched before is not asked for again.
+    npm.arg("--prefer-offline");
     system::run(npm.arg(format!("{package}@{version}")))
 }

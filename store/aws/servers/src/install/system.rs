@@ -3,48 +3,86 @@
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 /// Something that is installed for the whole machine.
-pub struct Need<'a> {
-    pub what: &'a str,
+#[derive(Clone, Copy, Debug)]
+pub struct Need {
+    pub what: &'static str,
     /// The names of its packages on Debian and Ubuntu.
-    pub packages: &'a [&'a str],
+    pub packages: &'static [&'static str],
+    /// Looks for it, and installs nothing.
+    pub is_met: fn() -> bool,
 }
 
-impl Need<'_> {
+impl Need {
     /// Installs it if it is missing and we may; otherwise says what to install.
-    pub fn meet(&self, is_met: impl Fn() -> bool) -> Result<()> {
-        if is_met() {
-            return Ok(());
-        }
-        let (what, packages) = (self.what, self.packages.join(" and "));
-        ensure!(
-            is_root() && works(Command::new("apt-get").arg("--version")),
-            "{what} is needed: install {packages} (the names on Debian and Ubuntu)"
-        );
-        eprintln!("{what} is missing: installing {packages} with apt-get");
-        // An image without package lists can install nothing; with them, updating is only slow.
-        if self.apt_install().is_err() {
-            run(&mut apt("update"))?;
-            self.apt_install()?;
-        }
-        ensure!(is_met(), "{what} is needed, and {packages} of this distribution are too old or incomplete");
-        Ok(())
+    pub(crate) fn meet(&self) -> Result<()> {
+        meet(self.what, self.packages, self.is_met)
     }
+}
 
-    fn apt_install(&self) -> Result<()> {
-        run(apt("install").args(["--no-install-recommends"]).args(self.packages))
+/// Servers are installed in parallel, but the package manager has one lock and fails at once if it is taken.
+static APT: Mutex<()> = Mutex::new(());
+
+pub fn meet(what: &str, packages: &[&str], is_met: impl Fn() -> bool) -> Result<()> {
+    if is_met() {
+        return Ok(());
     }
+    let _one_at_a_time = APT.lock().unwrap_or_else(PoisonError::into_inner);
+    // Another thread may have installed it in the meantime.
+    if is_met() {
+        return Ok(());
+    }
+    let names = packages.join(" and ");
+    ensure!(may_install(), "{what} is needed: install {names} (the names on Debian and Ubuntu)");
+    eprintln!("{what} is missing: installing {names} with apt-get");
+    let install = || run(apt("install").args(["--no-install-recommends"]).args(packages));
+    // An image without package lists can install nothing; with them, updating is only slow.
+    if install().is_err() {
+        run(&mut apt("update"))?;
+        install()?;
+    }
+    ensure!(is_met(), "{what} is needed, and {names} of this distribution are too old or incomplete");
+    Ok(())
 }
 
 fn apt(command: &str) -> Command {
     let mut apt = Command::new("apt-get");
-    apt.env("DEBIAN_FRONTEND", "noninteractive").args([command, "-y"]);
+    // Another process may be installing something else.
+    apt.env("DEBIAN_FRONTEND", "noninteractive").args(["-o", "DPkg::Lock::Timeout=300", command, "-y"]);
     apt
 }
 
+/// Whether packages of the distribution can be installed: it is Debian or the like, and we are root.
+pub fn may_install() -> bool {
+    is_root() && works(Command::new("apt-get").arg("--version"))
+}
+
+/// The versions of packages that would be installed, by the package lists that are there. All in one question: apt
+/// takes half a second for an answer, however long.
+pub fn candidates(packages: &[&str]) -> Vec<(String, String)> {
+    let output = Command::new("apt-cache").env("LC_ALL", "C").arg("policy").args(packages).output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    // A name that no package has is taken for a pattern, and the answer is about other packages.
+    let asked_for = |(package, _): &(String, String)| packages.contains(&package.as_str());
+    parse_candidates(&text.unwrap_or_default()).into_iter().filter(asked_for).collect()
+}
+
+fn parse_candidates(policy: &str) -> Vec<(String, String)> {
+    let (mut package, mut found) = ("", Vec::new());
+    for line in policy.lines() {
+        if let Some(title) = line.strip_suffix(':').filter(|title| !title.starts_with(' ')) {
+            package = title;
+        }
+        let version = line.trim().strip_prefix("Candidate:").map(str::trim);
+        found.extend(version.filter(|v| *v != "(none)").map(|v| (package.to_owned(), v.to_owned())));
+    }
+    found
+}
+
 fn is_root() -> bool {
-    Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout.trim_ascii() == b"0")
+    rustix::process::geteuid().is_root()
 }
 
 /// Runs a command; its output is shown if it fails.
@@ -61,4 +99,25 @@ pub fn run(command: &mut Command) -> Result<()> {
 /// Whether a command runs and succeeds, without its output.
 pub fn works(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_candidate_is_found_in_what_apt_says() {
+        let policy = "python3:\n  Installed: (none)\n  Candidate: 3.11.2-1+b1\n  Version table:\n     3.11.2-1+b1 500\n\
+                      python3.13:\n  Installed: (none)\n  Candidate: (none)\n  Version table:\n\
+                      postgresql-plpython3-15:\n  Installed: (none)\n  Candidate: 15.18-0+deb12u1\n";
+        let expected = [("python3", "3.11.2-1+b1"), ("postgresql-plpython3-15", "15.18-0+deb12u1")];
+        let expected = expected.map(|(package, version)| (package.to_owned(), version.to_owned()));
+        assert_eq!(parse_candidates(policy), expected);
+        assert_eq!(parse_candidates(""), []);
+    }
+
+    #[test]
+    fn what_is_there_is_not_installed() {
+        meet("the shell", &["there-is-no-such-package"], || true).unwrap();
+    }
 }

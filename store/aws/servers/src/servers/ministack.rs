@@ -10,6 +10,7 @@ pub const RECIPE: Recipe = Recipe {
     source: Source::Python {
         requirements: include_str!("../../requirements/ministack.txt"),
         at_least: (3, 10),
+        then: None,
     },
     needs: || Ok(()),
     services: &[Service::DynamoDb, Service::Sqs, Service::S3],

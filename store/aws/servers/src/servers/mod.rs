@@ -7,6 +7,7 @@ mod ministack;
 mod service;
 
 use crate::install::Source;
+use crate::pair::default_pair;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -51,6 +52,23 @@ impl Kind {
         }
     }
 
+    /// Those that run on this machine: all but Localstack where [`default_pair`] does without it.
+    pub fn here() -> Vec<Kind> {
+        Kind::without_localstack_unless(default_pair().sqs_s3 == Kind::LocalStack)
+    }
+
+    fn without_localstack_unless(it_runs: bool) -> Vec<Kind> {
+        Kind::ALL.into_iter().filter(|kind| it_runs || *kind != Kind::LocalStack).collect()
+    }
+
+    /// The oldest Python that it runs on, if it is written in it.
+    pub(crate) fn python(self) -> Option<(u32, u32)> {
+        match self.recipe().source {
+            Source::Python { at_least, .. } => Some(at_least),
+            Source::Npm { .. } => None,
+        }
+    }
+
     pub(crate) fn recipe(self) -> &'static Recipe {
         match self {
             Kind::Dynoxide => &dynoxide::RECIPE,
@@ -92,5 +110,12 @@ mod tests {
         let folders: BTreeSet<_> = Kind::ALL.map(|kind| (kind.name(), kind.version())).into();
         let variables: BTreeSet<_> = Kind::ALL.map(Kind::url_variable).into();
         assert_eq!((folders.len(), variables.len()), (Kind::ALL.len(), Kind::ALL.len()));
+    }
+
+    #[test]
+    fn a_server_that_cannot_run_is_left_out() {
+        assert_eq!(Kind::without_localstack_unless(true), Kind::ALL);
+        let others = [Kind::Dynoxide, Kind::DynamoDbLocal, Kind::MiniStack];
+        assert_eq!(Kind::without_localstack_unless(false), others);
     }
 }

@@ -65,7 +65,7 @@ fn a_killed_owner_takes_its_servers_with_it() {
 }
 
 #[test]
-fn objects_are_kept_with_their_server() {
+fn localstack_keeps_objects_in_its_own_folder() {
     let owner = Owner::start("default");
     let localstack = owner.urls.last().unwrap();
     s3(localstack, "PUT", "/inside", "");

@@ -10,7 +10,7 @@ const BUCKET: &str = "/presigned";
 const LIFETIME_S: u32 = 60;
 
 #[test]
-fn only_what_was_signed_is_served() {
+fn localstack_serves_only_what_was_signed() {
     let url = shared::url(Kind::LocalStack).unwrap();
     s3(&url, "PUT", BUCKET, "");
     let now = now();
