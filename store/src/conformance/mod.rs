@@ -155,6 +155,7 @@ macro_rules! conformance_suite {
     (notices: $open:expr) => {
         $crate::conformance_suite! { @each $open;
             notices::a_run_that_completes_is_told_of_once,
+            notices::nobody_is_told_of_an_end_that_did_not_happen,
             notices::only_a_state_machine_is_told_of_a_stop,
         }
     };
@@ -275,6 +276,7 @@ macro_rules! conformance_suite {
             tasks::a_hundred_claims_leave_one_that_can_settle,
             tasks::a_hundred_settles_of_one_claim_count_once,
             tasks::a_settle_repeated_after_a_lost_answer_counts_once,
+            tasks::a_settle_that_is_broken_off_is_counted_or_did_not_happen,
             tasks::a_superseded_claim_cannot_settle,
             tasks::a_terminal_task_cannot_be_claimed,
             tasks::a_retry_waits_and_keeps_its_history,

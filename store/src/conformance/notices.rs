@@ -1,6 +1,6 @@
 //! Rules of what is written because a run ended (SPEC 6.21).
 
-use super::world::{must, success};
+use super::world::{POLLS_MAX, broken_off, must, success};
 use super::{Harness, World};
 use crate::port::{RecordsQuery, RunKey};
 use conveyor_domain::delivery::Delivery;
@@ -64,6 +64,28 @@ pub async fn a_run_that_completes_is_told_of_once(harness: &dyn Harness) {
     assert_eq!(must(world.backend.store.record(&moved.key).await), Some(moved));
     let crashed = harness.crash().await;
     assert_eq!(notices(&World::new(crashed.backend()), key).await.len(), 2);
+}
+
+/// The process may die between any two steps of a command: the end of a run and its notices are one write.
+pub async fn nobody_is_told_of_an_end_that_did_not_happen(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let mut keys = Vec::new();
+    for polls in 1..=POLLS_MAX {
+        let key = awaited(&world, 1).await;
+        broken_off(world.backend.store.apply(key.job, Command::Stop, world.now()), polls).await;
+        keys.push(key);
+    }
+    // Whatever was under way is written by now, where writes are in order.
+    awaited(&world, 1).await;
+    for key in keys {
+        let has_ended = async || world.view(key).await.latest.run.status.is_terminal();
+        let had_ended = has_ended().await;
+        let told = !notices(&world, key).await.is_empty();
+        assert!(!told || has_ended().await, "told of a run that goes on");
+        assert!(told || !had_ended, "it ended, and nobody is told");
+        must(world.backend.store.apply(key.job, Command::Stop, world.now()).await);
+        assert_eq!(notices(&world, key).await.len(), 1);
+    }
 }
 
 pub async fn only_a_state_machine_is_told_of_a_stop(harness: &dyn Harness) {

@@ -1,9 +1,11 @@
 //! Rules of task rows (SPEC 3.2, 3.5, 6.3, 6.4).
 
-use super::world::{CLAIMS_MAX, failure, must, problem, success};
+use super::proof::tally;
+use super::world::{CLAIMS_MAX, POLLS_MAX, broken_off, failure, must, problem, success};
 use super::{Harness, World};
 use crate::port::{Claim, ClaimedTask, RunKey, Settle, SettleGroup, Settled, StatusFilter, TasksQuery};
 use conveyor_domain::lifecycle::Command;
+use conveyor_domain::proof::drift;
 use conveyor_domain::task::Outcome;
 use conveyor_domain::{ClaimToken, FailureClass, RunId, Task, TaskId, TaskStatus, Timestamp, WorkerId};
 use std::sync::Arc;
@@ -124,6 +126,25 @@ pub async fn a_settle_repeated_after_a_lost_answer_counts_once(harness: &dyn Har
     assert_eq!(world.view(key).await.latest.stats.counts.completed(), 2);
     let attempts = must(world.backend.store.attempts(key, World::task(key, 2)).await);
     assert_eq!(attempts.map(|a| a.len()), Some(1));
+}
+
+/// The process may die between any two steps of a settle: the row and its count are one write.
+pub async fn a_settle_that_is_broken_off_is_counted_or_did_not_happen(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let key = world.submit(false, POLLS_MAX).await;
+    let mut held = Vec::new();
+    for index in 0..POLLS_MAX {
+        let claimed = world.claimed(key, index).await;
+        broken_off(world.settle(key, &claimed, success()), index + 1).await;
+        held.push(claimed);
+    }
+    let found = tally(&world, key).await;
+    assert!(drift(&found.rows, &found.counters).is_zero(), "a row without its count: {found:?}");
+    for claimed in held {
+        // Repeated after the answer was lost.
+        assert_ne!(world.settle(key, &claimed, success()).await, Settled::Lost);
+    }
+    assert_eq!(world.view(key).await.latest.stats.counts.successful, POLLS_MAX);
 }
 
 pub async fn a_superseded_claim_cannot_settle(harness: &dyn Harness) {

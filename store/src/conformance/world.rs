@@ -19,6 +19,7 @@ use conveyor_domain::{
 };
 use futures::StreamExt;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 pub const CLAIMS_MAX: u32 = 20;
@@ -32,6 +33,19 @@ impl Clock for World {
 /// Expects what a rule needs in order to go on.
 pub fn must<T, E: std::fmt::Debug>(outcome: Result<T, E>) -> T {
     outcome.expect("the backend answered with an error")
+}
+
+/// How far a call that is broken off gets, at most: past every step that a backend takes.
+pub const POLLS_MAX: u32 = 12;
+
+/// Polls a call this often, then drops it: what a process that dies in the middle of the call leaves behind.
+pub async fn broken_off(call: impl Future, polls: u32) {
+    let (mut call, mut left) = (std::pin::pin!(call), polls);
+    std::future::poll_fn(|context| {
+        left = left.saturating_sub(1);
+        if call.as_mut().poll(context).is_ready() || left == 0 { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
 }
 
 #[derive(Debug)]

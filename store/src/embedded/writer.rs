@@ -165,3 +165,24 @@ fn commit_group(
     }
     broken.map_or(Ok(()), Err)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a deferred constraint refuses is refused by the commit itself, after every operation of the group went well.
+    #[tokio::test]
+    async fn nobody_is_answered_before_the_commit() {
+        let connection = Connection::open_in_memory().unwrap();
+        let tables = "PRAGMA foreign_keys = ON;
+            CREATE TABLE parents (id INTEGER PRIMARY KEY);
+            CREATE TABLE children (parent INTEGER REFERENCES parents DEFERRABLE INITIALLY DEFERRED);";
+        connection.execute_batch(tables).unwrap();
+        let writer = Writer::start(connection).unwrap();
+        let insert = async |sql: &'static str| writer.write(move |c| Ok(c.execute(sql, [])?)).await;
+        let orphan = insert("INSERT INTO children VALUES (1)").await;
+        assert!(orphan.is_err(), "answered as written, and it is not: {orphan:?}");
+        assert_eq!(insert("INSERT INTO parents VALUES (1)").await, Ok(1));
+        assert_eq!(insert("INSERT INTO children VALUES (1)").await, Ok(1), "the writer goes on");
+    }
+}
