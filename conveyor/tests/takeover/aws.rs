@@ -6,14 +6,16 @@ use crate::outside::Outside;
 use crate::support::{self, Process};
 use crate::times::moved;
 use crate::{Taken, everything_is_there};
-use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_dynamodb::config::{Credentials, Region};
 use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
+use conveyor_aws::{Clients, Settings, Timeouts};
 use conveyor_aws_servers::{Combination, Environment};
 use futures::stream::{self, StreamExt};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 const ROLES: [&str; 4] = ["api", "ingest", "worker", "sweeper"];
 /// What `BatchWriteItem` takes at once.
@@ -30,8 +32,9 @@ pub async fn take_over(age: Age) {
     provision.arg("provision").args(place).envs(environment.variables());
     let provisioned = support::run(provision);
     assert!(provisioned.status.success(), "{provisioned:?}");
-    load_rows(&environment, &fixture, age, &name).await;
-    load_objects(&environment, &fixture, &name).await;
+    let clients = clients(&environment).await;
+    load_rows(&clients.dynamodb, &fixture, age, &name).await;
+    load_objects(&clients.s3, &fixture, &name).await;
     let outside = Outside::start().await;
     let start = |role: &str| {
         let mut command = support::conveyor();
@@ -121,18 +124,32 @@ fn item(row: &Value) -> HashMap<String, AttributeValue> {
     row.as_object().unwrap().iter().map(|(name, value)| (name.clone(), attribute(value))).collect()
 }
 
-fn credentials() -> Credentials {
-    Credentials::new(Environment::ACCESS_KEY_ID, Environment::SECRET_ACCESS_KEY, None, None, "tests")
+/// Clients of the servers, with the HTTP client of the product: the SDK has none of its own here.
+async fn clients(environment: &Environment) -> Clients {
+    let settings = Settings {
+        table: String::new(),
+        queue_prefix: String::new(),
+        bucket: String::new(),
+        task_shards_min: 1,
+        queue_empty_after: Duration::ZERO,
+        timeouts: Timeouts::default(),
+    };
+    let Clients { dynamodb, sqs, s3 } = Clients::connect(&settings).await;
+    let (id, secret) = (Environment::ACCESS_KEY_ID, Environment::SECRET_ACCESS_KEY);
+    let credentials = || Credentials::new(id, secret, None, None, "tests");
+    let region = || Region::new(Environment::REGION);
+    let table = dynamodb.config().to_builder().endpoint_url(&environment.dynamodb_url);
+    let table = table.credentials_provider(credentials()).region(region());
+    let bucket = s3.config().to_builder().endpoint_url(&environment.s3_url).force_path_style(true);
+    let bucket = bucket.credentials_provider(credentials()).region(region());
+    Clients {
+        dynamodb: aws_sdk_dynamodb::Client::from_conf(table.build()),
+        sqs,
+        s3: aws_sdk_s3::Client::from_conf(bucket.build()),
+    }
 }
 
-async fn load_rows(environment: &Environment, fixture: &Fixture, age: Age, table: &str) {
-    let config = aws_sdk_dynamodb::Config::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::new(Environment::REGION))
-        .credentials_provider(credentials())
-        .endpoint_url(&environment.dynamodb_url)
-        .build();
-    let client = aws_sdk_dynamodb::Client::from_conf(config);
+async fn load_rows(client: &aws_sdk_dynamodb::Client, fixture: &Fixture, age: Age, table: &str) {
     let rows = rows(fixture, fixture.shift_ms(age));
     let write = |row: &Value| {
         let put = PutRequest::builder().set_item(Some(item(row))).build().unwrap();
@@ -149,18 +166,11 @@ async fn load_rows(environment: &Environment, fixture: &Fixture, age: Age, table
         .await;
 }
 
-async fn load_objects(environment: &Environment, fixture: &Fixture, bucket: &str) {
-    let config = aws_sdk_s3::Config::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::new(Environment::REGION))
-        .credentials_provider(credentials())
-        .endpoint_url(&environment.s3_url)
-        .force_path_style(true)
-        .build();
-    let (client, root) = (aws_sdk_s3::Client::from_conf(config), fixture.path("objects"));
+async fn load_objects(client: &aws_sdk_s3::Client, fixture: &Fixture, bucket: &str) {
+    let root = fixture.path("objects");
     stream::iter(files(&root))
         .for_each_concurrent(WRITES_MAX, |path| {
-            let (client, root) = (&client, &root);
+            let root = &root;
             async move {
                 let key = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
                 let body = std::fs::read(&path).unwrap();

@@ -110,7 +110,7 @@ async fn ends(taken: &Taken, name: &str, facts: &Value, end: &Value) {
     })
     .await;
     let before = &taken.fixture.documents["jobs"][name];
-    let after = documents::read(&caller, job, end["status"] == "completed").await;
+    let after = documents::read(&caller, job).await;
     begins_with(name, &after["events"], &before["events"]);
     let (was, is) = (runs(before), runs(&after));
     for (id, was) in &was {
@@ -123,7 +123,10 @@ async fn ends(taken: &Taken, name: &str, facts: &Value, end: &Value) {
             (true, _) => {}
         }
     }
-    audited(taken, facts).await;
+    // A run that failed because its source is past its time may point to results that are gone.
+    if taken.age == Age::Fresh || end["status"] == "completed" {
+        audited(taken, facts).await;
+    }
 }
 
 /// A count that is not in the manifest may be anything.
@@ -183,7 +186,7 @@ fn live_run(name: &str, age: Age, was: &Value, is: &Value) {
 async fn is_unchanged(taken: &Taken, name: &str, facts: &Value) {
     let (caller, job) = (taken.owner(facts), facts["job_id"].as_str().unwrap());
     let before = &taken.fixture.documents["jobs"][name];
-    let after = documents::read(&caller, job, taken.age == Age::Fresh).await;
+    let after = documents::read(&caller, job).await;
     same(name, &without_next(&before["job"]), &without_next(&after["job"]));
     begins_with(name, &after["events"], &before["events"]);
     same(name, &before["webhook"], &after["webhook"]);

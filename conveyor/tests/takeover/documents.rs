@@ -41,14 +41,14 @@ fn is_time(text: &str) -> bool {
     text.ends_with('Z') && shape.take(11).eq(*b"0000-00-00T")
 }
 
-/// Everything about a job. `rows`: whether results can still be read.
-pub async fn read(caller: &Caller, job: &str, rows: bool) -> Value {
+/// Everything about a job. Results that have expired are left out.
+pub async fn read(caller: &Caller, job: &str) -> Value {
     let mut found = json!({"job": caller.get(&format!("/v1/jobs/{job}")).await, "runs": []});
     for run in caller.pages(&format!("/v1/jobs/{job}/runs"), "runs").await {
         if run["status"] == "deleted" {
             continue;
         }
-        let document = read_run(caller, run, rows).await;
+        let document = read_run(caller, run).await;
         found["runs"].as_array_mut().unwrap().push(document);
     }
     found["events"] = caller.pages(&format!("/v1/jobs/{job}/events"), "events").await.into();
@@ -59,11 +59,11 @@ pub async fn read(caller: &Caller, job: &str, rows: bool) -> Value {
     steady(found)
 }
 
-async fn read_run(caller: &Caller, run: Value, rows: bool) -> Value {
+async fn read_run(caller: &Caller, run: Value) -> Value {
     let text = |name: &str| run[name].as_str().unwrap();
     let at = format!("/v1/jobs/{}/runs/{}", text("job_id"), text("run_id"));
     let mut document = json!({"exports": caller.pages(&format!("{at}/exports"), "exports").await});
-    if rows {
+    if caller.try_get(&format!("{at}/results")).await.status != 410 {
         let tasks = caller.pages(&format!("{at}/results"), "results").await;
         let tasks = stream::iter(tasks).map(|task| read_task(caller, &at, task));
         document["results"] = tasks.buffered(READS_MAX).collect::<Vec<_>>().await.into();
@@ -72,7 +72,7 @@ async fn read_run(caller: &Caller, run: Value, rows: bool) -> Value {
     if ingest.status == 200 {
         document["ingest"] = ingest.json();
         let rejected = caller.try_get(&format!("{at}/ingest/rejected")).await;
-        if rows {
+        if rejected.status != 410 {
             let lines = rejected.text();
             document["rejected"] =
                 lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).collect();
