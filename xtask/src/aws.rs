@@ -2,14 +2,27 @@
 
 use crate::exec::cpu_of;
 use crate::workspace::{Variable, Workspace};
-use anyhow::Result;
-use conveyor_aws_servers::{Combination, Environment, Installation, Kind, Server};
+use anyhow::{Result, bail};
+use conveyor_aws_servers::{Combination, Environment, Installation, Kind, Server, default_pair};
 use std::time::Duration;
 
-/// Installs all of them.
+/// All servers that can run here: where Localstack cannot, another takes its part.
+fn kinds() -> Vec<Kind> {
+    let pair = default_pair();
+    Kind::ALL.into_iter().filter(|kind| *kind != Kind::LocalStack || pair.sqs_s3 == *kind).collect()
+}
+
+/// Installs what is missing, and says how it went.
 pub fn install(workspace: &Workspace) -> Result<()> {
-    let installation = Installation::under(&workspace.target);
-    Kind::ALL.into_iter().try_for_each(|kind| installation.install(kind).map(drop))
+    let failed = Installation::under(&workspace.target)
+        .install_all(&kinds())
+        .into_iter()
+        .filter_map(|installed| Some(format!("{}: {:#}", installed.kind.name(), installed.folder.err()?)))
+        .collect::<Vec<_>>();
+    if !failed.is_empty() {
+        bail!("{}", failed.join("; "));
+    }
+    Ok(())
 }
 
 /// Servers of every kind, which all steps share; they end when this is dropped.
@@ -18,7 +31,7 @@ pub struct Servers(Vec<Server>);
 
 impl Servers {
     pub fn start(workspace: &Workspace) -> Result<Servers> {
-        Ok(Servers(Server::start_all(&Installation::under(&workspace.target), &Kind::ALL)?))
+        Ok(Servers(Server::start_all(&Installation::under(&workspace.target), &kinds())?))
     }
 
     /// What makes the SDK of any process use these.
@@ -30,7 +43,9 @@ impl Servers {
 
     /// What makes tests use these instead of starting their own.
     pub fn variables(&self) -> Vec<Variable> {
-        self.0.iter().map(|server| (server.kind().url_variable(), server.url().to_owned())).collect()
+        let (name, value) = default_pair().variable();
+        let urls = self.0.iter().map(|server| (server.kind().url_variable(), server.url().to_owned()));
+        urls.chain([(name, value.to_owned())]).collect()
     }
 
     pub fn cpu(&self) -> Duration {

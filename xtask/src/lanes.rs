@@ -2,6 +2,7 @@
 
 use crate::build::{self, Built};
 use crate::exec::Log;
+use crate::machine;
 use crate::report::Outcome;
 use crate::scratch;
 use crate::steps::{Lane, Run, Shared, Step};
@@ -56,6 +57,9 @@ pub fn run(workspace: &Workspace, steps: &[&'static Step], mode: Mode<'_>) -> Re
     })?;
     outcomes.extend(others.into_inner().unwrap_or_default());
     outcomes.extend(bench.servers());
+    for note in bench.notes() {
+        println!("\n{note}");
+    }
     Ok(outcomes)
 }
 
@@ -66,6 +70,7 @@ pub struct Bench<'a> {
     built: Built,
     shared: Shared,
     scratch: TempDir,
+    machine: machine::Report,
 }
 
 impl<'a> Bench<'a> {
@@ -76,6 +81,11 @@ impl<'a> Bench<'a> {
         steps: &[&'static Step],
         outcomes: &mut Vec<Outcome>,
     ) -> Result<Option<Bench<'a>>> {
+        let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
+        let machine = machine::check(&names)?;
+        for note in &machine.notes {
+            println!("{note}");
+        }
         let shared = Shared::default();
         println!("\n=== build: everything builds; the other steps run what it made");
         let log = Log::create(workspace.own("logs").join("build.log"), true)?;
@@ -91,7 +101,7 @@ impl<'a> Bench<'a> {
         });
         outcomes.push(Outcome::of_build(built.is_ok(), started.elapsed(), log.cpu()));
         match built {
-            Ok(built) => Ok(Some(Bench { workspace, built, shared, scratch: scratch::folder()? })),
+            Ok(built) => Ok(Some(Bench { workspace, built, shared, scratch: scratch::folder()?, machine })),
             Err(error) => {
                 println!("=== build failed: {error:#}");
                 Ok(None)
@@ -110,10 +120,16 @@ impl<'a> Bench<'a> {
             built: &self.built,
             shared: &self.shared,
             scratch,
+            skip: &self.machine.skip,
             mode,
             matched: AtomicBool::new(false),
         };
         Ok(one_step(step, &run))
+    }
+
+    /// What could not be tested on this machine, for the summary.
+    pub fn notes(&self) -> &[String] {
+        &self.machine.notes
     }
 
     /// What the servers used, if any were needed: they serve all steps, so it is nobody's in particular.

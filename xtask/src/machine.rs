@@ -49,6 +49,8 @@ pub struct Report {
 }
 
 const ALL: &[&str] = &[];
+/// Tests that are about Localstack alone have its name in theirs.
+const LOCALSTACK: &str = "localstack";
 /// Steps whose tests talk to AWS-compatible servers.
 const WITH_SERVERS: &[&str] = &["servers", "integration", "aws", "cluster", "client-aws"];
 const WITH_PYTHON: &[&str] =
@@ -176,7 +178,8 @@ pub fn check(steps: &[&str]) -> Result<Report> {
     ensure!(missing.is_empty(), "{}", message(&missing));
     let allowed = probe(&PRIVILEGES, |one| one.is_there);
     let report = report(&PRIVILEGES, steps, &allowed, default_pair().note.as_deref());
-    if is_ci() && !report.notes.is_empty() {
+    // Another server takes the part of Localstack, but nothing that of a namespace.
+    if is_ci() && report.skip.iter().any(|tests| *tests != LOCALSTACK) {
         bail!("in CI nothing may be left out:\n{}", report.notes.join("\n"));
     }
     Ok(report)
@@ -255,7 +258,7 @@ fn report(
     }
     if let Some(note) = without_localstack.filter(|_| wanted(WITH_SERVERS, steps)) {
         report.notes.push(format!("SKIPPED tests named *localstack*: {note}"));
-        report.skip.push("localstack");
+        report.skip.push(LOCALSTACK);
     }
     report
 }

@@ -8,6 +8,7 @@ mod build;
 mod exec;
 mod fuzz;
 mod lanes;
+mod machine;
 mod mutations;
 mod python;
 mod report;

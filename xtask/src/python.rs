@@ -36,7 +36,9 @@ impl Environment {
     fn holds(&self, requirements: &str) -> bool {
         // The interpreter is a link into the system, which may have moved on.
         fs::read_to_string(&self.stamp).is_ok_and(|installed| installed == requirements)
-            && works(Command::new(&self.python).args(["-c", "import pytest, schemathesis, xdist, zenrows.batch"]))
+            && works(
+                Command::new(&self.python).args(["-c", "import pytest, schemathesis, xdist, zenrows.batch"]),
+            )
     }
 
     fn create(&self, workspace: &Workspace, requirements: &str) -> Result<()> {

@@ -54,6 +54,9 @@ impl Tests {
         if run.mode.soak_time.is_some() {
             command.arg("--include-ignored").env("CONVEYOR_SOAK", "1");
         }
+        for name in run.skip {
+            command.args(["--skip", name]);
+        }
         if self.under.is_empty() && run.mode.filter.is_none() {
             return Ok(Some(command));
         }
@@ -68,7 +71,12 @@ impl Tests {
         ensure!(output.status.success(), "{} does not list its tests", binary.target);
         let listed = String::from_utf8_lossy(&output.stdout);
         let names = listed.lines().filter_map(|line| line.strip_suffix(": test"));
-        Ok(names.filter(|name| self.means(name, run.mode.filter)).map(str::to_owned).collect())
+        Ok(names
+            .filter(|name| {
+                self.means(name, run.mode.filter) && !run.skip.iter().any(|part| name.contains(part))
+            })
+            .map(str::to_owned)
+            .collect())
     }
 
     fn means(&self, name: &str, filter: Option<&str>) -> bool {

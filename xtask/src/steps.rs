@@ -47,6 +47,8 @@ pub struct Run<'a> {
     pub built: &'a Built,
     pub shared: &'a Shared,
     pub scratch: PathBuf,
+    /// Parts of the names of tests that cannot run on this machine.
+    pub skip: &'a [&'static str],
     pub mode: Mode<'a>,
     /// Whether the filter found something in this step.
     pub matched: AtomicBool,
@@ -148,8 +150,11 @@ pub const STEPS: [Step; 13] = [
         quick: false,
         needs_python: false,
         run: |run| {
-            let tests =
-                Tests { under: &["both::", "embedded::", "files::"], threads: 4, ..Tests::of(is_process) };
+            let tests = Tests {
+                under: &["both::", "embedded::", "files::", "takeover::embedded::", "takeover::times::"],
+                threads: 4,
+                ..Tests::of(is_process)
+            };
             tests.run(run, &[])
         },
     },
@@ -215,7 +220,8 @@ pub const STEPS: [Step; 13] = [
             let mut variables = run.shared.servers(run.workspace)?.variables();
             variables.push(("CONVEYOR_TEST_CLUSTER", "1".to_owned()));
             // Each starts eight processes.
-            Tests { under: &["both::", "aws::"], threads: 3, ..Tests::of(is_process) }.run(run, &variables)
+            Tests { under: &["both::", "aws::", "takeover::aws::"], threads: 3, ..Tests::of(is_process) }
+                .run(run, &variables)
         },
     },
     Step {

@@ -1,11 +1,11 @@
 //! A dump of a table and a bucket. No message of any queue is loaded: rows are truth, queues are hints (SPEC 3.4).
 
-use crate::embedded::RECORDS;
-use crate::fixture::{Age, Fixture};
-use crate::outside::Outside;
+use super::embedded::RECORDS;
+use super::fixture::{Age, Fixture};
+use super::outside::Outside;
+use super::times::moved;
+use super::{Taken, everything_is_there};
 use crate::support::{self, Process};
-use crate::times::moved;
-use crate::{Taken, everything_is_there};
 use aws_sdk_dynamodb::config::{Credentials, Region};
 use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
 use conveyor_aws::{Clients, Settings, Timeouts};
@@ -22,7 +22,7 @@ const ROLES: [&str; 4] = ["api", "ingest", "worker", "sweeper"];
 const BATCH: usize = 25;
 const WRITES_MAX: usize = 8;
 
-pub async fn take_over(age: Age) {
+async fn take_over(age: Age) {
     let environment = tokio::task::spawn_blocking(|| Environment::shared(Combination::Default)).await;
     let environment = environment.unwrap().unwrap();
     let fixture = Fixture::aws();
@@ -59,7 +59,7 @@ pub async fn take_over(age: Age) {
     everything_is_there(&taken).await;
 }
 
-pub fn has_every_kind(fixture: &Fixture) {
+fn has_every_kind(fixture: &Fixture) {
     let mut counts: HashMap<String, usize> = HashMap::new();
     for row in rows(fixture, 0) {
         *counts.entry(kind(&row)).or_default() += 1;
@@ -183,4 +183,19 @@ async fn load_objects(client: &aws_sdk_s3::Client, fixture: &Fixture, bucket: &s
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn a_table_dump_has_every_kind_of_row() {
+    has_every_kind(&Fixture::aws());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_is_taken_over_after_a_crash_and_the_loss_of_every_message() {
+    take_over(Age::Fresh).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_that_was_left_alone_for_a_year_is_taken_over() {
+    take_over(Age::Old).await;
 }

@@ -5,8 +5,6 @@
 //! is moved before it is taken over: once to five minutes ago, a crash and a restart, and once to 400 days ago, when
 //! everything that expires has expired.
 
-#![expect(clippy::unwrap_used, reason = "in a test, an unwrap that fails is the report")]
-
 mod aws;
 mod caller;
 mod checks;
@@ -15,8 +13,6 @@ mod embedded;
 mod extras;
 mod fixture;
 mod outside;
-#[path = "../support/mod.rs"]
-mod support;
 mod times;
 
 use fixture::{Age, Fixture};
@@ -40,35 +36,4 @@ async fn everything_is_there(taken: &Taken) {
         Age::Old => extras::of_an_old_image(taken).await,
     }
     checks::only_what_was_unfinished_was_fetched(taken);
-}
-
-#[test]
-fn a_data_directory_has_every_kind_of_row() {
-    let fixture = Fixture::embedded();
-    embedded::has_every_kind(&fixture);
-}
-
-#[test]
-fn a_table_dump_has_every_kind_of_row() {
-    aws::has_every_kind(&Fixture::aws());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_data_directory_is_taken_over_after_a_crash() {
-    embedded::take_over(Age::Fresh).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_data_directory_that_was_left_alone_for_a_year_is_taken_over() {
-    embedded::take_over(Age::Old).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_table_is_taken_over_after_a_crash_and_the_loss_of_every_message() {
-    aws::take_over(Age::Fresh).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_table_that_was_left_alone_for_a_year_is_taken_over() {
-    aws::take_over(Age::Old).await;
 }

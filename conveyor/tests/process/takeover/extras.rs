@@ -1,8 +1,8 @@
 //! What is not part of a job's own documents: exports, idempotency keys, uploads, notifications, signing keys, limits.
 
-use crate::Taken;
-use crate::caller::Caller;
-use crate::outside::Notice;
+use super::Taken;
+use super::caller::Caller;
+use super::outside::Notice;
 use crate::support;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

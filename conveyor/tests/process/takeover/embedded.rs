@@ -1,10 +1,10 @@
 //! A data directory.
 
-use crate::fixture::{Age, Fixture};
-use crate::outside::Outside;
+use super::fixture::{Age, Fixture};
+use super::outside::Outside;
+use super::times::moved;
+use super::{Taken, everything_is_there};
 use crate::support::{self, Process};
-use crate::times::moved;
-use crate::{Taken, everything_is_there};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
@@ -12,7 +12,7 @@ use rusqlite::config::DbConfig;
 pub const RECORDS: [&str; 8] =
     ["delivery", "export", "idempotency", "signing_keys", "quotas", "api_key", "live_job", "scheduled_job"];
 
-pub async fn take_over(age: Age) {
+async fn take_over(age: Age) {
     let fixture = Fixture::embedded();
     move_times(&fixture, fixture.shift_ms(age));
     let outside = Outside::start().await;
@@ -31,7 +31,7 @@ pub async fn take_over(age: Age) {
     server.stop().await;
 }
 
-pub fn has_every_kind(fixture: &Fixture) {
+fn has_every_kind(fixture: &Fixture) {
     let wal = std::fs::metadata(fixture.path("data/conveyor.db-wal")).unwrap();
     assert!(wal.len() > 0, "a crash leaves a log behind");
     let database = Connection::open(fixture.path("data/conveyor.db")).unwrap();
@@ -112,4 +112,19 @@ fn move_text(database: &Connection, table: &str, column: &str, made_ms: i64, by_
             database.execute(&update, [&text, &other]).unwrap();
         }
     }
+}
+
+#[test]
+fn a_data_directory_has_every_kind_of_row() {
+    has_every_kind(&Fixture::embedded());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_data_directory_is_taken_over_after_a_crash() {
+    take_over(Age::Fresh).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_data_directory_that_was_left_alone_for_a_year_is_taken_over() {
+    take_over(Age::Old).await;
 }

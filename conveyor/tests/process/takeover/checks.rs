@@ -1,10 +1,10 @@
 //! What must be true of every job after a takeover.
 
-use crate::Taken;
-use crate::caller::Caller;
-use crate::documents::{self, digest};
-use crate::fixture::Age;
-use crate::outside::{is_missing, page};
+use super::Taken;
+use super::caller::Caller;
+use super::documents::{self, digest};
+use super::fixture::Age;
+use super::outside::{is_missing, page};
 use crate::support;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,6 @@
 //! Every document that callers can read about a job; the same as `tests/fixtures/documents.py` reads.
 
-use crate::caller::Caller;
+use super::caller::Caller;
 use futures::stream::{self, StreamExt};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
