@@ -152,7 +152,7 @@ pub const STEPS: [Step; 13] = [
         run: |run| {
             let tests = Tests {
                 under: &["both::", "embedded::", "files::", "takeover::embedded::", "takeover::times::"],
-                threads: 4,
+                threads: 6,
                 ..Tests::of(is_process)
             };
             tests.run(run, &[])
@@ -220,7 +220,7 @@ pub const STEPS: [Step; 13] = [
             let mut variables = run.shared.servers(run.workspace)?.variables();
             variables.push(("CONVEYOR_TEST_CLUSTER", "1".to_owned()));
             // Each starts eight processes.
-            Tests { under: &["both::", "aws::", "takeover::aws::"], threads: 3, ..Tests::of(is_process) }
+            Tests { under: &["both::", "aws::", "takeover::aws::"], threads: 5, ..Tests::of(is_process) }
                 .run(run, &variables)
         },
     },
