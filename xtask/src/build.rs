@@ -73,7 +73,7 @@ fn clippy_driver(workspace: &Workspace) -> Result<PathBuf> {
 
 #[derive(Deserialize)]
 #[serde(tag = "reason", rename_all = "kebab-case")]
-enum Message {
+enum CargoLine {
     CompilerArtifact {
         manifest_path: PathBuf,
         target: Target,
@@ -108,7 +108,7 @@ impl Built {
     /// Takes in one message of cargo.
     fn take(&mut self, line: &str, workspace: &Workspace, log: &Log) -> Result<()> {
         match serde_json::from_str(line) {
-            Ok(Message::CompilerArtifact {
+            Ok(CargoLine::CompilerArtifact {
                 manifest_path,
                 target,
                 profile,
@@ -123,7 +123,7 @@ impl Built {
                     executable,
                 });
             }
-            Ok(Message::CompilerMessage { message }) => {
+            Ok(CargoLine::CompilerMessage { message }) => {
                 let text = message.rendered.unwrap_or_default();
                 log.say(text.trim_end());
                 // "2 warnings emitted" is one as well, without a place.

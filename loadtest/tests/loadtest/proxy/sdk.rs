@@ -4,7 +4,11 @@ use crate::proxy::support::{Asked, Proxy, Upstream};
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem};
 use aws_sdk_dynamodb::types::{BatchStatementErrorCodeEnum, BatchStatementRequest};
+use aws_sdk_s3::config::SharedHttpClient;
 use aws_sdk_s3::config::retry::RetryConfig;
+use aws_smithy_http_client::Builder;
+use aws_smithy_http_client::tls::Provider;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use axum::Json;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -18,6 +22,11 @@ pub fn retries() -> RetryConfig {
         .with_max_backoff(Duration::from_millis(2))
 }
 
+/// The SDK comes without an HTTP client: the product brings its own.
+pub fn http() -> SharedHttpClient {
+    Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https()
+}
+
 /// The three clients differ in their types only.
 macro_rules! client {
     ($sdk:ident, $proxy:expr) => {
@@ -27,6 +36,7 @@ macro_rules! client {
                 .region($sdk::config::Region::new("us-east-1"))
                 .credentials_provider($sdk::config::Credentials::new("test", "test", None, None, "test"))
                 .endpoint_url($proxy.url.as_str())
+                .http_client($crate::proxy::sdk::http())
                 .retry_config($crate::proxy::sdk::retries())
                 .build(),
         )

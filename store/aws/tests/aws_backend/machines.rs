@@ -1,8 +1,12 @@
 //! State machines that wait for a run, on a server that has Step Functions: a state that hands its token to a queue and goes
 //! on once the token is answered.
 
+use aws_config::BehaviorVersion;
 use aws_sdk_sfn::config::{Credentials, Region};
 use aws_sdk_sfn::types::ExecutionStatus;
+use aws_smithy_http_client::Builder;
+use aws_smithy_http_client::tls::Provider;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use conveyor_aws::{StepFunctions, TaskAnswer};
 use conveyor_aws_servers::{Environment, Kind, shared};
 use conveyor_testkit::eventually;
@@ -16,27 +20,16 @@ struct World {
 impl World {
     async fn new() -> World {
         let url = tokio::task::spawn_blocking(|| shared::url(Kind::MiniStack)).await.unwrap().unwrap();
-        let credentials = || {
-            let (id, secret) = (Environment::ACCESS_KEY_ID, Environment::SECRET_ACCESS_KEY);
-            Credentials::new(id, secret, None, None, "tests")
-        };
-        let region = || Region::new(Environment::REGION);
-        let states = aws_sdk_sfn::Client::from_conf(
-            aws_sdk_sfn::Config::builder()
-                .behavior_version_latest()
-                .credentials_provider(credentials())
-                .region(region())
-                .endpoint_url(&url)
-                .build(),
-        );
-        let sqs = aws_sdk_sqs::Client::from_conf(
-            aws_sdk_sqs::Config::builder()
-                .behavior_version_latest()
-                .credentials_provider(credentials())
-                .region(region())
-                .endpoint_url(&url)
-                .build(),
-        );
+        let (id, secret) = (Environment::ACCESS_KEY_ID, Environment::SECRET_ACCESS_KEY);
+        let http = Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
+        let config = aws_config::defaults(BehaviorVersion::latest())
+            .http_client(http)
+            .credentials_provider(Credentials::new(id, secret, None, None, "tests"))
+            .region(Region::new(Environment::REGION))
+            .endpoint_url(url)
+            .load()
+            .await;
+        let (states, sqs) = (aws_sdk_sfn::Client::new(&config), aws_sdk_sqs::Client::new(&config));
         World { machines: StepFunctions::over(states.clone()), states, sqs }
     }
 
