@@ -32,30 +32,7 @@ pub fn run(workspace: &Workspace, steps: &[&'static Step], mode: Mode<'_>) -> Re
         outcomes.extend(steps.iter().map(|step| Outcome::not_run(step, "build")));
         return Ok(outcomes);
     };
-    let in_lane = |lane| steps.iter().copied().filter(move |step| step.lane == lane).collect::<Vec<_>>();
-    for step in in_lane(Lane::First) {
-        outcomes.push(bench.run(step, true, mode)?);
-    }
-    let (embedded, aws) = (in_lane(Lane::Embedded), in_lane(Lane::Aws));
-    // Output of two at once would be mixed: each is shown when it is done.
-    let live = embedded.is_empty() || aws.is_empty();
-    let others = Mutex::new(Vec::new());
-    let lane = |steps: Vec<&'static Step>| -> Result<()> {
-        for step in steps {
-            let outcome = bench.run(step, live, mode)?;
-            if let Ok(mut others) = others.lock() {
-                others.push(outcome);
-            }
-        }
-        Ok(())
-    };
-    thread::scope(|scope| {
-        let aws = scope.spawn(|| lane(aws));
-        let embedded = lane(embedded);
-        let aws = aws.join().unwrap_or_else(|_| bail!("the thread of a lane panicked"));
-        embedded.and(aws)
-    })?;
-    outcomes.extend(others.into_inner().unwrap_or_default());
+    outcomes.extend(bench.run_all(steps, mode)?);
     outcomes.extend(bench.servers());
     for note in bench.notes() {
         println!("\n{note}");
@@ -107,6 +84,36 @@ impl<'a> Bench<'a> {
                 Ok(None)
             }
         }
+    }
+
+    /// Runs every step, those of the two lanes side by side. A failed step is noted, and the rest still runs.
+    fn run_all(&self, steps: &[&'static Step], mode: Mode<'_>) -> Result<Vec<Outcome>> {
+        let mut outcomes = Vec::new();
+        let in_lane = |lane| steps.iter().copied().filter(move |step| step.lane == lane).collect::<Vec<_>>();
+        for step in in_lane(Lane::First) {
+            outcomes.push(self.run(step, true, mode)?);
+        }
+        let (embedded, aws) = (in_lane(Lane::Embedded), in_lane(Lane::Aws));
+        // Output of two at once would be mixed: each is shown when it is done.
+        let live = embedded.is_empty() || aws.is_empty();
+        let others = Mutex::new(Vec::new());
+        let lane = |steps: Vec<&'static Step>| -> Result<()> {
+            for step in steps {
+                let outcome = self.run(step, live, mode)?;
+                if let Ok(mut others) = others.lock() {
+                    others.push(outcome);
+                }
+            }
+            Ok(())
+        };
+        thread::scope(|scope| {
+            let aws = scope.spawn(|| lane(aws));
+            let embedded = lane(embedded);
+            let aws = aws.join().unwrap_or_else(|_| bail!("the thread of a lane panicked"));
+            embedded.and(aws)
+        })?;
+        outcomes.extend(others.into_inner().unwrap_or_default());
+        Ok(outcomes)
     }
 
     /// Runs one step, its output shown as it comes or at the end.
@@ -167,4 +174,62 @@ fn one_step(step: &'static Step, run: &Run<'_>) -> Outcome {
 )]
 pub fn now() -> Instant {
     Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(name: &'static str, lane: Lane, run: fn(&Run) -> Result<()>) -> &'static Step {
+        let (what, on, quick, needs_python) = ("a test of this program", "nothing", false, false);
+        Box::leak(Box::new(Step { name, what, on, lane, quick, needs_python, run }))
+    }
+
+    fn workspace(folder: &TempDir, cargo: &str) -> Workspace {
+        Workspace { root: folder.path().into(), target: folder.path().join("target"), cargo: cargo.into() }
+    }
+
+    fn results(outcomes: &[Outcome]) -> Vec<(&'static str, &'static str)> {
+        let mut results: Vec<_> = outcomes.iter().map(|outcome| (outcome.step, outcome.result())).collect();
+        results.sort_unstable();
+        results
+    }
+
+    #[test]
+    fn a_failed_step_does_not_hide_the_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = workspace(&folder, "cargo");
+        let bench = Bench {
+            workspace: &workspace,
+            built: Built::default(),
+            shared: Shared::default(),
+            scratch: tempfile::tempdir().unwrap(),
+            machine: machine::Report::default(),
+        };
+        let steps = [
+            step("a", Lane::First, |_| bail!("no")),
+            step("b", Lane::First, |_| Ok(())),
+            step("c", Lane::Embedded, |_| bail!("no")),
+            step("d", Lane::Embedded, |_| Ok(())),
+            step("e", Lane::Aws, |_| bail!("no")),
+            step("f", Lane::Aws, |_| Ok(())),
+        ];
+        let outcomes = bench.run_all(&steps, Mode::default()).unwrap();
+        let (bad, good) = ("FAILED", "passed");
+        assert_eq!(
+            results(&outcomes),
+            [("a", bad), ("b", good), ("c", bad), ("d", good), ("e", bad), ("f", good)]
+        );
+    }
+
+    #[test]
+    fn nothing_runs_on_a_broken_build() {
+        let folder = tempfile::tempdir().unwrap();
+        let steps =
+            [step("a", Lane::First, |_| panic!("it ran")), step("b", Lane::First, |_| panic!("it ran"))];
+        // A cargo that fails whatever it is asked.
+        let outcomes = run(&workspace(&folder, "false"), &steps, Mode::default()).unwrap();
+        assert_eq!(results(&outcomes), [("a", "skipped"), ("b", "skipped"), ("build", "FAILED")]);
+        assert!(!outcomes.iter().any(Outcome::is_well));
+    }
 }

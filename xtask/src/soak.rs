@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: what needs minutes by nature. The same tests at full size (`CONVEYOR_SOAK=1`, ignored ones included),
+//! `cargo xtask soak`: what needs minutes by nature. The same tests at full size (`CONVEYOR_SOAK=1`),
 //! long simulations and fuzzing, in rounds until the time is over.
 
 use crate::lanes::{self, Bench, Mode};
