@@ -45,9 +45,13 @@ async fn run() -> Result<ExitCode> {
         _ = terminate.recv() => {}
         ended = roles.first_to_end() => bail!("conveyor {ended}"),
     }
-    balancing.abort();
+    let stop = async {
+        roles.signal().await?;
+        balancing.abort();
+        roles.end().await
+    };
     tokio::select! {
-        stopped = roles.stop() => stopped?,
+        stopped = stop => stopped?,
         _ = interrupt.recv() => return Ok(ExitCode::FAILURE),
         _ = terminate.recv() => return Ok(ExitCode::FAILURE),
     }

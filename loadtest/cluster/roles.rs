@@ -11,6 +11,8 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 const START_WITHIN: Duration = Duration::from_secs(180);
+/// How often a worker is asked whether it is shutting down.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 #[derive(Debug)]
 struct Role {
@@ -76,13 +78,22 @@ impl Roles {
         select_all(ends).await.0
     }
 
-    /// SIGTERM for all, and the time to end in good order.
-    pub async fn stop(&mut self) -> Result<()> {
-        for role in &self.0 {
-            if let Some(id) = role.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
-                kill_process(id, Signal::TERM)?;
+    /// Sends SIGTERM to all: to the workers first, and to the others once every worker is shutting down. A test that sees an
+    /// API shut down can then rely on the state of the workers.
+    pub async fn signal(&self) -> Result<()> {
+        let (workers, others): (Vec<_>, Vec<_>) = self.0.iter().partition(|role| role.name == "worker");
+        let http = conveyor_outbound::client_builder().no_proxy().build()?;
+        workers.iter().try_for_each(|role| role.terminate())?;
+        for role in workers {
+            while !role.is_shutting_down(&http).await {
+                tokio::time::sleep(LOOK_EVERY).await;
             }
         }
+        others.iter().try_for_each(|role| role.terminate())
+    }
+
+    /// Waits until all have ended in good order.
+    pub async fn end(&mut self) -> Result<()> {
         for role in &mut self.0 {
             let status = role.child.wait().await?;
             ensure!(status.success(), "conveyor {} ended with {status}", role.name);
@@ -92,6 +103,21 @@ impl Roles {
 }
 
 impl Role {
+    fn terminate(&self) -> Result<()> {
+        if let Some(id) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
+            kill_process(id, Signal::TERM)?;
+        }
+        Ok(())
+    }
+
+    /// Whether it says that it is shutting down, or takes no connections any more.
+    async fn is_shutting_down(&self, http: &reqwest::Client) -> bool {
+        match http.get(format!("http://{}/readyz", self.address)).send().await {
+            Ok(answer) => answer.text().await.is_ok_and(|text| text.contains("shutting down")),
+            Err(_) => true,
+        }
+    }
+
     /// Waits until it says where it listens, and then reads on so that it can.
     async fn listening(mut self) -> Result<Role> {
         let stdout = self.child.stdout.take().context("stdout is piped")?;

@@ -1,7 +1,8 @@
 //! What the tests of all crates share. A dev-dependency only: no product code may use it.
 //!
 //! - [`ManualClock`] stands still until a test moves it; [`RunningClock`] follows real time from a fixed moment.
-//! - [`until`] polls a condition until it holds. A test never sleeps for a fixed time to let something happen.
+//! - [`until`] polls a condition until it holds, [`eventually`] until there is a value, [`until_fits`] until the value fits.
+//!   A test never sleeps for a fixed time to let something happen.
 //! - [`cancel_at`] drops a future at the n-th point where it waits: what a process that dies there leaves behind.
 //! - [`Process`] runs a real program and ends it with the test.
 //! - [`sized`] picks the size of a test: small in `cargo xtask test`, full in `cargo xtask soak`.
@@ -18,4 +19,4 @@ pub use cancel::cancel_at;
 pub use clock::{ManualClock, RunningClock, START};
 pub use process::{Process, Signal, command, refused, run};
 pub use size::{is_soak, sized};
-pub use wait::{DEADLINE, eventually, until, until_blocking};
+pub use wait::{DEADLINE, eventually, until, until_blocking, until_fits};

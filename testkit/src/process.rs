@@ -1,12 +1,13 @@
 //! Real programs on real sockets: started, signalled, killed.
 
-use crate::wait::DEADLINE;
+use crate::wait::{DEADLINE, poll_blocking};
 pub use rustix::process::Signal;
 use rustix::process::{Pid, kill_process};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -19,23 +20,31 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
+/// How often a program that is about to end is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
 /// Runs a program that is expected to end by itself, and returns all that it printed.
 pub fn run(mut command: Command) -> Output {
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    child.expect("the program starts").wait_with_output().expect("the program ends")
+    Process::spawn(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped())).output()
+}
+
+/// Reads a pipe to its end, so that a full pipe never blocks the program.
+fn read(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::thread::spawn(move || {
+        if let Some(mut pipe) = pipe {
+            pipe.read_to_end(&mut bytes).expect("the pipe can be read");
+        }
+        bytes
+    })
 }
 
 /// Runs a server that must refuse to start with exit code 1, and returns what it wrote to stderr.
 pub async fn refused(mut command: Command) -> String {
     let mut process = Process::spawn(command.stdout(Stdio::null()).stderr(Stdio::piped()));
-    let mut stderr = process.child.stderr.take().expect("piped");
-    // Read while it runs: a full pipe would block it.
-    let text = std::thread::spawn(move || {
-        let mut text = String::new();
-        stderr.read_to_string(&mut text).map(|_| text)
-    });
+    let text = read(process.child.stderr.take());
     let status = process.wait(DEADLINE).await;
-    let text = text.join().expect("the reader ends").expect("UTF-8");
+    let text = String::from_utf8(text.join().expect("the reader ends")).expect("UTF-8");
     assert_eq!(status.code(), Some(1), "{text}");
     text
 }
@@ -101,6 +110,10 @@ impl Process {
         kill_process(id, signal).expect("the process can be signalled");
     }
 
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("the process can be asked").is_some()
+    }
+
     /// Waits until it ends by itself.
     pub async fn wait(mut self, deadline: Duration) -> ExitStatus {
         let until = Instant::now() + deadline;
@@ -111,6 +124,18 @@ impl Process {
             assert!(Instant::now() < until, "the process did not end within {} s", deadline.as_secs());
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+    }
+
+    /// Waits until it ends by itself, and returns all that it printed to its pipes.
+    pub fn output(mut self) -> Output {
+        let (stdout, stderr) = (read(self.child.stdout.take()), read(self.child.stderr.take()));
+        let mut status = None;
+        poll_blocking("the program ends", LOOK_EVERY, || {
+            status = self.child.try_wait().expect("the process can be asked");
+            status.is_some()
+        });
+        let [stdout, stderr] = [stdout, stderr].map(|pipe| pipe.join().expect("the reader ends"));
+        Output { status: status.expect("it ended"), stdout, stderr }
     }
 
     /// SIGTERM, after which a server finishes its work and exits with 0.
@@ -165,5 +190,11 @@ mod tests {
     fn a_program_is_run_to_its_end() {
         let output = run(shell("echo out; echo err >&2"));
         assert_eq!((&*output.stdout, &*output.stderr), (&b"out\n"[..], &b"err\n"[..]));
+    }
+
+    #[test]
+    fn more_than_a_pipe_holds_is_read() {
+        let output = run(shell("head -c 300000 /dev/zero; head -c 300000 /dev/zero >&2"));
+        assert_eq!((output.stdout.len(), output.stderr.len()), (300_000, 300_000));
     }
 }

@@ -151,7 +151,14 @@ pub const STEPS: [Step; 13] = [
         needs_python: false,
         run: |run| {
             let tests = Tests {
-                under: &["both::", "embedded::", "files::", "takeover::embedded::", "takeover::times::"],
+                under: &[
+                    "both::",
+                    "embedded::",
+                    "files::",
+                    "takeover::dump::",
+                    "takeover::embedded::",
+                    "takeover::times::",
+                ],
                 threads: 6,
                 ..Tests::of(is_process)
             };

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import aws
@@ -31,6 +32,7 @@ WAIT = {"poll_interval": 0.1, "timeout": DEADLINE_S}
 VARIABLES = {name: value for name, value in os.environ.items() if not name.startswith("CONVEYOR_")}
 # For what the client does not know. A connection is not used twice: a server may close it at any moment.
 http = httpx.Client(timeout=CALL_DEADLINE_S, limits=httpx.Limits(max_keepalive_connections=0))
+T = TypeVar("T")
 LISTENING = re.compile(r"^listening on (http://127\.0\.0\.1:\d+)$")
 
 
@@ -57,12 +59,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.xdist_group("shared servers" if shares else "servers of their own"))
 
 
-def eventually(what: str, check: Callable[[], object], deadline_s: float = DEADLINE_S) -> None:
-    """Waits until `check` gives something true; fails when the deadline has passed."""
+def eventually(what: str, check: Callable[[], T], deadline_s: float = DEADLINE_S) -> T:
+    """Waits until `check` gives something true, and returns it; fails when the deadline has passed."""
     end = time.monotonic() + deadline_s
-    while not check():
+    while not (found := check()):
         assert time.monotonic() < end, f"not within {deadline_s} s: {what}"
         time.sleep(0.05)
+    return found
 
 
 class Process:

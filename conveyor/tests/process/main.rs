@@ -4,7 +4,8 @@
 //!   processes of every role on AWS-compatible servers.
 //! - `embedded`: one process on the embedded store, or no server at all.
 //! - `aws`: roles on AWS-compatible servers, started one by one.
-//! - `takeover`: data that an earlier version stored, on the backend that `takeover::embedded` and `takeover::aws` name.
+//! - `takeover`: data that an earlier version stored, on the backend that `takeover::embedded` and `takeover::aws` name;
+//!   the other modules there need no server.
 //! - `files`: what `deploy/` says, held against the program.
 
 #![expect(clippy::unwrap_used, reason = "in a test, an unwrap that fails is the report")]

@@ -1,14 +1,12 @@
 //! A deployment under a name of its own: a table, queues, a bucket, and roles.
 
-use crate::support::{Client, DEADLINE, KEY, Process, conveyor, stored, until};
+use crate::support::{Client, KEY, Process, conveyor, stored, until, until_fits};
 use conveyor_aws::{Clients, Settings};
 use conveyor_aws_servers::{Combination, Environment};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::process::Command;
-use std::time::Duration;
 use tempfile::TempDir;
-use tokio::time::Instant;
 
 pub const ROLES: [&str; 4] = ["api", "ingest", "worker", "sweeper"];
 
@@ -105,6 +103,7 @@ impl Deployment {
     pub async fn submit(&self, name: &str, rows: usize) -> String {
         let client = self.client();
         until("the API is ready", async || client.get("/readyz").await.0 == 200).await;
+        let client = client.patient();
         let list: String = (0..rows).map(|n| page(name, n) + "\n").collect();
         client.submit_lines(list, json!({"max_inflight": 10_000})).await
     }
@@ -132,17 +131,14 @@ impl Deployment {
 
     /// Waits until a job that was submitted here is done, and checks each of its tasks.
     pub async fn check_exact(&self, job: &str, name: &str, rows: usize) {
-        let until = Instant::now() + 4 * DEADLINE;
-        let view = loop {
-            match self.look(job).await {
-                Some(view) if view["latest_run"]["status"] == "completed" => break view,
-                other => assert!(Instant::now() < until, "not done: {other:?}"),
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
+        let is_done = |view: &Option<Value>| {
+            view.as_ref().is_some_and(|view| view["latest_run"]["status"] == "completed")
         };
+        let view = until_fits("the run is done", async || self.look(job).await, is_done).await.unwrap();
+        let client = self.client().patient();
         let exactly = json!({"total": rows, "completed": rows, "successful": rows, "failed": 0});
         assert_eq!(view["latest_run"]["stats"], exactly);
-        let results = self.client().results_by(job, 1000).await;
+        let results = client.results_by(job, 1000).await;
         let in_order =
             |(n, result): (usize, &Value)| result["url"] == page(name, n) && result["status"] == "successful";
         assert!(
@@ -152,12 +148,13 @@ impl Deployment {
         );
         let ids: HashSet<_> = results.iter().map(|r| r["task_id"].as_str().unwrap().to_owned()).collect();
         assert_eq!(ids.len(), rows);
-        let (_, events) = self.client().get(&format!("/v1/jobs/{job}/events?limit=1000")).await;
+        let (_, events) = client.get(&format!("/v1/jobs/{job}/events?limit=1000")).await;
         let kinds = events["events"].as_array().unwrap().iter().map(|event| event["type"].as_str().unwrap());
         assert_eq!(kinds.filter(|kind| *kind == "run.completed").count(), 1, "completed once");
     }
 }
 
-fn page(name: &str, n: usize) -> String {
+/// A page of a list that was submitted here.
+pub fn page(name: &str, n: usize) -> String {
     format!("https://example.com/page/{name}/{n}")
 }

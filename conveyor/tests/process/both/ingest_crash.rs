@@ -1,17 +1,16 @@
 //! SPEC 6.11 on the real binary: killed at random moments while a list is read, again and again, and the list still becomes
 //! exactly its tasks, each done once.
 
-use crate::support::{self, Client, DEADLINE, KEY, Process, conveyor, on_aws, sized};
+use crate::support::{self, Client, Process, on_aws, sized, until, until_fits};
 use conveyor_domain::Entropy;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
-use tokio::time::Instant;
 
 fn serve(dir: &Path, chunk_rows: &str) -> Process {
     let flags = ["--gateway-url", "null:", "--inline-tasks-max", "100", "--chunk-rows", chunk_rows];
-    support::server(dir, &flags)
+    support::server(dir, &[&flags[..], support::killable()].concat())
 }
 
 fn csv(rows: usize) -> Vec<u8> {
@@ -39,18 +38,14 @@ async fn accept(server: &Process, list: Vec<u8>) -> String {
 
 /// Waits until the list is read and every task is done, and checks each.
 async fn check_exact(client: &Client, job: &str, rows: usize) {
-    let until = Instant::now() + 4 * DEADLINE;
-    let view = loop {
+    let look = async || {
         let view = client.job(job).await;
         let stats = &view["latest_run"]["stats"];
         assert!(stats["completed"].as_u64() <= stats["total"].as_u64(), "{view}");
-        if view["latest_run"]["status"] == "completed" {
-            break view;
-        }
-        assert_eq!(view["latest_run"]["status"], "running", "{view}");
-        assert!(Instant::now() < until, "not done: {view}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(["running", "completed"].map(Value::from).contains(&view["latest_run"]["status"]), "{view}");
+        view
     };
+    let view = until_fits("the run is done", look, |view| view["latest_run"]["status"] == "completed").await;
     assert_eq!(view["latest_run"]["ingest_status"], "done");
     let exactly = json!({"total": rows, "completed": rows, "successful": rows, "failed": 0});
     assert_eq!(view["latest_run"]["stats"], exactly);
@@ -79,26 +74,8 @@ async fn chunks(client: &Client, job: &str) -> u64 {
 
 /// Starts the server again, and says whether the list was still being read when it was killed.
 async fn next_life(dir: &Path, job: &str, chunk_rows: &str) -> (Process, bool) {
-    if on_aws() {
-        // Nobody reads on before what the killed process held comes back.
-        let server = serve(dir, chunk_rows);
-        let was_ingesting = is_ingesting(&Client::new(&server), job).await;
-        return (server, was_ingesting);
-    }
-    // A server would read on at once; the API alone only looks.
-    let mut command = conveyor();
-    command.args([
-        "api",
-        "--listen",
-        "127.0.0.1:0",
-        "--api-key",
-        KEY,
-        "--gateway-url",
-        "null:",
-        "--data-dir",
-    ]);
-    command.arg(dir).env("CONVEYOR_LOG", "warn");
-    let api = Process::start(command);
+    // A server could read on before it is asked; the API alone only looks.
+    let api = support::api_alone(dir);
     let was_ingesting = is_ingesting(&Client::new(&api), job).await;
     api.kill();
     (serve(dir, chunk_rows), was_ingesting)
@@ -118,28 +95,46 @@ impl Delay {
     }
 }
 
+/// Rows of a list: twice as many after a kill that came too late, up to a limit. A longer list is read for longer.
+struct Rows {
+    now: usize,
+    most: usize,
+}
+
+impl Rows {
+    fn new(first: usize) -> Rows {
+        Rows { now: first, most: 16 * first }
+    }
+
+    fn learn(&mut self, in_time: bool) {
+        if !in_time {
+            self.now = self.most.min(2 * self.now);
+        }
+    }
+}
+
 /// Killed again and again while it is read. A list that is read to its end before there were enough kills is followed by
-/// another, so neither a fast nor a slow machine decides what is shown.
+/// a longer one, so neither a fast nor a slow machine decides what is shown.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_list_is_ingested_exactly_however_often_the_process_is_killed() {
     let (rows, kills) = if on_aws() { (sized(600, 20_000), sized(2, 8)) } else { (sized(2_000, 200_000), 8) };
-    let chunk_rows = sized("50", "2000");
-    let (dir, chance, list) = (TempDir::new().unwrap(), Entropy::from_number(3), csv(rows));
+    let (mut rows, chunk_rows) = (Rows::new(rows), sized("50", "2000"));
+    let (dir, chance) = (TempDir::new().unwrap(), Entropy::from_number(3));
     let mut delay = Delay(Duration::from_millis(if on_aws() { 100 } else { 10 }));
-    let (mut jobs, mut killed) = (Vec::<String>::new(), 0);
+    let (mut jobs, mut killed) = (Vec::<(String, usize)>::new(), 0);
     let mut server = serve(dir.path(), chunk_rows);
     for _ in 0..20 * kills {
         let client = Client::new(&server);
         let job = match jobs.last() {
-            Some(job) if is_ingesting(&client, job).await => job.clone(),
+            Some((job, _)) if is_ingesting(&client, job).await => job.clone(),
             _ => {
-                let job = accept(&server, list.clone()).await;
-                jobs.push(job.clone());
+                let job = accept(&server, csv(rows.now)).await;
+                jobs.push((job.clone(), rows.now));
                 job
             }
         };
         let before = chunks(&client, &job).await;
-        support::until("another chunk is written, or the last one was", async || {
+        until("another chunk is written, or the last one was", async || {
             chunks(&client, &job).await > before || !is_ingesting(&client, &job).await
         })
         .await;
@@ -148,6 +143,7 @@ async fn a_list_is_ingested_exactly_however_often_the_process_is_killed() {
         let in_time;
         (server, in_time) = next_life(dir.path(), &job, chunk_rows).await;
         delay.learn(in_time);
+        rows.learn(in_time);
         killed += usize::from(in_time);
         if killed == kills {
             break;
@@ -155,38 +151,47 @@ async fn a_list_is_ingested_exactly_however_often_the_process_is_killed() {
     }
     // Otherwise the test showed nothing.
     assert_eq!(killed, kills, "only so many kills found a list half read, in {} lists", jobs.len());
-    for job in &jobs {
-        check_exact(&Client::new(&server), job, rows).await;
+    for (job, rows) in &jobs {
+        check_exact(&Client::new(&server), job, *rows).await;
     }
     server.stop().await;
 }
 
-/// The first round is killed right after the 202, the second as soon as the list is read, and all others around its end.
+/// A limit of the rounds that wait for a kill before the end of a list.
+const ROUNDS_MAX: u64 = 24;
+
+/// The first round is killed as soon as the list is read, the second right after the 202, and all others around its end.
+/// Rounds that are killed right after the 202, each with a longer list, are repeated until the list was not read by then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_around_the_end_of_a_list_leaves_it_neither_open_nor_short() {
-    let (rows, chunk_rows) = (sized(600, 12_000), sized("100", "2000"));
-    let list = csv(rows);
+    let (mut rows, chunk_rows) = (Rows::new(sized(600, 12_000)), sized("100", "2000"));
+    let rounds = if on_aws() { 2 } else { sized(6, 16) };
     let mut delay = Delay(Duration::from_millis(30));
     let (mut before_the_end, mut after_the_end) = (0, 0);
-    for round in 0..if on_aws() { 2 } else { sized(6, 16) } {
+    for round in 0..ROUNDS_MAX {
+        if round >= rounds && before_the_end > 0 {
+            break;
+        }
         let chance = Entropy::from_number(round);
         let dir = TempDir::new().unwrap();
         let server = serve(dir.path(), chunk_rows);
-        let job = accept(&server, list.clone()).await;
-        match round {
-            0 => {}
-            1 => {
-                let client = Client::new(&server);
-                support::until("the list is read", async || !is_ingesting(&client, &job).await).await;
-            }
-            _ => delay.pass(&chance).await,
+        let job = accept(&server, csv(rows.now)).await;
+        if round == 0 {
+            let client = Client::new(&server);
+            until("the list is read", async || !is_ingesting(&client, &job).await).await;
+        } else if before_the_end > 0 {
+            delay.pass(&chance).await;
         }
         server.kill();
         let (server, in_time) = next_life(dir.path(), &job, chunk_rows).await;
-        delay.learn(in_time);
-        *(if in_time { &mut before_the_end } else { &mut after_the_end }) += 1;
-        check_exact(&Client::new(&server), &job, rows).await;
+        check_exact(&Client::new(&server), &job, rows.now).await;
         server.stop().await;
+        *(if in_time { &mut before_the_end } else { &mut after_the_end }) += 1;
+        if round > 0 {
+            delay.learn(in_time);
+            // Once a list was long enough, the delay finds its end.
+            rows.learn(in_time || before_the_end > 0);
+        }
     }
     assert!(
         before_the_end > 0 && after_the_end > 0,

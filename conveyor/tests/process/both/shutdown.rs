@@ -13,6 +13,7 @@ async fn what_is_in_flight_settles_before_the_process_ends() {
     let job = client.submit(&urls("settle", 10)).await;
     until("all tasks are in flight", async || gateway.in_flight() == 10).await;
     server.signal(Signal::TERM);
+    // A cluster signals its workers first.
     until("the server is shutting down", async || client.is_shutting_down().await).await;
     gateway.open();
     assert!(server.wait(DEADLINE).await.success(), "a graceful stop exits with 0");

@@ -1,6 +1,6 @@
 //! The command line where the backend does not matter, or is the embedded one.
 
-use crate::support::{self, DEADLINE, KEY, Process, conveyor, run};
+use crate::support::{self, DEADLINE, KEY, Process, Signal, conveyor, run};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Output, Stdio};
@@ -123,11 +123,10 @@ async fn interrupted(words: &[&str]) -> Output {
     command.args(words).env("CONVEYOR_SERVER", &url).env("CONVEYOR_DATA_DIR", "no-such-directory");
     command.envs([("AWS_ENDPOINT_URL", url.as_str()), ("AWS_REGION", "us-east-1")]);
     command.envs([("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test")]);
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = Process::spawn(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()));
     tokio::time::timeout(DEADLINE, arrivals.recv()).await.unwrap().unwrap();
-    let sent = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-    assert!(sent.unwrap().success());
-    tokio::task::spawn_blocking(|| child.wait_with_output().unwrap()).await.unwrap()
+    child.signal(Signal::INT);
+    tokio::task::spawn_blocking(|| child.output()).await.unwrap()
 }
 
 #[tokio::test]

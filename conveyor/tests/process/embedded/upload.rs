@@ -1,11 +1,11 @@
 //! An upload that is interrupted, without a server of ours.
 
-use crate::support::{KEY, conveyor};
+use crate::support::{DEADLINE, KEY, Process, Signal, conveyor};
 use axum::extract::Path as InPath;
 use axum::routing::{post, put};
 use axum::{Json, Router};
 use serde_json::{Value, json};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use tempfile::TempDir;
 
 const MIB: usize = 1024 * 1024;
@@ -47,11 +47,10 @@ async fn an_interrupted_upload_says_how_to_go_on() {
     let mut command = conveyor();
     command.args(["submit", list.to_str().unwrap(), "--part-bytes", "1048576"]);
     command.env("CONVEYOR_SERVER", &url).env("CONVEYOR_API_KEY", KEY);
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    arrivals.recv().await.unwrap();
-    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-    assert!(sent.unwrap().success());
-    let output = tokio::task::spawn_blocking(|| child.wait_with_output().unwrap()).await.unwrap();
+    let child = Process::spawn(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()));
+    tokio::time::timeout(DEADLINE, arrivals.recv()).await.unwrap().unwrap();
+    child.signal(Signal::INT);
+    let output = tokio::task::spawn_blocking(|| child.output()).await.unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let said = String::from_utf8(output.stderr).unwrap();
     let command = format!("conveyor submit '{}' --resume 01ARZ3NDEKTSV4RRFFQ69G5FAV", list.display());

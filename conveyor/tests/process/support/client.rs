@@ -1,17 +1,21 @@
 //! A caller of the API.
 
-use super::{DEADLINE, KEY};
-use conveyor_testkit::Process;
+use super::KEY;
+use conveyor_testkit::{Process, until_fits};
 use reqwest::Method;
 use serde_json::Value;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::time::Instant;
+
+/// Calls of patient clients, each under an idempotency key of its own.
+static CALLS: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
     pub url: String,
     key: String,
+    is_patient: bool,
 }
 
 impl Client {
@@ -22,22 +26,57 @@ impl Client {
     pub fn with_key(server: &Process, key: &str) -> Client {
         // Longer than any answer takes on a busy machine, shorter than what a test waits for.
         let http = conveyor_outbound::client_builder().no_proxy().timeout(Duration::from_secs(60)).build();
-        Client { http: http.expect("a client"), url: server.url.clone(), key: key.to_owned() }
+        Client {
+            http: http.expect("a client"),
+            url: server.url.clone(),
+            key: key.to_owned(),
+            is_patient: false,
+        }
+    }
+
+    /// Repeats what is refused with 503, as a caller does whose server has services that fail.
+    pub fn patient(self) -> Client {
+        Client { is_patient: true, ..self }
     }
 
     async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> reqwest::Result<(u16, Value)> {
+        if !self.is_patient {
+            return self.call_once(method, path, body, None).await;
+        }
+        // A write that was refused with 503 may be committed, or still under way: its key tells.
+        let key =
+            (method == Method::POST).then(|| format!("patient-{}", CALLS.fetch_add(1, Ordering::Relaxed)));
+        let is_final = |answer: &reqwest::Result<(u16, Value)>| match answer {
+            Ok((status, answer)) => *status != 503 && answer["code"] != "idempotency_key_conflict",
+            Err(_) => true,
+        };
+        let call = async || self.call_once(method.clone(), path, body, key.as_deref()).await;
+        until_fits("an answer that is final", call, is_final).await
+    }
+
+    async fn call_once(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        idempotency_key: Option<&str>,
+    ) -> reqwest::Result<(u16, Value)> {
         let mut request =
             self.http.request(method, format!("{}{path}", self.url)).header("X-API-Key", &self.key);
         if let Some(body) = body {
             request = request.json(body);
+        }
+        if let Some(key) = idempotency_key {
+            request = request.header("Idempotency-Key", key);
         }
         let answer = request.send().await?;
         let status = answer.status().as_u16();
         Ok((status, answer.json().await?))
     }
 
+    /// Once, however patient the client is.
     pub async fn try_submit(&self, body: &Value) -> reqwest::Result<(u16, Value)> {
-        self.call(Method::POST, "/v1/jobs", Some(body)).await
+        self.call_once(Method::POST, "/v1/jobs", Some(body), None).await
     }
 
     /// Uploads a list of so many lines, and submits it: accepted, and ingested later.
@@ -51,7 +90,7 @@ impl Client {
     }
 
     pub async fn submit(&self, urls: &[String]) -> String {
-        let (status, body) = self.try_submit(&list(urls)).await.expect("an answer");
+        let (status, body) = self.post_json("/v1/jobs", &list(urls)).await;
         assert_eq!(status, 201, "{body}");
         body["job_id"].as_str().expect("a job id").to_owned()
     }
@@ -104,22 +143,16 @@ impl Client {
     /// Whether the server has begun to shut down: it says so, or takes no connections any more.
     pub async fn is_shutting_down(&self) -> bool {
         match self.http.get(format!("{}/readyz", self.url)).send().await {
-            Ok(answer) => answer.status() == 503,
+            // A service that is slow is another reason not to be ready.
+            Ok(answer) => answer.text().await.is_ok_and(|text| text.contains("shutting down")),
             Err(error) => !error.is_timeout(),
         }
     }
 
     /// Waits until the job's run has one of the statuses.
     pub async fn wait_for(&self, job: &str, statuses: &[&str]) -> Value {
-        let until = Instant::now() + DEADLINE;
-        loop {
-            let view = self.job(job).await;
-            if statuses.iter().any(|s| view["latest_run"]["status"] == *s) {
-                return view;
-            }
-            assert!(Instant::now() < until, "job {job} did not get there: {view}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let is_one_of = |view: &Value| statuses.iter().any(|status| view["latest_run"]["status"] == *status);
+        until_fits(&format!("the run is {statuses:?}"), async || self.job(job).await, is_one_of).await
     }
 
     /// Every result of the job, page by page.

@@ -5,11 +5,11 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 const SMALL_BYTES: usize = 600;
 /// More than bodies that share an object may have.
@@ -25,6 +25,9 @@ struct Shared {
     in_flight: AtomicUsize,
     max_in_flight: AtomicUsize,
     answers: Semaphore,
+    /// URLs that get no answer before the gateway is open.
+    held: Mutex<HashSet<String>>,
+    open: watch::Sender<bool>,
 }
 
 /// One call under way; over when it is dropped, also because its caller was killed.
@@ -52,6 +55,8 @@ impl Gateway {
             in_flight: AtomicUsize::new(0),
             max_in_flight: AtomicUsize::new(0),
             answers: Semaphore::new(answers),
+            held: Mutex::default(),
+            open: watch::Sender::new(false),
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -65,9 +70,22 @@ impl Gateway {
         self.shared.answers.add_permits(answers);
     }
 
+    /// Answers one more, unless an answer that was allowed before is still to be given.
+    pub fn allow_next(&self) {
+        if self.shared.answers.available_permits() == 0 {
+            self.allow(1);
+        }
+    }
+
+    /// Gives no answer for this URL before the gateway is open, whatever is allowed: its run cannot end before that.
+    pub fn hold(&self, url: &str) {
+        self.shared.held.lock().unwrap().insert(url.to_owned());
+    }
+
     /// Answers everything from now on.
     pub fn open(&self) {
         self.allow(1_000_000);
+        self.shared.open.send_replace(true);
     }
 
     /// Calls under way now, and the most that there were at once.
@@ -98,6 +116,9 @@ async fn answer(State(shared): State<Arc<Shared>>, Query(query): Query<HashMap<S
         *call
     };
     let _in_flight = InFlight::begin(shared.clone());
+    if shared.held.lock().unwrap().contains(&url) {
+        shared.open.subscribe().wait_for(|open| *open).await.unwrap();
+    }
     shared.answers.acquire().await.unwrap().forget();
     let page = |bytes: usize| {
         let text = format!("call {call} of {url}\n");

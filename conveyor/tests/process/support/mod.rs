@@ -6,7 +6,7 @@ mod socket;
 pub mod stored;
 
 pub use client::{Client, list, urls};
-pub use conveyor_testkit::{DEADLINE, Process, Signal, refused, run, sized, until};
+pub use conveyor_testkit::{DEADLINE, Process, Signal, refused, run, sized, until, until_fits};
 pub use gateway::Gateway;
 pub use socket::until_read;
 
@@ -51,9 +51,32 @@ pub fn server_command(data_dir: &Path, flags: &[&str]) -> Command {
     let environment = Environment::shared(Combination::Default).expect("AWS-compatible servers");
     let mut server = dev(command(sibling("cluster")), data_dir, flags);
     server.envs(environment.variables());
-    // What a killed process held comes back after this time.
-    server.env("CONVEYOR_VISIBILITY_MS", "3000").env("CONVEYOR_AWS_QUEUE_EMPTY_AFTER_MS", "2000");
+    // Longer than a process stalls on a busy machine: no message is delivered twice without a kill.
+    server.env("CONVEYOR_VISIBILITY_MS", "30000").env("CONVEYOR_AWS_QUEUE_EMPTY_AFTER_MS", "2000");
     server
+}
+
+/// Flags of a server that the test kills: on AWS, messages that a killed process held come back after this time.
+pub fn killable() -> &'static [&'static str] {
+    if on_aws() { &["--visibility-ms", "3000"] } else { &[] }
+}
+
+/// The API alone of the server of this folder, which must have ended: it shows what is stored, and nothing moves on.
+pub fn api_alone(data_dir: &Path) -> Process {
+    let mut api = conveyor();
+    api.args(["api", "--listen", "127.0.0.1:0", "--api-key", KEY, "--gateway-url", "null:", "--data-dir"]);
+    api.env("CONVEYOR_LOG", "warn");
+    if !on_aws() {
+        api.arg(data_dir);
+        return Process::start(api);
+    }
+    let environment = Environment::shared(Combination::Default).expect("AWS-compatible servers");
+    let name = stored::cluster_name(data_dir);
+    let place = ["--aws-table", &name, "--aws-queue-prefix", &name, "--aws-bucket", &name];
+    api.arg(data_dir.join("api-alone")).args(["--backend", "aws"]).args(place);
+    let secret = std::fs::read_to_string(data_dir.join("cluster-secret")).unwrap();
+    api.env("CONVEYOR_SECRET_KEY", secret).envs(environment.variables());
+    Process::start(api)
 }
 
 pub fn server(data_dir: &Path, flags: &[&str]) -> Process {

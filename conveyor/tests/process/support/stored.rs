@@ -1,10 +1,13 @@
-//! Everything that a server keeps, byte by byte.
+//! Everything that a server keeps: files and rows of the embedded database, or objects and rows of the services.
 
-use super::on_aws;
+use super::{DEADLINE, on_aws};
 use aws_sdk_dynamodb::config::{Credentials, Region};
 use aws_sdk_dynamodb::types::AttributeValue;
 use conveyor_aws::{Clients, Settings};
 use conveyor_aws_servers::{Combination, Environment};
+use conveyor_domain::{JobId, RunId};
+use rusqlite::Connection;
+use rusqlite::types::ValueRef;
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -36,11 +39,12 @@ fn files(dir: &Path) -> Kept {
     kept
 }
 
-/// What is left of a job that was removed, by name: files, or rows and objects. A tombstone is meant to stay.
+/// What is left of a job that was removed, by name: rows, and files or objects. A tombstone is meant to stay.
 pub async fn remains(dir: &Path, job: &str, run: &str) -> Vec<String> {
     if !on_aws() {
-        let objects = dir.join("blobs/jobs").join(job);
-        return if objects.exists() { vec![objects.display().to_string()] } else { Vec::new() };
+        let objects = Some(dir.join("blobs/jobs").join(job)).filter(|folder| folder.exists());
+        let objects = objects.map(|folder| folder.display().to_string());
+        return objects.into_iter().chain(database_rows(dir, job, run)).collect();
     }
     let services = Services::of_cluster(dir).await;
     let is_of_it = |text: &str| text.contains(job) || text.contains(run);
@@ -52,10 +56,58 @@ pub async fn remains(dir: &Path, job: &str, run: &str) -> Vec<String> {
     objects.chain(rows).collect()
 }
 
+/// Rows that name their run or queue by number, and whose run or queue is gone.
+const ORPHANS: [&str; 4] = [
+    "tasks WHERE task_key >> 32 NOT IN (SELECT run_key FROM runs)",
+    "attempts WHERE task_key >> 32 NOT IN (SELECT run_key FROM runs)",
+    "counters WHERE run_key NOT IN (SELECT run_key FROM runs)",
+    "messages WHERE queue_key NOT IN (SELECT queue_key FROM queues)",
+];
+
+/// The rows of the embedded database that name a job or its run, and orphans.
+fn database_rows(dir: &Path, job: &str, run: &str) -> Vec<String> {
+    let database = Connection::open(dir.join("conveyor.db")).unwrap();
+    database.busy_timeout(DEADLINE).unwrap();
+    let job_id = job.parse::<JobId>().unwrap().to_bytes();
+    let run_id = run.parse::<RunId>().unwrap().to_bytes();
+    let is_of_it = |value: ValueRef<'_>| match value {
+        ValueRef::Text(text) => std::str::from_utf8(text).is_ok_and(|t| t.contains(job) || t.contains(run)),
+        ValueRef::Blob(bytes) => bytes == job_id || bytes == run_id,
+        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => false,
+    };
+    let tables = "SELECT name FROM sqlite_master
+        WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'tombstones'";
+    let mut tables = database.prepare(tables).unwrap();
+    let tables = tables.query_map([], |row| row.get::<_, String>(0)).unwrap().map(Result::unwrap);
+    let mut found = Vec::new();
+    for table in tables {
+        let mut rows = database.prepare(&format!("SELECT * FROM {table}")).unwrap();
+        let columns = rows.column_count();
+        let mut rows = rows.query([]).unwrap();
+        while let Some(row) = rows.next().unwrap() {
+            if (0..columns).any(|column| is_of_it(row.get_ref_unwrap(column))) {
+                found.push(format!("{table}: {row:?}"));
+            }
+        }
+    }
+    for rows in ORPHANS {
+        let count = format!("SELECT count(*) FROM {rows}");
+        let count: u32 = database.query_row(&count, [], |row| row.get(0)).unwrap();
+        found.extend((count > 0).then(|| format!("{count} {rows}")));
+    }
+    found
+}
+
 type Row = HashMap<String, AttributeValue>;
 
 fn text(row: &Row) -> String {
     format!("{row:?}")
+}
+
+/// What the table, the queues and the bucket of a cluster are called.
+pub fn cluster_name(dir: &Path) -> String {
+    let name = std::fs::read_to_string(dir.join("cluster-name")).unwrap();
+    format!("cluster-{}", &name[..16])
 }
 
 /// The table and the bucket of a cluster.
@@ -66,8 +118,7 @@ struct Services {
 
 impl Services {
     async fn of_cluster(dir: &Path) -> Services {
-        let name = std::fs::read_to_string(dir.join("cluster-name")).unwrap();
-        let name = format!("cluster-{}", &name[..16]);
+        let name = cluster_name(dir);
         let servers = || Environment::shared(Combination::Default).unwrap();
         let environment = tokio::task::spawn_blocking(servers).await.unwrap();
         let clients = clients(&environment, &Settings::named(&name)).await;

@@ -10,7 +10,6 @@ use hmac::{Hmac, KeyInit, Mac};
 use reqwest::Method;
 use serde_json::{Value, json};
 use sha2::Sha256;
-use std::time::Duration;
 
 pub async fn of_a_fresh_image(taken: &Taken) {
     let alice = taken.caller("alice");
@@ -148,13 +147,15 @@ async fn notified(taken: &Taken, alice: &Caller, job: &str) {
     let delivery = alice.pages(&path, "deliveries").await.remove(0);
     let event = delivery["event_id"].as_str().unwrap();
     let path = format!("{path}/{event}");
-    let deadline = tokio::time::Instant::now() + support::DEADLINE;
-    // An attempt on the old address may be under way: then a replay changes nothing, and is repeated.
-    while alice.get(&path).await["state"] != "delivered" {
-        assert!(tokio::time::Instant::now() < deadline, "{}", alice.get(&path).await);
-        alice.call(Method::POST, &format!("{path}/replay"), None).await;
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
+    let look = async || {
+        let delivery = alice.get(&path).await;
+        // An attempt on the old address may be under way: then a replay changes nothing, and is repeated.
+        if delivery["state"] != "delivered" {
+            alice.call(Method::POST, &format!("{path}/replay"), None).await;
+        }
+        delivery
+    };
+    support::until_fits("it is delivered", look, |delivery| delivery["state"] == "delivered").await;
     let notices = taken.outside.notices();
     let notice = notices.iter().find(|(headers, _)| headers["x-zenrows-event-id"] == event);
     is_signed(notice.unwrap(), &taken.fixture.manifest["more"]["signing"]["active"]);

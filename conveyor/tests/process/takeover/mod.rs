@@ -9,6 +9,7 @@ mod aws;
 mod caller;
 mod checks;
 mod documents;
+mod dump;
 mod embedded;
 mod extras;
 mod fixture;

@@ -2,8 +2,8 @@
 
 use super::damage::{Damager, InTheFile, InTheServices};
 use super::runs::{self, Expected};
-use crate::support::on_aws;
 use crate::support::stored::clients;
+use crate::support::{on_aws, until_fits};
 use async_trait::async_trait;
 use bytes::Bytes;
 use conveyor_aws::{Settings, Timeouts};
@@ -30,7 +30,6 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// What a message that somebody died with stays hidden.
@@ -310,16 +309,9 @@ impl World {
 
     /// Until nothing is found to be wrong, in all, or with a job.
     pub async fn reconcile_until_quiet(&self, scope: Scope) {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        loop {
-            let reconciled = self.reconcile(scope).await;
-            let damage = |(finding, _): &(Finding, Outcome)| finding.kind == Kind::Damage;
-            if !reconciled.findings.iter().any(damage) && reconciled.unsure.is_empty() {
-                return;
-            }
-            assert!(Instant::now() < deadline, "something is broken again and again: {reconciled:?}");
-            tokio::time::sleep(Duration::from_millis(250)).await;
-        }
+        let damage = |(finding, _): &(Finding, Outcome)| finding.kind == Kind::Damage;
+        let is_quiet = |found: &Reconciled| !found.findings.iter().any(damage) && found.unsure.is_empty();
+        until_fits("nothing is broken any more", async || self.reconcile(scope).await, is_quiet).await;
     }
 }
 

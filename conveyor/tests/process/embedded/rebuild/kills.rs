@@ -1,7 +1,7 @@
 //! A rebuild that is killed at any moment, and then repeated, comes to the same end.
 
 use super::world::{self, World};
-use crate::support::{self, Client, sized};
+use crate::support::{self, Client, Process, sized};
 use conveyor_domain::Entropy;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -61,14 +61,12 @@ async fn a_rebuild_that_is_killed_is_gone_on_with() {
         for _ in 0..=tried % 3 {
             tried += 1;
             let mut command = world::rebuild_command(dir.path(), &world.job, &[]);
-            let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-            let mut has_ended = || child.try_wait().unwrap().is_some();
-            world::begins(dir.path(), &world.job, &mut has_ended).await;
+            let mut child = Process::spawn(command.stdout(Stdio::null()).stderr(Stdio::null()));
+            world::begins(dir.path(), &world.job, || child.has_ended()).await;
             let most = u64::try_from(latest.as_micros()).unwrap();
             tokio::time::sleep(Duration::from_micros(chance.below(most + 1))).await;
-            let at_work = !has_ended();
-            child.kill().unwrap();
-            child.wait().unwrap();
+            let at_work = !child.has_ended();
+            child.kill();
             killed += usize::from(at_work);
             if !at_work {
                 // It came too late, and another would find nothing to do: earlier from now on.
