@@ -9,7 +9,6 @@ use crate::steps::{Lane, Run, Shared, Step};
 use crate::workspace::Workspace;
 use anyhow::{Result, bail};
 use std::fs;
-use std::io::{self, Write};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -159,12 +158,10 @@ fn one_step(step: &'static Step, run: &Run<'_>) -> Outcome {
     if run.mode.filter.is_some() && !run.matched.load(Ordering::Relaxed) && error.is_none() {
         return Outcome::no_match(step);
     }
-    let mut out = io::stdout().lock();
-    if !run.log.is_live() {
-        let _ = write!(out, "{title}{}", run.log.text());
-    }
+    let output = if run.log.is_live() { String::new() } else { format!("{title}{}", run.log.text()) };
     let failed = error.as_ref().map(|error| format!(" failed: {error:#}")).unwrap_or_default();
-    let _ = writeln!(out, "=== {}{failed} ({:.1} s)", step.name, took.as_secs_f64());
+    // In one piece: the other lane prints as well.
+    println!("{output}=== {}{failed} ({:.1} s)", step.name, took.as_secs_f64());
     Outcome::ran(step, error.is_none(), took, run.log.cpu(), run.log.tests())
 }
 
