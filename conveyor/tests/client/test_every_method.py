@@ -326,7 +326,7 @@ def test_a_schedule_makes_runs_every_minute(demo: Conveyor, every_minute: resour
         run = client.wait_for_run(every_minute.job_id, max_poll_interval=0.5, **WAIT)
         assert (run.trigger.value, run.stats.total) == ("scheduled", 1)
         job = every_minute.load().data
-        assert (job.next_scheduled_run - job.created_at).total_seconds() // 60 >= 2, "it fires again"
+        assert job.next_scheduled_run > run.created_at, "it fires again"
     every_minute.delete()
 
 
