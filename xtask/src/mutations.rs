@@ -85,10 +85,17 @@ pub fn run(args: &MutationArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let copy = Copy::make(&workspace)?;
+    // All without a bug first: that takes one build, and then every bug one.
+    for mutation in &mutations {
+        println!("without a bug: {} of {}", mutation.test, mutation.step);
+        let log = copy.log(mutation, "without")?;
+        let tested = copy.test(mutation, &log)?;
+        ensure!(tested.passed, "{} fails without the bug: see {}", mutation.test, copy.logs.display());
+    }
     let mut missed = 0;
     for (at, mutation) in mutations.iter().enumerate() {
         println!("[{}/{}] {}: {}", at + 1, mutations.len(), mutation.name, mutation.invariant);
-        let caught = copy.tries(mutation)?;
+        let caught = copy.catches(mutation)?;
         missed += usize::from(!caught);
         println!("    {}", if caught { "caught" } else { "NOT CAUGHT" });
     }
@@ -157,18 +164,18 @@ impl Copy {
         Ok(())
     }
 
-    /// Whether the test passes without the bug and fails with it.
-    fn tries(&self, mutation: &Mutation) -> Result<bool> {
+    /// Whether the test fails with the bug.
+    fn catches(&self, mutation: &Mutation) -> Result<bool> {
         self.reset()?;
-        let log = Log::create(self.logs.join(format!("{}.log", mutation.name)), false)?;
-        let without = self.test(mutation, &log)?;
-        ensure!(without.passed, "{} fails without the bug: see {}", mutation.test, self.logs.display());
+        let log = self.log(mutation, "with")?;
         log.run(git_apply(&self.tree).arg(&mutation.patch)).context("the patch does not apply")?;
-        let with = self.test(mutation, &log);
-        self.reset()?;
-        let with = with?;
-        ensure!(with.built, "with {} nothing compiles: see {}", mutation.name, self.logs.display());
-        Ok(!with.passed)
+        let tested = self.test(mutation, &log)?;
+        ensure!(tested.built, "with {} nothing compiles: see {}", mutation.name, self.logs.display());
+        Ok(!tested.passed)
+    }
+
+    fn log(&self, mutation: &Mutation, which: &str) -> Result<Log> {
+        Log::create(self.logs.join(format!("{}-{which}.log", mutation.name)), false)
     }
 
     fn test(&self, mutation: &Mutation, log: &Log) -> Result<Tested> {
@@ -182,9 +189,8 @@ impl Copy {
         }
         xtask.args(["run", "--quiet", "--package", "xtask", "--", "test"]);
         xtask.args(["--only", &mutation.step, "--filter", &mutation.test]);
-        let before = log.text().len();
         let status = log.status(&mut xtask)?;
-        let built = !log.text()[before..].contains("=== build failed");
+        let built = !log.text().contains("=== build failed");
         Ok(Tested { passed: status.success(), built })
     }
 }
