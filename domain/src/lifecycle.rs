@@ -328,6 +328,10 @@ pub fn delete_run(job: &Job, run: &Run, needed: bool, now: Timestamp) -> Result<
     if run.status == RunStatus::Deleted {
         return Ok(next);
     }
+    // It goes with its job, whose events may be gone already: one more would begin a second timeline.
+    if job.status == JobStatus::Deleted {
+        return Err(Refusal::JobDeleted);
+    }
     if needed {
         return Err(Refusal::RunHasDescendants);
     }

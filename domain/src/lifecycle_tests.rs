@@ -318,6 +318,19 @@ fn a_run_that_others_point_to_stays() {
     assert_eq!(delete_run(&d.job, &d.run, true, Timestamp(9)), Err(Refusal::RunHasDescendants));
 }
 
+#[test]
+fn a_run_of_a_deleted_job_goes_with_its_job() {
+    let mut d = submitted(false, 2);
+    d.run.status = RunStatus::Failed;
+    let deleted = decide(&d.job, &d.run, &counts(0, 0), &Command::Delete, Timestamp(9)).unwrap();
+    assert_eq!(deleted.run.status, RunStatus::Failed);
+    assert_eq!(
+        delete_run(&deleted.job, &deleted.run, false, Timestamp(10)),
+        Err(Refusal::JobDeleted),
+        "nothing is written to a job that is being removed"
+    );
+}
+
 mod scheduled {
     use super::*;
     use crate::job_schedule::{JobSchedule, ScheduleChange, ScheduleState};

@@ -6,7 +6,7 @@ use super::retention::sweep;
 use super::world::{failure, must, success};
 use super::{Harness, World};
 use crate::port::{Appended, Claim, Error, RunKey, Settled, StatusFilter, TasksQuery};
-use conveyor_domain::lifecycle::Command;
+use conveyor_domain::lifecycle::{Command, Refusal};
 use conveyor_domain::message::QueueName;
 use conveyor_domain::proof::{Sums, drift};
 use conveyor_domain::run::Storage;
@@ -91,6 +91,19 @@ pub async fn a_run_that_ended_is_deleted_with_its_results(harness: &dyn Harness)
     must(after.backend.store.apply(key.job, Command::Delete, after.now()).await);
     sweep(&after).await;
     assert_eq!(must(after.backend.store.job(after.caller, key.job).await), None);
+}
+
+pub async fn a_run_of_a_deleted_job_goes_with_its_job(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let key = world.submit(false, 1).await;
+    world.finish(key, 0, success()).await;
+    let store = &world.backend.store;
+    must(store.apply(key.job, Command::Drained, world.now()).await);
+    must(store.apply(key.job, Command::Delete, world.now()).await);
+    let events = must(store.events(key.job, 0, 99).await);
+    let refused = store.delete_run(key, world.now()).await;
+    assert_eq!(refused.map(drop), Err(Error::Refused(Refusal::JobDeleted)));
+    assert_eq!(must(store.events(key.job, 0, 99).await), events, "nothing happened");
 }
 
 pub async fn the_ingest_of_a_deleted_run_is_over(harness: &dyn Harness) {

@@ -100,6 +100,7 @@ macro_rules! conformance_suite {
         $crate::conformance_suite! { @each $open;
             deletion::a_live_run_is_deleted_and_its_job_is_closed,
             deletion::a_run_that_ended_is_deleted_with_its_results,
+            deletion::a_run_of_a_deleted_job_goes_with_its_job,
             deletion::the_ingest_of_a_deleted_run_is_over,
             deletion::a_deleted_run_lets_go_of_its_upload,
             deletion::nothing_of_a_run_that_is_kept_is_removed,

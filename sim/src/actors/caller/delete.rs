@@ -5,6 +5,7 @@ use crate::actors::echo::Operation;
 use crate::faults::{Answer, answer};
 use crate::violation::{Check, Rule, require};
 use crate::world::World;
+use conveyor_domain::lifecycle::Refusal;
 use conveyor_domain::{JobId, RunStatus};
 
 impl Caller {
@@ -28,6 +29,12 @@ impl Caller {
                 world.tally.runs_deleted += 1;
                 world.past.remember(Operation::DeleteRun(key));
                 self.look_again(world, id).await?;
+                Ok(None)
+            }
+            Answer::Refused(Refusal::JobDeleted) => {
+                world.note(format!("caller {caller}: the run of {name} goes with its job"));
+                world.model.job(id).asked = before;
+                require(before.deleted, Rule::Durable, || format!("nobody deleted {name}"))?;
                 Ok(None)
             }
             Answer::NotFound => {
