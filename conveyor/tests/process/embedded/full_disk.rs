@@ -9,7 +9,7 @@ const TASKS: usize = 500;
 /// A worker that finds no room gives its messages back only after this time.
 const FLAGS: [&str; 4] = ["--gateway-url", "demo:", "--visibility-ms", "2000"];
 
-/// A server whose data directory is a file system of a few megabytes, in a mount namespace of its own.
+/// A server whose data directory is a file system with a few megabytes left, in a mount namespace of its own.
 struct SmallDisk {
     server: Process,
     dir: TempDir,
@@ -24,9 +24,11 @@ impl SmallDisk {
             .chain(server.get_args())
             .map(|word| format!("'{}'", word.to_string_lossy()))
             .collect();
+        // About 6 MB are left to fill. What the ballast gives back has room for the results of all that was accepted, however
+        // far the worker got before the disk was full.
         // `exec`: the process that was started is the server, so that killing it leaves nothing behind.
         let script = format!(
-            "mkdir {small} && mount -t tmpfs -o size=10m none {small} && head -c 4000000 /dev/zero > {small}/ballast && exec {server}",
+            "mkdir {small} && mount -t tmpfs -o size=64m none {small} && head -c 61000000 /dev/zero > {small}/ballast && exec {server}",
             small = small.display(),
             server = words.join(" "),
         );
