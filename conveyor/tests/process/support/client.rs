@@ -161,13 +161,18 @@ impl Client {
     }
 
     pub async fn results_by(&self, job: &str, limit: u32) -> Vec<Value> {
+        self.every_page(job, "results", limit).await
+    }
+
+    /// Everything that a list of a job has (`results`, `events`), page after page.
+    pub async fn every_page(&self, job: &str, list: &str, limit: u32) -> Vec<Value> {
         let mut all = Vec::new();
         let mut cursor: Option<String> = None;
         loop {
             let more = cursor.map(|c| format!("&cursor={c}")).unwrap_or_default();
-            let (status, page) = self.get(&format!("/v1/jobs/{job}/results?limit={limit}{more}")).await;
+            let (status, page) = self.get(&format!("/v1/jobs/{job}/{list}?limit={limit}{more}")).await;
             assert_eq!(status, 200, "{page}");
-            all.extend(page["results"].as_array().expect("a page").iter().cloned());
+            all.extend(page[list].as_array().expect("a page").iter().cloned());
             cursor = page["next_cursor"].as_str().map(str::to_owned);
             if cursor.is_none() {
                 return all;
