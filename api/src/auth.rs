@@ -1,9 +1,11 @@
 //! Who is asking: a caller, or an operator. The first extractor of every handler under `/v1`, so that nothing about a route
 //! or an id shows before the key is known.
 
+use crate::known_keys::Asked;
 use crate::managed_keys;
 use crate::problem::{ApiError, Code, Result};
 use crate::request_rates::{self, Who};
+use crate::shares::in_flight;
 use crate::state::Shared;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -36,8 +38,11 @@ impl FromRequestParts<Shared> for Caller {
             let detail = "An operator key is not a caller's: it opens `/v1/admin` and nothing else.";
             return Err(ApiError::new(Code::Unauthenticated, detail));
         }
-        let id = state.store().caller_of(KeyHash::of(key)).await?.ok_or_else(refuse)?;
-        request_rates::count(state, parts, Who::Caller(id))?;
+        let hash = KeyHash::of(key);
+        let lookup = caller_of(state, hash);
+        let id = state.unknown_keys.look_up(&parts.extensions, hash, state.now(), lookup).await?;
+        let id = id.ok_or_else(refuse)?;
+        admit(state, parts, Who::Caller(id)).await?;
         Ok(Caller { id, key: key.to_owned() })
     }
 }
@@ -54,10 +59,15 @@ impl FromRequestParts<Shared> for Operator {
 
     async fn from_request_parts(parts: &mut Parts, state: &Shared) -> Result<Operator> {
         let given = the_key(&parts.headers);
-        if let Some(key) = given
-            && is_operator(state, key).await?
-        {
-            request_rates::count(state, parts, Who::Operator(KeyHash::of(key)))?;
+        let found = match given {
+            Some(key) => {
+                let (hash, lookup) = (KeyHash::of(key), owner_of(state, key));
+                state.unknown_keys.look_up(&parts.extensions, hash, state.now(), lookup).await?
+            }
+            None => None,
+        };
+        if let Some(operator @ Who::Operator(_)) = found {
+            admit(state, parts, operator).await?;
             return Ok(Operator);
         }
         if state.operators.is_empty() {
@@ -67,16 +77,38 @@ impl FromRequestParts<Shared> for Operator {
         }
         let refuse =
             || ApiError::new(Code::Unauthenticated, "`X-API-Key` is missing or not a known operator key.");
-        let key = given.ok_or_else(refuse)?;
-        let caller = state.store().caller_of(KeyHash::of(key)).await?.ok_or_else(refuse)?;
-        request_rates::count(state, parts, Who::Caller(caller))?;
+        admit(state, parts, found.ok_or_else(refuse)?).await?;
         Err(ApiError::new(Code::Forbidden, "The route needs an operator key, not a caller's."))
     }
 }
 
-/// One that this process was started with, or that an operator made.
-async fn is_operator(state: &Shared, key: &str) -> Result<bool> {
-    Ok(state.operators.has(key) || managed_keys::is_operator(state.store(), KeyHash::of(key)).await?)
+/// Counts a request whose key is known, and gives it a place.
+async fn admit(state: &Shared, parts: &Parts, who: Who) -> Result<()> {
+    request_rates::count(state, parts, who)?;
+    in_flight::admit_in_turn(state, parts, who).await
+}
+
+/// Whose key it is, if it is accepted.
+async fn caller_of(state: &Shared, hash: KeyHash) -> Result<Option<CallerId>> {
+    let read = || async { Ok(state.store().caller_of(hash).await?.map(Who::Caller)) };
+    match state.keys.find(Asked::Caller(hash), state.now(), read).await? {
+        Some(Who::Caller(caller)) => Ok(Some(caller)),
+        Some(Who::Operator(_) | Who::Upload(_) | Who::Job(_)) | None => Ok(None),
+    }
+}
+
+/// Whose key it is: an operator's that this process was started with or that an operator made, or a caller's.
+async fn owner_of(state: &Shared, key: &str) -> Result<Option<Who>> {
+    let hash = KeyHash::of(key);
+    let operator = Who::Operator(hash);
+    if state.operators.has(key) {
+        return Ok(Some(operator));
+    }
+    let read = || async { Ok(managed_keys::is_operator(state.store(), hash).await?.then_some(operator)) };
+    if let Some(operator) = state.keys.find(Asked::Operator(hash), state.now(), read).await? {
+        return Ok(Some(operator));
+    }
+    Ok(caller_of(state, hash).await?.map(Who::Caller))
 }
 
 /// The keys that open `/v1/admin` of this process, as hashes.

@@ -1,26 +1,24 @@
 //! Reading a request body: JSON, and never more of it than allowed.
 
-use crate::incoming::slow;
+use crate::incoming::{Incoming, slow};
 use crate::problem::{ApiError, Code, Result};
-use axum::body::Body;
+use crate::shares::{Bodies, Room, in_flight};
 use axum::extract::Request;
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use bytes::{Bytes, BytesMut};
 use conveyor_domain::limits;
-use futures::StreamExt;
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A body, and its share of the room for bodies, until both are dropped.
 #[derive(Debug)]
 pub(crate) struct JsonBody {
     pub bytes: Bytes,
-    pub room: OwnedSemaphorePermit,
+    pub room: Room,
 }
 
-/// The bytes of a JSON body of at most `max` bytes. Waits until there is room for it among the others.
-pub(crate) async fn read_json(request: Request, max: usize, bodies: &Arc<Semaphore>) -> Result<JsonBody> {
+/// The bytes of a JSON body of at most `max` bytes. Waits until there is room for it among its caller's others.
+pub(crate) async fn read_json(request: Request, max: usize, bodies: &Arc<Bodies>) -> Result<JsonBody> {
     check_media_type(request.headers())?;
     // An honest client is told before it sends; what a dishonest one sends is counted below.
     let announced = announced_length(request.headers());
@@ -28,9 +26,11 @@ pub(crate) async fn read_json(request: Request, max: usize, bodies: &Arc<Semapho
         return Err(too_large(max));
     }
     let most = announced.and_then(|length| usize::try_from(length).ok()).unwrap_or(max);
+    let who = in_flight::who(request.extensions());
     let work = async {
-        let room = room_for(most, bodies).await?;
-        let bytes = read(request.into_body(), most).await?;
+        let mut room = bodies.enter(who, most).await?;
+        let bytes = read(Incoming::new(request.into_body(), announced), most, &mut room).await?;
+        room.settle(bytes.len());
         Ok(JsonBody { bytes, room })
     };
     tokio::time::timeout(limits::BODY_TIMEOUT, work).await.map_err(|_| slow())?
@@ -40,7 +40,7 @@ pub(crate) async fn read_json(request: Request, max: usize, bodies: &Arc<Semapho
 pub(crate) async fn read_json_if_any(
     request: Request,
     max: usize,
-    bodies: &Arc<Semaphore>,
+    bodies: &Arc<Bodies>,
 ) -> Result<Option<JsonBody>> {
     use axum::body::HttpBody;
     if request.body().is_end_stream() || announced_length(request.headers()) == Some(0) {
@@ -49,29 +49,14 @@ pub(crate) async fn read_json_if_any(
     read_json(request, max, bodies).await.map(Some)
 }
 
-/// The same for what is not a body and takes as much memory: it waits no longer than a body does.
-pub(crate) async fn room_within(bytes: u64, bodies: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit> {
-    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-    tokio::time::timeout(limits::BODY_TIMEOUT, room_for(bytes, bodies)).await.map_err(|_| slow())?
-}
-
-/// Room in memory for so many bytes among those of other requests.
-pub(crate) async fn room_for(bytes: usize, bodies: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit> {
-    // One body may be larger than all the room there is: then it has all of it, alone.
-    let kib = bytes.div_ceil(limits::KIB).clamp(1, limits::BODIES_MAX_BYTES / limits::KIB);
-    let kib = u32::try_from(kib).map_err(|e| ApiError::internal(e.to_string()))?;
-    bodies.clone().acquire_many_owned(kib).await.map_err(|e| ApiError::internal(e.to_string()))
-}
-
-async fn read(body: Body, max: usize) -> Result<Bytes> {
-    let mut stream = body.into_data_stream();
+async fn read(mut body: Incoming, max: usize, room: &mut Room) -> Result<Bytes> {
     let mut bytes = BytesMut::new();
-    while let Some(chunk) = stream.next().await {
-        let chunk = chunk.map_err(|_| ApiError::invalid("The body ended before it was complete."))?;
-        if chunk.len() > max - bytes.len() {
+    while let Some(piece) = room.next(&mut body).await? {
+        if piece.len() > max - bytes.len() {
             return Err(too_large(max));
         }
-        bytes.extend_from_slice(&chunk);
+        bytes.extend_from_slice(&piece);
+        room.grow_to(bytes.len()).await?;
     }
     Ok(bytes.freeze())
 }
@@ -108,6 +93,7 @@ pub(crate) fn too_large(max: usize) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::body::Body;
     use axum::response::IntoResponse;
 
     async fn status(content_type: Option<&str>, length: Option<&str>, chunks: &[&'static str]) -> u16 {
@@ -120,7 +106,7 @@ mod tests {
         }
         let chunks = chunks.iter().map(|c| Ok::<_, std::io::Error>(Bytes::from_static(c.as_bytes())));
         let body = Body::from_stream(futures::stream::iter(chunks.collect::<Vec<_>>()));
-        match read_json(request.body(body).unwrap(), 8, &Arc::new(Semaphore::new(9))).await {
+        match read_json(request.body(body).unwrap(), 8, &Arc::default()).await {
             Ok(_) => 200,
             Err(error) => error.into_response().status().as_u16(),
         }
@@ -154,18 +140,18 @@ mod tests {
             let request = Request::builder().header(CONTENT_TYPE, "application/json");
             request.header(CONTENT_ENCODING, encoding).body(Body::from("{}")).unwrap()
         };
-        let bodies = Arc::new(Semaphore::new(9));
+        let bodies = Arc::default();
         assert!(read_json(with("gzip"), 8, &bodies).await.is_err());
         assert!(read_json(with("identity"), 8, &bodies).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_waits_for_room_and_gives_it_back() {
+    async fn a_body_waits_for_room_of_its_caller_and_gives_it_back() {
         let request = || {
             let json = Request::builder().header(CONTENT_TYPE, "application/json");
             json.body(Body::from("{}")).unwrap()
         };
-        let bodies = Arc::new(Semaphore::new(1));
+        let bodies = Arc::new(Bodies::new(limits::MIB, limits::KIB));
         let first = read_json(request(), 8, &bodies).await.unwrap();
         let second = read_json(request(), 8, &bodies).await.unwrap_err();
         assert_eq!(second.into_response().status(), 408, "no room came free in time");

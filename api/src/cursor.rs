@@ -5,6 +5,7 @@ use crate::problem::{ApiError, Code, Result};
 use crate::state::ApiState;
 use conveyor_domain::seal::{Purpose, Sealed, Secret};
 use conveyor_domain::{CallerId, Entropy, Timestamp, limits};
+use conveyor_store::port::Page;
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use std::str::FromStr;
@@ -20,7 +21,7 @@ pub(crate) struct Cursors<'a> {
 
 #[derive(Serialize, Deserialize)]
 struct Inside {
-    /// The last row of the page that was given.
+    /// The last row of the page that was given, or that was looked at for it.
     at: String,
     exp: Timestamp,
 }
@@ -65,6 +66,16 @@ impl<'a> Cursors<'a> {
         }
         rows.truncate(limit);
         rows.last().map(|last| self.seal(&key(last)))
+    }
+
+    /// The same of a page that may have stopped early: then the next one goes on where it stopped looking.
+    pub fn scanned<T, K: Display>(
+        &self,
+        page: &mut Page<T, K>,
+        limit: u32,
+        key: impl Fn(&T) -> K,
+    ) -> Option<String> {
+        self.page(&mut page.rows, limit, key).or_else(|| page.next.as_ref().map(|at| self.seal(at)))
     }
 
     /// The cursor of what comes after this row.
@@ -147,5 +158,18 @@ mod tests {
         let next = cursors.page(&mut rows, 2, |n| *n).unwrap();
         assert_eq!(rows, [15, 17]);
         assert!(opens(&cursors, &next));
+    }
+
+    #[test]
+    fn a_page_that_stopped_early_goes_on_where_it_stopped() {
+        let world = World::new();
+        let cursors = world.cursors("A", 0);
+        let next = |rows, next| cursors.scanned(&mut Page { rows, next }, 2, |n| *n);
+        assert!(opens(&cursors, &next(vec![], Some(17)).unwrap()), "an empty page");
+        assert!(
+            opens(&cursors, &next(vec![15, 17, 19], Some(19)).unwrap()),
+            "a full one goes by its last row"
+        );
+        assert_eq!(next(vec![15, 17], None), None);
     }
 }

@@ -1,5 +1,7 @@
 //! Events of a job as they happen, in the format of server-sent events.
 
+use crate::problem::{ApiError, Code, Result};
+use crate::shares::{Full, Place};
 use crate::state::Shared;
 use crate::wire::event::EventJson;
 use axum::body::Body;
@@ -10,6 +12,7 @@ use conveyor_domain::{CallerId, JobId, JobStatus, RunId, limits};
 use futures::{StreamExt, stream};
 use std::convert::Infallible;
 use std::fmt::Write;
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -18,6 +21,8 @@ pub(crate) const CONTENT_TYPE: &str = "text/event-stream";
 /// How soon a client that lost us comes back.
 const HELLO: &str = "retry: 1000\n\n";
 const HEARTBEAT: &str = ": still here\n\n";
+/// The time between two looks of one caller's streams.
+const LOOK: Duration = Duration::from_millis(1_000 / limits::EVENT_LOOKS_PER_SECOND as u64);
 
 pub(crate) fn answer(
     state: Shared,
@@ -25,8 +30,15 @@ pub(crate) fn answer(
     job: JobId,
     hidden: Option<RunId>,
     after: u64,
-) -> Response {
-    let following = Following::new(state, caller, job, hidden, after);
+) -> Result<Response> {
+    let place = state.streams.take(caller).map_err(|full| match full {
+        Full::Own => {
+            let detail = "The caller has as many event streams as it may; end one, or ask for pages.";
+            ApiError::new(Code::TooManyStreams, detail)
+        }
+        Full::All => ApiError::overloaded(),
+    })?;
+    let following = Following::new(state, caller, job, hidden, after, place);
     let events = stream::unfold(following, |mut following| async move {
         let text = following.next().await?;
         Some((text, following))
@@ -35,7 +47,7 @@ pub(crate) fn answer(
     let body = hello.chain(events).map(|text| Ok::<_, Infallible>(Bytes::from(text)));
     // A proxy that gathers an answer before it passes it on would keep events back.
     let headers = [("content-type", CONTENT_TYPE), ("x-accel-buffering", "no")];
-    (headers, Body::from_stream(body)).into_response()
+    Ok((headers, Body::from_stream(body)).into_response())
 }
 
 /// A caller that follows a job.
@@ -52,13 +64,21 @@ struct Following {
     looked: Instant,
     checked: Instant,
     said: Instant,
+    place: Place<CallerId>,
 }
 
 impl Following {
-    fn new(state: Shared, caller: CallerId, job: JobId, hidden: Option<RunId>, after: u64) -> Following {
+    fn new(
+        state: Shared,
+        caller: CallerId,
+        job: JobId,
+        hidden: Option<RunId>,
+        after: u64,
+        place: Place<CallerId>,
+    ) -> Following {
         let (changes, shutting_down) = (state.backend.queue.changes(), state.shutting_down.clone());
         let (looked, checked, said) = (Instant::now(), Instant::now(), Instant::now());
-        Following { state, caller, job, hidden, after, changes, shutting_down, looked, checked, said }
+        Following { state, caller, job, hidden, after, changes, shutting_down, looked, checked, said, place }
     }
 
     /// The next thing to say; `None` at the end of the job, or of this process.
@@ -106,11 +126,18 @@ impl Following {
 
     /// Waits until there may be something new; `None` if the process shuts down, which must not wait for us.
     async fn wait(&mut self) -> Option<()> {
-        let every = self.looked + limits::EVENTS_LOOK_EVERY;
+        // The streams of a caller share its looks, and take turns after a change that all of them hear of.
+        let streams = u32::try_from(self.place.of_caller()).unwrap_or(u32::MAX);
+        let before = u32::try_from(self.place.number).unwrap_or(u32::MAX).min(streams);
+        let (round, turn) = (streams * LOOK, before * LOOK);
+        let every = self.looked + limits::EVENTS_LOOK_EVERY.max(round);
         let changed = async {
             match timeout_at(every, self.changes.changed()).await {
                 // A busy process changes all the time: not every change is worth a look.
-                Ok(Ok(())) => sleep_until(self.looked + limits::EVENTS_LOOK_AFTER).await,
+                Ok(Ok(())) => {
+                    let after = self.looked + limits::EVENTS_LOOK_AFTER.max(round);
+                    sleep_until(after.max(Instant::now() + turn)).await;
+                }
                 // Nobody left to tell of changes: the clock has to do.
                 Ok(Err(_)) => sleep_until(every).await,
                 Err(_) => {}

@@ -9,29 +9,25 @@ use conveyor_store::Error;
 use conveyor_store::port::ByteStream;
 use futures::{Stream, StreamExt, stream};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::time::Instant;
 
-/// A body, piece by piece, up to a limit. How long all of it takes is up to its size; that something comes, and not too
-/// little of it, is not.
+/// A body, piece by piece, up to a limit. It may take as long as its size needs, but not pause for too long, nor arrive
+/// too slowly (SPEC 6.27).
 #[derive(Debug)]
 pub(crate) struct Incoming {
     body: BodyDataStream,
     announced: Option<u64>,
     received: u64,
-    begun: Instant,
+    /// Since the first piece was asked for.
+    begun: Option<Instant>,
     /// What it is a repeat of, if it is one, shows only in all of it.
     intent: Option<Intent>,
 }
 
 impl Incoming {
     pub fn new(body: Body, announced: Option<u64>) -> Incoming {
-        Incoming {
-            body: body.into_data_stream(),
-            announced,
-            received: 0,
-            begun: Instant::now(),
-            intent: None,
-        }
+        Incoming { body: body.into_data_stream(), announced, received: 0, begun: None, intent: None }
     }
 
     /// Lets what arrives pass by this.
@@ -52,24 +48,25 @@ impl Incoming {
 
     /// The next piece; `None` at the end of a body that was not broken off.
     pub async fn next(&mut self) -> Result<Option<Bytes>> {
-        let next = tokio::time::timeout(limits::BODY_TIMEOUT, self.body.next()).await;
-        match next.map_err(|_| slow())? {
+        let now = Instant::now();
+        let begun = *self.begun.get_or_insert(now);
+        let until = (now + limits::BODY_TIMEOUT).min(begun + self.may_take());
+        match tokio::time::timeout_at(until, self.body.next()).await.map_err(|_| slow())? {
             Some(Ok(piece)) => {
                 self.received += piece.len() as u64;
                 if let Some(intent) = &mut self.intent {
                     intent.pass(&piece);
                 }
-                if self.trickles() { Err(slow()) } else { Ok(Some(piece)) }
+                if begun.elapsed() > self.may_take() { Err(slow()) } else { Ok(Some(piece)) }
             }
             None if self.announced.is_none_or(|announced| announced == self.received) => Ok(None),
             None | Some(Err(_)) => Err(ApiError::invalid("The body ended before it was complete.")),
         }
     }
 
-    /// Whether it comes so slowly that it would hold what it holds for ever.
-    fn trickles(&self) -> bool {
-        let took = self.begun.elapsed();
-        took > limits::BODY_TIMEOUT && self.received < took.as_secs() * limits::STREAM_RATE_MIN_BYTES
+    /// How long what was received so far may have taken.
+    fn may_take(&self) -> Duration {
+        Duration::from_secs(self.received / limits::BODY_RATE_MIN_BYTES).max(limits::BODY_GRACE)
     }
 
     /// What is left of it, as long as the whole has at most `max` bytes.
@@ -143,13 +140,13 @@ mod tests {
         }
     }
 
-    /// A hundred pieces, one every half a timeout, and then nothing.
+    /// A hundred pieces, one every third of the grace, and then nothing.
     fn slowly(piece: Vec<u8>) -> Incoming {
         let piece = Bytes::from(piece);
         let pieces = stream::iter(0..100).then(move |_| {
             let piece = piece.clone();
             async move {
-                tokio::time::sleep(limits::BODY_TIMEOUT / 2).await;
+                tokio::time::sleep(limits::BODY_GRACE / 3).await;
                 Ok::<_, io::Error>(piece)
             }
         });
@@ -158,16 +155,22 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_may_be_long_but_must_come() {
-        let enough = limits::STREAM_RATE_MIN_BYTES * limits::BODY_TIMEOUT.as_secs() / 2;
-        let mut incoming = slowly(vec![b'x'; enough as usize + 1]);
+        let enough = limits::BODY_RATE_MIN_BYTES * limits::BODY_GRACE.as_secs() * 2 / 3;
+        let mut incoming = slowly(vec![b'x'; enough as usize]);
         for received in 1..=100 {
             assert!(incoming.next().await.unwrap().is_some());
-            assert_eq!(incoming.received(), received * (enough + 1));
+            assert_eq!(incoming.received(), received * enough);
         }
-        assert_eq!(refused(incoming).await, 408, "nothing more comes");
         let begun = Instant::now();
-        assert_eq!(refused(slowly(vec![b'x'])).await, 408, "a byte now and then is not enough");
-        assert!(begun.elapsed() <= 2 * limits::BODY_TIMEOUT);
+        assert_eq!(refused(incoming).await, 408, "nothing more comes");
+        assert!(begun.elapsed() <= limits::BODY_TIMEOUT);
+        for (piece, what) in
+            [(vec![b'x'], "a byte now and then is not enough"), (Vec::new(), "nor is nothing")]
+        {
+            let begun = Instant::now();
+            assert_eq!(refused(slowly(piece)).await, 408, "{what}");
+            assert!(begun.elapsed() <= 2 * limits::BODY_GRACE);
+        }
     }
 
     #[tokio::test]

@@ -1,14 +1,15 @@
 //! The HTTP API (SPEC 10): turns requests into operations of the store's ports, and what they answer into JSON.
 //!
 //! This crate must not know which backend is behind the ports, how tasks are fetched, or where time and randomness come
-//! from. It keeps no state of its own: two processes with the same store and secret answer alike.
+//! from. It keeps no state of its own but for what it read a moment ago: two processes with the same store and secret
+//! answer alike.
 //!
 //! A request passes, from the outside in: `answer` (request id, log line, metrics, problems become bodies), routing,
-//! `auth`, then one handler in `routes`, which reads with `path`, `query` and `body` and writes with `wire`.
+//! `auth`, which also takes a place of what callers share (`shares`), then one handler in `routes`, which reads with
+//! `path`, `query` and `body` and writes with `wire`.
 
 mod admission;
 mod answer;
-mod audit_turns;
 mod auth;
 mod body;
 mod cursor;
@@ -19,17 +20,20 @@ mod fields;
 mod idempotency;
 mod incoming;
 mod invalid_tasks;
+mod known_keys;
 mod managed_keys;
 mod openapi;
 mod operations;
 mod path;
 mod problem;
 mod query;
+mod readiness;
 mod rejected_rows;
 mod request_id;
 mod request_rates;
 mod result_url;
 mod routes;
+mod shares;
 mod signed_url;
 mod split;
 mod staged;
@@ -50,6 +54,7 @@ pub use managed_keys::accept_only;
 pub use operations::{
     LetterFilter, LetterView, LettersPage, Operations, Reconcile, Redriven, reconciled_document,
 };
+pub use shares::Peer;
 
 use axum::Router;
 use conveyor_domain::params::ParamPolicy;
@@ -86,6 +91,8 @@ pub struct ApiConfig {
     pub quotas: Quotas,
     /// How many requests of one caller this process takes; `None` is no limit.
     pub requests: Option<RequestRate>,
+    /// Requests with a known key that this process answers at once, of all callers: fewer than it has connections.
+    pub requests_inflight_max: usize,
 }
 
 /// The API over one backend, and what it needs. While `shutting_down` is true, everything but `/healthz` and `/metrics`

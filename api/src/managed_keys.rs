@@ -10,7 +10,7 @@ use conveyor_domain::api_key::{self, ApiKey, Opens, OperatorHash};
 use conveyor_domain::record::{Expected, Record, RecordKind, RecordVersion, RecordWrite, Unreadable};
 use conveyor_domain::seal::KeyHash;
 use conveyor_domain::{ApiKeyId, Timestamp};
-use conveyor_store::port::RecordsQuery;
+use conveyor_store::port::{RecordsQuery, readable};
 use conveyor_store::{Error, Store};
 use std::collections::HashSet;
 
@@ -73,13 +73,16 @@ pub(crate) async fn revoke(state: &ApiState, id: ApiKeyId) -> Result<bool> {
             }
         }
         // Also if it was revoked before: whoever did may have got no further.
-        match kept.opens {
-            Opens::Caller(_) => store.revoke_key(kept.hash, state.now()).await?,
+        let revoked = match kept.opens {
+            Opens::Caller(_) => store.revoke_key(kept.hash, state.now()).await,
             Opens::Operator => {
                 let index = api_key::operator_key(kept.hash);
-                store.write_record(RecordWrite::remove(index, Expected::Anything)).await?;
+                store.write_record(RecordWrite::remove(index, Expected::Anything)).await.map(drop)
             }
-        }
+        };
+        // Also after an error: the write may have happened.
+        state.keys.forget(kept.hash);
+        revoked?;
         return Ok(true);
     }
     Err(ApiError::new(Code::Unavailable, "The key is being changed by somebody else; repeat it."))
@@ -100,12 +103,12 @@ pub(crate) async fn is_operator(store: &dyn Store, hash: KeyHash) -> conveyor_st
         .is_some_and(|(_, kept)| kept.is_accepted() && kept.hash == hash && kept.opens == Opens::Operator))
 }
 
-/// A page of keys, the newest first.
+/// A page of keys, the newest first. One whose record cannot be read has only its id.
 pub(crate) async fn list(
     store: &dyn Store,
     after: Option<ApiKeyId>,
     limit: u32,
-) -> conveyor_store::Result<Vec<(ApiKeyId, ApiKey)>> {
+) -> conveyor_store::Result<Vec<(ApiKeyId, Option<ApiKey>)>> {
     let query = RecordsQuery {
         kind: RecordKind::ApiKey,
         owner: api_key::owner().to_owned(),
@@ -113,11 +116,12 @@ pub(crate) async fn list(
         newest_first: true,
         limit,
     };
-    let read = |record: Record| {
+    let read = |record: &Record| {
         let id = record.key.id.parse().map_err(|_| Error::Corrupt("id of an API key".to_owned()))?;
-        Ok((id, record.parse().map_err(corrupt)?))
+        let key = readable("api_key", || record.key.id.clone(), record.parse().map_err(corrupt))?;
+        Ok((id, key))
     };
-    store.records(query).await?.into_iter().map(read).collect()
+    store.records(query).await?.iter().map(read).collect()
 }
 
 /// Makes the configured keys, and those that operators made and did not revoke, the only ones that are accepted.
@@ -130,14 +134,21 @@ pub async fn accept_only(
     // that nobody wants.
     let accepted = store.accepted_keys().await?;
     let mut wanted: HashSet<KeyHash> = configured.into_iter().collect();
-    let mut after = None;
+    let (mut after, mut unreadable) = (None, false);
     loop {
         let page = list(store, after, PAGE).await?;
         after = page.last().map(|(id, _)| *id);
-        wanted.extend(page.iter().filter(|(_, key)| key.is_accepted()).map(|(_, key)| key.hash));
+        unreadable |= page.iter().any(|(_, key)| key.is_none());
+        let keys = page.iter().filter_map(|(_, key)| key.as_ref());
+        wanted.extend(keys.filter(|key| key.is_accepted()).map(|key| key.hash));
         if page.len() < PAGE as usize {
             break;
         }
+    }
+    if unreadable {
+        // One of those that seem to be wanted by nobody may be the one that cannot be read.
+        tracing::error!("the record of an API key cannot be read; no key is revoked");
+        return Ok(());
     }
     for key in accepted.into_iter().filter(|key| !wanted.contains(key)) {
         store.revoke_key(key, now).await?;

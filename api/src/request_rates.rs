@@ -11,8 +11,9 @@ use axum::middleware::Next;
 use axum::response::Response;
 use conveyor_domain::request_rate::{Bucket, RequestRate, Standing};
 use conveyor_domain::seal::KeyHash;
-use conveyor_domain::{CallerId, Timestamp, limits};
+use conveyor_domain::{CallerId, JobId, Timestamp, limits};
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -20,11 +21,14 @@ const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
-/// Whose bucket.
+/// Who asks. Only those with a key have a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Who {
     Caller(CallerId),
     Operator(KeyHash),
+    /// With a signed URL for an upload of a caller, or for something of a job.
+    Upload(CallerId),
+    Job(JobId),
 }
 
 #[derive(Debug)]
@@ -50,7 +54,12 @@ impl RequestRates {
 }
 
 /// Those that are full say nothing that a new one would not.
-fn make_room(buckets: &mut HashMap<Who, Bucket>, max: usize, rate: RequestRate, now: Timestamp) {
+pub(crate) fn make_room<K: Copy + Eq + Hash>(
+    buckets: &mut HashMap<K, Bucket>,
+    max: usize,
+    rate: RequestRate,
+    now: Timestamp,
+) {
     if buckets.len() < max {
         return;
     }

@@ -1,26 +1,40 @@
 //! What every handler is given.
 
 use crate::Api;
-use crate::audit_turns::AuditTurns;
-use crate::request_rates::RequestRates;
+use crate::known_keys::KnownKeys;
+use crate::problem::Result;
+use crate::readiness::Readiness;
+use crate::request_rates::{RequestRates, Who};
+use crate::shares::{Bodies, Places, Turns, UnknownKeys};
 use conveyor_domain::headers::HeaderSeal;
-use conveyor_domain::{Timestamp, UploadId, WorkerId, limits};
+use conveyor_domain::{CallerId, Timestamp, UploadId, WorkerId, limits};
 use conveyor_store::Store;
 use conveyor_store::port::{BlobKey, DirectAccess};
+use conveyor_turns::Gate;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::sync::Semaphore;
 
 #[derive(Debug)]
 pub(crate) struct ApiState {
     api: Api,
-    /// Room for request bodies, in KiB: what callers send at once must not decide how much memory we use.
-    pub bodies: Arc<Semaphore>,
-    /// Turns to take in a list: each holds a file, and perhaps much of the disk.
-    pub uploads: Semaphore,
-    pub audits: AuditTurns,
+    /// Room for request bodies: what callers send at once must not decide how much memory we use.
+    pub bodies: Arc<Bodies>,
+    /// Places for requests, for event streams, and for lists being uploaded: each of those holds a file, and perhaps much
+    /// of the disk.
+    pub requests: Arc<Places<Who>>,
+    pub own_requests: Arc<Turns>,
+    pub reads: Arc<Turns>,
+    pub streams: Arc<Places<CallerId>>,
+    pub uploads: Arc<Places<CallerId>>,
+    pub unknown_keys: UnknownKeys,
+    /// One of a caller at once: each reads every row of a run.
+    pub audits: Gate,
+    /// Reads of parts of lists: round robin over callers.
+    lists: Gate,
     pub rates: RequestRates,
+    pub keys: KnownKeys,
+    pub readiness: Readiness,
     /// This start of this process, and how many objects it has written: no key is used twice (SPEC 4).
     pub incarnation: WorkerId,
     objects: AtomicU64,
@@ -30,12 +44,24 @@ pub(crate) type Shared = Arc<ApiState>;
 
 impl ApiState {
     pub fn new(api: Api) -> ApiState {
-        let bodies = Arc::new(Semaphore::new(limits::BODIES_MAX_BYTES / limits::KIB));
-        let incarnation = WorkerId::new(api.clock.now(), &api.entropy);
-        let uploads = Semaphore::new(limits::UPLOADS_INFLIGHT_MAX);
-        let audits = AuditTurns::default();
-        let rates = RequestRates::new(api.config.requests);
-        ApiState { api, bodies, uploads, audits, rates, incarnation, objects: AtomicU64::new(0) }
+        let places_max = api.config.requests_inflight_max;
+        ApiState {
+            bodies: Arc::default(),
+            requests: Places::new("requests", places_max, places_max),
+            own_requests: Turns::new(limits::REQUESTS_OF_CALLER_MAX),
+            reads: Turns::new(limits::READS_OF_CALLER_MAX),
+            streams: Places::new("streams", limits::EVENT_STREAMS_MAX, limits::EVENT_STREAMS_OF_CALLER_MAX),
+            uploads: Places::new("uploads", limits::UPLOADS_INFLIGHT_MAX, limits::UPLOADS_OF_CALLER_MAX),
+            unknown_keys: UnknownKeys::default(),
+            audits: Gate::new(limits::AUDITS_MAX, 1),
+            lists: Gate::new(limits::LIST_TURNS_MAX, limits::LIST_TURNS_OF_CALLER_MAX),
+            rates: RequestRates::new(api.config.requests),
+            keys: KnownKeys::default(),
+            readiness: Readiness::default(),
+            incarnation: WorkerId::new(api.clock.now(), &api.entropy),
+            objects: AtomicU64::new(0),
+            api,
+        }
     }
 
     /// The key of a new object of an upload.
@@ -45,6 +71,16 @@ impl ApiState {
 
     pub fn store(&self) -> &dyn Store {
         &*self.backend.store
+    }
+
+    /// Reads part of a list, when it is the caller's turn.
+    pub async fn list<T>(
+        &self,
+        caller: CallerId,
+        read: impl Future<Output = conveyor_store::Result<T>>,
+    ) -> Result<T> {
+        let _turn = self.lists.turn(caller).await;
+        Ok(read.await?)
     }
 
     /// How callers reach the storage without us in between, where they can.

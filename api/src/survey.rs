@@ -7,11 +7,12 @@ use crate::state::ApiState;
 use conveyor_domain::params::{self, Params};
 use conveyor_domain::rerun::{Replay, ReplayedTask, Selection};
 use conveyor_domain::task_input::Method;
-use conveyor_domain::{RunStats, Task, TaskStatus, limits};
-use conveyor_store::port::{RunKey, StatusFilter, TasksQuery};
+use conveyor_domain::{CallerId, RunStats, Task, TaskId, TaskStatus, limits};
+use conveyor_store::port::{Page, RunKey, StatusFilter, TasksQuery};
 
 pub(crate) struct Survey<'a> {
     pub state: &'a ApiState,
+    pub caller: CallerId,
     /// Whose tasks they are.
     pub key: RunKey,
     pub replay: &'a Replay,
@@ -43,14 +44,16 @@ impl Survey<'_> {
         }
         let (mut query, mut seen, mut found, mut bytes) = (self.page(), Seen::default(), Vec::new(), 0);
         loop {
-            let page = self.state.store().tasks(query).await?;
-            let Some(last) = page.last() else { break };
-            query.after = Some(last.id);
+            let Page { rows: page, next } = self.read(query).await?;
             bytes += page.iter().map(|task| task.weight() as u64).sum::<u64>();
             page.iter().for_each(|task| self.look(task, &mut seen));
             found.extend(page.into_iter().map(|task| self.replay.replayed(task)));
             if found.len() > most || bytes > limits::SYNC_LIST_EXPANDED_MAX_BYTES {
                 return Ok(None);
+            }
+            match next {
+                Some(_) => query.after = next,
+                None => break,
             }
         }
         seen.outlook(total)?;
@@ -89,11 +92,18 @@ impl Survey<'_> {
     async fn count(&self) -> Result<Seen> {
         let (mut query, mut seen) = (self.page(), Seen::default());
         loop {
-            let page = self.state.store().tasks(query).await?;
-            let Some(last) = page.last() else { return Ok(seen) };
-            query.after = Some(last.id);
-            page.iter().for_each(|task| self.look(task, &mut seen));
+            let page = self.read(query).await?;
+            page.rows.iter().for_each(|task| self.look(task, &mut seen));
+            match page.next {
+                Some(_) => query.after = page.next,
+                None => return Ok(seen),
+            }
         }
+    }
+
+    async fn read(&self, query: TasksQuery) -> Result<Page<Task, TaskId>> {
+        let read = self.state.store().scan_tasks(query, limits::LOOK_ROWS_MAX);
+        self.state.list(self.caller, read).await
     }
 
     fn look(&self, task: &Task, seen: &mut Seen) {

@@ -39,6 +39,11 @@ impl Waiting {
         Waiting { reason, until: Some(until), detail: detail.into() }
     }
 
+    fn for_domain(DomainWait { domain, until }: &DomainWait) -> Waiting {
+        let detail = format!("Tasks wait for {domain}: its limits are used up until {until}.");
+        Waiting::until(Reason::DomainBudget, *until, detail)
+    }
+
     /// `depth` is that of the queue of the latest run.
     pub fn of(
         JobView { job, latest }: &JobView,
@@ -58,14 +63,19 @@ impl Waiting {
             return Waiting::new(Reason::Idle, "Every task so far is done; the job is open for more.");
         }
         let domain = budget.domain_wait.as_ref().filter(|wait| wait.until > now);
-        if depth.visible == 0 {
-            let detail = nothing_queued(depth.hidden, run.is_ingesting(), domain);
+        // Tasks that wait for a domain are not visible in the queue: workers have parked their messages.
+        let parked = domain.filter(|_| depth.visible == 0 && depth.hidden > 0);
+        if depth.visible == 0 && parked.is_none() {
+            let detail = nothing_queued(depth.hidden, run.is_ingesting());
             return Waiting::new(Reason::NothingQueued, detail);
         }
         if let Some(until) = budget.held_until.filter(|until| *until > now) {
             let detail =
                 format!("The gateway is left alone until {until}: it asked for that, or did not answer.");
             return Waiting::until(Reason::GatewayBackoff, until, detail);
+        }
+        if let Some(wait) = parked {
+            return Waiting::for_domain(wait);
         }
         if let (Some(rate), Some(0), Some(next)) = (budget.limits.rate, budget.tokens, budget.next_start) {
             let detail = format!("The rate of {} a second is used up until {next}.", rate.per_second());
@@ -76,9 +86,8 @@ impl Waiting {
             let detail = format!("Workers hold {held} permits, and `max_inflight` is {max_inflight}.");
             return Waiting::new(Reason::Capped, detail);
         }
-        if let Some(DomainWait { domain, until }) = domain {
-            let detail = format!("The budget of {domain} is used up until {until}.");
-            return Waiting::until(Reason::DomainBudget, *until, detail);
+        if let Some(wait) = domain {
+            return Waiting::for_domain(wait);
         }
         match held {
             0 => {
@@ -91,17 +100,11 @@ impl Waiting {
     }
 }
 
-fn nothing_queued(hidden: u64, ingesting: bool, domain: Option<&DomainWait>) -> String {
-    match (hidden, domain) {
-        (0, _) if ingesting => "Nothing is queued yet: the list is being read.".to_owned(),
-        (0, _) => "Nothing is queued.".to_owned(),
-        (hidden, None) => {
-            format!("Nothing more is queued: {} in flight, or wait for a retry.", tasks(hidden))
-        }
-        (hidden, Some(DomainWait { domain, until })) => format!(
-            "Nothing more is queued: {} in flight, or wait for a retry or for {domain}, whose budget is used up until {until}.",
-            tasks(hidden)
-        ),
+fn nothing_queued(hidden: u64, ingesting: bool) -> String {
+    match hidden {
+        0 if ingesting => "Nothing is queued yet: the list is being read.".to_owned(),
+        0 => "Nothing is queued.".to_owned(),
+        hidden => format!("Nothing more is queued: {} in flight, or wait for a retry.", tasks(hidden)),
     }
 }
 
@@ -175,7 +178,9 @@ mod tests {
         look.view.latest.run.paused = false;
         look.says(Reason::Idle, None, "open for more");
         look.view.latest.run.status = RunStatus::Running;
+        let wait = look.budget.domain_wait.take();
         look.says(Reason::NothingQueued, None, "3 tasks are in flight");
+        look.budget.domain_wait = wait;
         look.depth.visible = 4;
         look.says(Reason::GatewayBackoff, Some(LATER), &LATER.to_string());
         look.budget.held_until = None;
@@ -206,7 +211,9 @@ mod tests {
     fn an_empty_queue_says_where_its_tasks_are() {
         let mut look = Look::new();
         look.view.latest.run.paused = false;
-        look.says(Reason::NothingQueued, None, "or for example.com");
+        look.says(Reason::GatewayBackoff, Some(LATER), &LATER.to_string());
+        look.budget.held_until = None;
+        look.says(Reason::DomainBudget, Some(LATER), "example.com");
         look.budget.domain_wait = None;
         look.depth.hidden = 1;
         look.says(Reason::NothingQueued, None, "1 task is in flight, or wait for a retry");

@@ -9,7 +9,7 @@ use conveyor_store::Result;
 #[async_trait]
 pub trait Webhooks: Send + Sync {
     /// Whether notifications can be sent there, as of now.
-    async fn check(&self, url: &str) -> std::result::Result<(), UrlFault>;
+    async fn check(&self, caller: CallerId, url: &str) -> std::result::Result<(), UrlFault>;
 
     /// Sends an event that did not happen, and waits for what comes of it.
     async fn send_test(&self, caller: CallerId, hook: &WebhookConfig) -> Result<TestSent>;

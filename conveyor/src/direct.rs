@@ -2,7 +2,6 @@
 
 use crate::server::{BackendArgs, BackendKind, Opened, Repairs, SystemClock, entropy};
 use anyhow::ensure;
-use conveyor_domain::Clock;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -24,8 +23,8 @@ impl Direct {
                 args.data_dir.display()
             );
         }
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let opened = Opened::open(args, &Arc::new(entropy()?), clock.now()).await?;
+        let clock = Arc::new(SystemClock::new());
+        let opened = Opened::open(args, &Arc::new(entropy()?), &clock).await?;
         let operations = Repairs::new(opened.backend(), clock, CancellationToken::new());
         Ok(Direct { operations, _opened: opened })
     }

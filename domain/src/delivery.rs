@@ -10,7 +10,7 @@ use crate::record::{Record, RecordKey, RecordKind, RecordVersion};
 use crate::run::{Run, RunStats, RunStatus};
 use crate::seal::Sealed;
 use crate::time::Timestamp;
-use crate::webhook::{EventType, Target, WebhookEvent};
+use crate::webhook::{EventType, Target, WebhookConfig, WebhookEvent};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +51,9 @@ pub struct Delivery {
     /// For a state machine: what it is answered with, sealed for the caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<Sealed>,
+    /// The job's receiver when it happened. A hint for who takes turns with whom: what is sent goes where the job says then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receiver: Option<String>,
     pub state: DeliveryState,
     /// Why it is failed or cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -115,6 +118,14 @@ impl Answer {
             Answer::Refused(_) => Verdict::Never,
             // Redirects too: a notification is not carried to where its caller did not send it.
             Answer::Status(_) | Answer::Timeout | Answer::Transport(_) => Verdict::Again,
+        }
+    }
+
+    /// Whether somebody was there, whatever the answer was.
+    pub fn was_heard(&self) -> bool {
+        match self {
+            Answer::Status(_) | Answer::Taken | Answer::Refused(_) => true,
+            Answer::Timeout | Answer::Transport(_) => false,
         }
     }
 
@@ -194,12 +205,27 @@ impl Delivery {
             occurred: run.updated,
             body: WebhookEvent::of(event, kind, job, run, stats).body(),
             token: None,
+            receiver: job
+                .spec
+                .webhook
+                .as_ref()
+                .filter(|_| target == Target::Webhook)
+                .map(WebhookConfig::receiver),
             state: DeliveryState::Pending,
             reason: None,
             attempts: Vec::new(),
             attempts_made: 0,
             since: run.updated,
             attempts_since: 0,
+        }
+    }
+
+    /// Deliveries with the same value go to the same receiver, as far as that was known when they were written.
+    pub fn receiver(&self) -> String {
+        match (self.target, &self.receiver) {
+            (Target::StepFunctions, _) => self.target.as_str().to_owned(),
+            (Target::Webhook, Some(receiver)) => receiver.clone(),
+            (Target::Webhook, None) => self.job.to_string(),
         }
     }
 
@@ -227,12 +253,19 @@ impl Delivery {
         self.attempts_since += 1;
     }
 
-    /// What came of the try that was begun last. Returns when the next is due.
+    /// From then on it is given up.
+    pub fn deadline(&self) -> Timestamp {
+        self.since.after(limits::DELIVERY_TRIED_FOR)
+    }
+
+    /// What came of the try that was begun last. Returns when the next is due. Whether it is given up goes by
+    /// `removal_time`, which is not the time while that is in doubt (SPEC 6.26).
     pub fn settle(
         &mut self,
         answer: &Answer,
         elapsed_ms: u64,
         now: Timestamp,
+        removal_time: Timestamp,
         entropy: &Entropy,
     ) -> Option<Timestamp> {
         if let Some(attempt) = self.attempts.last_mut() {
@@ -242,7 +275,7 @@ impl Delivery {
             Verdict::Delivered => self.end(DeliveryState::Delivered, None),
             Verdict::Gone => self.end(DeliveryState::Failed, Some("the receiver is gone (410)")),
             Verdict::Never => self.end(DeliveryState::Failed, Some("it will never be taken")),
-            Verdict::Again => match self.next_try(now, entropy) {
+            Verdict::Again => match self.next_try(now, removal_time, entropy) {
                 Some(due) => return Some(due),
                 None => self.end(DeliveryState::Failed, Some("given up after 3 days")),
             },
@@ -268,9 +301,9 @@ impl Delivery {
     }
 
     /// When it is tried again, or `None` if the last try was the one at the end of its time.
-    fn next_try(&self, now: Timestamp, entropy: &Entropy) -> Option<Timestamp> {
-        let deadline = self.since.after(limits::DELIVERY_TRIED_FOR);
-        if now >= deadline {
+    fn next_try(&self, now: Timestamp, removal_time: Timestamp, entropy: &Entropy) -> Option<Timestamp> {
+        let deadline = self.deadline();
+        if removal_time >= deadline {
             return None;
         }
         let pauses = &limits::DELIVERY_PAUSES;
@@ -278,7 +311,7 @@ impl Delivery {
         let pause = pauses[made.saturating_sub(1).min(pauses.len() - 1)];
         // A receiver that was down is not to be met by everybody at once.
         let due = now.after(pause.mul_f64(0.8 + 0.4 * entropy.unit()));
-        Some(due.min(deadline))
+        Some(if now < deadline { due.min(deadline) } else { due })
     }
 }
 

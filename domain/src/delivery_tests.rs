@@ -111,7 +111,7 @@ fn it_is_tried_for_three_days_and_not_longer() {
     loop {
         delivery.start(now);
         tries += 1;
-        match delivery.settle(&Answer::Status(500), 3, now, &entropy) {
+        match delivery.settle(&Answer::Status(500), 3, now, now, &entropy) {
             Some(due) => {
                 assert!(due > now);
                 last_pause = due.0 - now.0;
@@ -130,7 +130,7 @@ fn it_is_tried_for_three_days_and_not_longer() {
     );
     delivery.replay(now);
     delivery.start(now);
-    assert!(delivery.settle(&Answer::Timeout, 3, now, &entropy).is_some(), "a replay has as long again");
+    assert!(delivery.settle(&Answer::Timeout, 3, now, now, &entropy).is_some(), "a replay has as long again");
     assert_eq!(delivery.attempts_made, tries + 1);
 }
 
@@ -140,7 +140,7 @@ fn answers_end_it_or_not() {
     let after = |answer: Answer| {
         let mut delivery = delivery();
         delivery.start(Timestamp(8));
-        let again = delivery.settle(&answer, 3, Timestamp(9), &entropy).is_some();
+        let again = delivery.settle(&answer, 3, Timestamp(9), Timestamp(9), &entropy).is_some();
         (delivery.state.as_str(), again, answer.error())
     };
     let error = |text: &str| Some(text.to_owned());
@@ -162,7 +162,7 @@ fn a_try_that_nobody_saw_the_end_of_stays_open() {
     delivery.start(Timestamp(8));
     assert!(delivery.is_open());
     delivery.start(Timestamp(9));
-    delivery.settle(&Answer::Status(200), 3, Timestamp(9), &Entropy::from_number(4));
+    delivery.settle(&Answer::Status(200), 3, Timestamp(9), Timestamp(9), &Entropy::from_number(4));
     assert!(!delivery.is_open());
     assert_eq!(delivery.attempts[0].ended, None);
 }
@@ -182,4 +182,16 @@ fn what_is_stored_reads() {
     let delivery = delivery();
     let record = delivery.record(RecordVersion::from_stored(1), Some(Timestamp(8)));
     assert_eq!(record.parse::<Delivery>(), Ok(delivery));
+}
+
+#[test]
+fn a_time_that_is_in_doubt_gives_nothing_up() {
+    let (entropy, day) = (Entropy::from_number(4), 24 * 3_600_000);
+    let mut delivery = delivery();
+    let (seen, jumped) = (Timestamp(delivery.since.0 + 9), Timestamp(delivery.since.0 + 60 * day));
+    delivery.start(jumped);
+    let due = delivery.settle(&Answer::Timeout, 3, jumped, seen, &entropy).expect("it is tried again");
+    assert!((4_000..=6_000).contains(&(due.0 - jumped.0)), "{due}");
+    delivery.start(jumped);
+    assert_eq!(delivery.settle(&Answer::Timeout, 3, jumped, jumped, &entropy), None, "it was believed");
 }

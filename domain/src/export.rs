@@ -1,7 +1,7 @@
 //! One file of a run's results: what state it is in, and what is to be done about it (SPEC 6.22).
 
 use crate::entropy::Entropy;
-use crate::id::{ExportId, JobId, RunId};
+use crate::id::{CallerId, ExportId, JobId, RunId};
 use crate::limits;
 use crate::record::{Record, RecordKey, RecordKind, RecordVersion};
 use crate::time::Timestamp;
@@ -85,6 +85,11 @@ pub struct Export {
     #[serde(default)]
     pub format: ExportFormat,
     pub created: Timestamp,
+    /// Whose it is, and how many tasks its run had when it was asked for: hints for who takes turns with whom.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<CallerId>,
+    #[serde(default)]
+    pub tasks_expected: u32,
     #[serde(default)]
     pub tries: u32,
     #[serde(default)]
@@ -108,7 +113,14 @@ pub enum Next {
 impl Export {
     pub fn new(id: ExportId, job: JobId, run: RunId, format: ExportFormat, now: Timestamp) -> Export {
         let state = State::Pending { not_before: now, trouble: None };
-        Export { id, job, run, format, created: now, tries: 0, progress: Progress::default(), state }
+        let progress = Progress::default();
+        let (caller, tasks_expected) = (None, 0);
+        Export { id, job, run, format, created: now, caller, tasks_expected, tries: 0, progress, state }
+    }
+
+    #[must_use]
+    pub fn asked_by(self, caller: CallerId, tasks_expected: u32) -> Export {
+        Export { caller: Some(caller), tasks_expected, ..self }
     }
 
     pub fn key(run: RunId, id: ExportId) -> RecordKey {
@@ -139,6 +151,11 @@ impl Export {
     /// Whether anybody is to see it.
     pub fn is_there(&self, now: Timestamp) -> bool {
         now < self.expires() && !matches!(self.state, State::Removed { .. })
+    }
+
+    /// Whether it is past its time by a clock that is in doubt, and not by what removals go by (SPEC 6.26).
+    pub fn is_kept(&self, now: Timestamp, removal_time: Timestamp) -> bool {
+        !self.is_there(now) && self.is_there(removal_time)
     }
 
     /// Whether it will not change any more.

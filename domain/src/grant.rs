@@ -9,6 +9,7 @@ use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::time::Duration;
 
 /// What a budget is for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -80,6 +81,9 @@ pub struct Ask {
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
+    /// When it was decided, by the clock that decided it. Only the other times' distances from this one mean anything to
+    /// a worker: it counts them on its own monotonic clock.
+    pub decided_at: Timestamp,
     pub permits: u32,
     /// How many of them to go down to: others wait for some, or there are fewer than there were.
     pub fair: u32,
@@ -92,6 +96,19 @@ pub struct Grant {
     pub held_until: Option<Timestamp>,
     /// What the answer was decided by.
     pub limits: Limits,
+}
+
+impl Grant {
+    /// How long after the decision a moment of it is.
+    pub fn after(&self, moment: Timestamp) -> Duration {
+        self.decided_at.until(moment)
+    }
+
+    /// How long the share is good for, counted from when it was asked for: the decision came later, so nobody else has the
+    /// permits before that.
+    pub fn lasts(&self) -> Duration {
+        self.after(self.expires)
+    }
 }
 
 /// A site that tasks of a job waited for.
@@ -173,6 +190,7 @@ impl Budget {
             });
         self.version += 1;
         Grant {
+            decided_at: now,
             permits: holding.permits,
             fair,
             expires: holding.expires,
@@ -223,7 +241,7 @@ impl Budget {
         self.limits = limits;
         if let Some(rate) = limits.rate {
             // Otherwise only a clock that was wrong can have taken what is further ahead than this.
-            let trusted = if same_rate { limits::GRANT_MARGIN } else { std::time::Duration::ZERO };
+            let trusted = if same_rate { limits::GRANT_MARGIN } else { Duration::ZERO };
             self.bucket.limit(rate, limits::STARTS_AHEAD + trusted, now);
         }
     }

@@ -225,3 +225,20 @@ fn a_clock_that_was_an_hour_ahead_does_not_hold_anything_for_an_hour() {
     assert_eq!(budget.ask(&ask(2, 10, capped(10)), Timestamp(35_000)).permits, 10);
     assert!(budget.ask(&ask(2, 10, capped(10)), Timestamp(606_000)).held_until.is_none());
 }
+
+#[test]
+fn a_grant_says_how_long_everything_is_from_its_decision_whatever_the_clock_says() {
+    let limits = Limits { max_inflight: Some(10), ..rated(10.0, 4) };
+    let asked = |clock: i64| {
+        let mut budget = Budget::default();
+        budget.hold(Hold::Until(Timestamp(clock - 1)));
+        let grant = budget.ask(&Ask { starts: 9, startable: 9, ..ask(1, 9, limits) }, Timestamp(clock));
+        let starts: Vec<u128> = grant.starts.iter().map(|at| grant.after(*at).as_millis()).collect();
+        let more = grant.more_starts_at.map(|at| grant.after(at).as_millis());
+        (grant.decided_at, grant.lasts().as_secs(), starts, more)
+    };
+    let (right, ahead) = (asked(1_000_000), asked(1_000_000 + 60 * 24 * 3_600_000));
+    assert_eq!((right.0, right.1), (Timestamp(1_000_000), 30));
+    assert_eq!(right.2, [0, 0, 100, 200, 300, 400]);
+    assert_eq!((right.1, &right.2, right.3), (ahead.1, &ahead.2, ahead.3), "60 days ahead");
+}

@@ -7,6 +7,8 @@
 pub mod api_key;
 pub mod beside;
 pub mod breaker;
+pub mod clock;
+pub mod damage;
 pub mod dead_letter;
 pub mod delivery;
 pub mod domains;
@@ -49,6 +51,7 @@ pub mod task;
 pub mod task_input;
 pub mod time;
 pub mod timeline;
+pub mod unsent_refs;
 pub mod upload;
 pub mod webhook;
 

@@ -69,18 +69,24 @@ pub const ROW_LIKELY_BYTES: u64 = 50;
 /// Records, and bytes of rows, that become one step of an ingest.
 pub const CHUNK_ROWS: u32 = 5_000;
 pub const CHUNK_MAX_BYTES: usize = 4 * MIB;
-/// Lists that one process reads at once.
+/// Long lists of one caller that one process reads at once, and short ones beside them. There are places for twice as many of
+/// each, so that a caller leaves some to others.
 pub const INGESTS_MAX: u32 = 2;
+/// What counts as a short list, as it was uploaded; or tasks of a run that is replayed.
+pub const INGEST_SMALL_MAX_BYTES: u64 = 8 * MIB as u64;
+pub const INGEST_SMALL_MAX_TASKS: u32 = 100_000;
 pub const UPLOAD_TTL: Duration = Duration::from_secs(24 * 3600);
 pub const UPLOAD_URL_TTL: Duration = Duration::from_secs(30 * 60);
 /// The longest interval of a schedule.
 pub const SCHEDULE_INTERVAL_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 /// Items in a list of a schedule, before what is named twice is taken once.
 pub const SCHEDULE_LIST_MAX: usize = 100;
-/// Lists that one process takes in at once.
+/// Lists that one process takes in at once, and those of one caller.
 pub const UPLOADS_INFLIGHT_MAX: usize = 64;
-/// What a body that is streamed in must bring on average, once it has taken [`BODY_TIMEOUT`].
-pub const STREAM_RATE_MIN_BYTES: u64 = KIB as u64;
+pub const UPLOADS_OF_CALLER_MAX: usize = 16;
+/// The slowest a request body may arrive on average, once it has taken [`BODY_GRACE`].
+pub const BODY_RATE_MIN_BYTES: u64 = KIB as u64;
+pub const BODY_GRACE: Duration = Duration::from_secs(15);
 /// Uploads of one caller that no job was made of.
 pub const UPLOADS_MAX: u32 = 1_000;
 pub const UPLOAD_PARTS_MAX: u32 = 1_000;
@@ -98,6 +104,11 @@ pub const EVENTS_LOOK_EVERY: Duration = Duration::from_millis(500);
 pub const EVENTS_LOOK_AFTER: Duration = Duration::from_millis(50);
 /// A stream that has nothing to say says that it is there.
 pub const EVENTS_HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
+/// Event streams open at once in one process, and those of one caller.
+pub const EVENT_STREAMS_MAX: usize = 1_000;
+pub const EVENT_STREAMS_OF_CALLER_MAX: usize = 100;
+/// How often all event streams of one caller together look for events, a second.
+pub const EVENT_LOOKS_PER_SECOND: u32 = 200;
 /// One staged list, as it is uploaded.
 pub const LIST_MAX_BYTES: u64 = 1024 * MIB as u64;
 /// One staged list, expanded.
@@ -134,6 +145,10 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub const GATEWAY_TIMEOUT: Duration = Duration::from_secs(180);
 /// Name lookups at once, when Conveyor fetches by itself.
 pub const LOOKUPS_MAX: usize = 64;
+/// Writes of so many rows or more are in the queue of the embedded writer by turns: so many at once, half of them of a caller.
+/// What others write waits for a few of them at most.
+pub const HEAVY_WRITE_ROWS: usize = 1_000;
+pub const HEAVY_WRITES_MAX: usize = 8;
 pub const RESULT_MAX_BYTES: usize = 16 * MIB;
 pub const REDIRECTS_MAX: usize = 5;
 /// How much of a gateway's error body is read and kept.
@@ -183,16 +198,36 @@ pub const DOMAIN_LIMITS_MAX: usize = 1_000;
 pub const DOMAIN_MAX_CHARS: usize = 253;
 /// Budgets of domains that one answer shows.
 pub const DOMAIN_BUDGETS_SHOWN_MAX: u32 = 100;
-/// How long a message that could not start after all is left alone: doubles from the first to the second.
+/// Messages that one worker parks because their domain has no start for them yet, in all and of one caller.
+pub const PARKED_MAX: u32 = 8_192;
+pub const PARKED_CALLER_MAX: u32 = 2_048;
+/// How long a message stays parked. Then it returns to the queue, so that another worker can have it.
+pub const PARKED_FOR_MAX: Duration = Duration::from_secs(3600);
+/// How often a worker looks whether parked messages are better off in their queue, and whether to say what they wait for.
+pub const PARKED_SEEN_EVERY: Duration = Duration::from_millis(200);
+/// A share of a domain that was not used for so long is given back: another worker may have messages parked for it.
+pub const DOMAIN_SHARE_IDLE: Duration = Duration::from_secs(1);
+/// Tasks in a row that draw on the same domains before a run is received no faster than these take it.
+pub const LOOKAHEAD_MESSAGES: u32 = 1_000;
+/// How often a worker says which domain the parked tasks of a job wait for.
+pub const DOMAIN_WAIT_TOLD_EVERY: Duration = Duration::from_secs(10);
+/// How long a message goes back to its queue for when it can neither start nor be parked: at least the first, and as long
+/// as its domain needs, up to the second. A paused run's message: doubles from the first to the second.
 pub const BOUNCE_MIN: Duration = Duration::from_secs(5);
 pub const BOUNCE_MAX: Duration = Duration::from_secs(300);
-/// What those of one batch are spread over, beyond that, so that they do not all come again at once.
-pub const BOUNCE_SPREAD_MAX: Duration = Duration::from_secs(15);
-/// Answers in a row that say that the gateway is not there, or has too much to do, before a job leaves it alone; and for
-/// how long: doubles from the first to the second, unless the gateway says more.
+/// Failures in a row (gateway overloaded or unreachable) before a job backs off; and for how long: doubles from the first to
+/// the second with each probe that fails, unless the gateway asks for more.
 pub const GATEWAY_FAILURES_MAX: u32 = 10;
 pub const GATEWAY_PAUSE: Duration = Duration::from_millis(500);
 pub const GATEWAY_PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// Backoff of a worker whose store, queue or coordinator fails: doubles from the first to the second, with jitter.
+pub const STORE_BACKOFF_MIN: Duration = Duration::from_millis(200);
+pub const STORE_BACKOFF_MAX: Duration = Duration::from_secs(5);
+/// Different runs whose calls fail, with no success between them, before the whole worker backs off and probes with one message.
+pub const STORE_FAILURES_MAX: u32 = 3;
+/// How often the log repeats that something still fails.
+pub const OUTAGE_WARN_EVERY: Duration = Duration::from_secs(30);
 
 /// The shortest time between two looks, however much happens.
 pub const REDISCOVER_AFTER: Duration = Duration::from_millis(20);
@@ -211,8 +246,40 @@ pub const EMPTY_RECEIVE_PAUSE: Duration = Duration::from_millis(100);
 pub const EMPTY_RECEIVE_PAUSE_MAX: Duration = Duration::from_secs(2);
 /// How long a receive of fewer messages than it could bring waits for more permits.
 pub const RECEIVE_LINGER: Duration = Duration::from_millis(20);
+/// Differences between the wall clock and a process's own that are drift, not a step.
+pub const CLOCK_STEP_MIN: Duration = Duration::from_secs(1);
+/// A process whose clock is ahead by up to this slows down until it is right; beyond it, the clock is set back. More than
+/// [`NOT_BEFORE_MAX`]: what lies further ahead than that was written by a wrong clock.
+pub const CLOCK_SLEW_MAX: Duration = Duration::from_secs(25 * 3600);
+/// How far two clocks may drift apart, in millionths.
+pub const CLOCK_DRIFT_PPM: i64 = 500;
+/// Answers in a row that it takes to believe that the backend's time has jumped.
+pub const CLOCK_RIVALS: u32 = 3;
+/// From which difference between the wall clock and the backend's time on an operator is warned.
+pub const CLOCK_SKEW_MAX: Duration = Duration::from_secs(5);
+/// How often that difference is measured for metrics and the log.
+pub const CLOCK_SKEW_EVERY: Duration = Duration::from_secs(5);
+/// Time that is further than this from the last that sweepers have seen removes nothing.
+pub const CLOCK_JUMP_MAX: Duration = Duration::from_secs(24 * 3600);
+/// Unless it has held for so long, looked at without a longer pause than this.
+pub const CLOCK_HELD: Duration = Duration::from_secs(3600);
+pub const CLOCK_GAP_MAX: Duration = Duration::from_secs(600);
+/// How often the time that was seen is written down.
+pub const CLOCK_SEEN_EVERY: Duration = Duration::from_secs(60);
 /// What one sweep spends on rows of deleted jobs before the other repairs have their turn again.
 pub const SWEEP_DELETES_WITHIN: Duration = Duration::from_secs(2);
+/// What one turn of another repair takes at most, about. The next one resumes where it ended.
+pub const SWEEP_TURN_WITHIN: Duration = Duration::from_secs(10);
+/// Things that one repair looks at, at once.
+pub const SWEEP_LOOKS_INFLIGHT: usize = 16;
+/// Findings that one repair fixes at once, where somebody waits for it.
+pub const SWEEP_FIXES_INFLIGHT: usize = 8;
+/// How long the refs of rows may take to be sent before the sweeper sends them (SPEC 5.4).
+pub const REFS_SENT_WITHIN: Duration = Duration::from_secs(30);
+/// A pending row that waited for longer than this has a message in the queue, or its message was lost (SPEC 6.8).
+pub const REF_WAITS_LONG: Duration = Duration::from_secs(120);
+/// An addition that takes longer than this may be given up, if there are many (SPEC 5.4).
+pub const ADDITION_GIVEN_UP: Duration = Duration::from_secs(120);
 pub const SWEEP_EVERY: Duration = Duration::from_secs(5);
 /// Rows that one step of a sweep removes.
 pub const SWEEP_STEP_ROWS: u32 = 2_000;
@@ -272,7 +339,16 @@ pub const DELIVERY_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 pub const DELIVERY_ATTEMPTS_KEPT: usize = 30;
 pub const DELIVERY_ERROR_MAX_CHARS: usize = 200;
 /// Notifications that one process delivers at once, and how often it looks for those that are due.
-pub const DELIVERIES_INFLIGHT_MAX: usize = 64;
+pub const DELIVERIES_INFLIGHT_MAX: usize = 128;
+/// Those, besides, whose receivers take longer than [`DELIVERY_SLOW_AFTER`]: they must not keep the others waiting.
+pub const DELIVERIES_SLOW_MAX: usize = 512;
+pub const DELIVERY_SLOW_AFTER: Duration = Duration::from_millis(500);
+/// Notifications to one receiver at once: one that answers, one that was never tried, one that did not answer.
+pub const DELIVERIES_OF_RECEIVER_MAX: usize = 16;
+pub const DELIVERIES_OF_NEW_RECEIVER_MAX: usize = 4;
+pub const DELIVERIES_OF_SILENT_RECEIVER_MAX: usize = 2;
+/// Receivers of which one process remembers how they answered.
+pub const RECEIVERS_REMEMBERED_MAX: usize = 10_000;
 pub const DELIVER_EVERY: Duration = Duration::from_secs(1);
 /// What AWS takes as a task token.
 pub const SFN_TASK_TOKEN_MAX_CHARS: usize = 2_048;
@@ -282,6 +358,16 @@ pub const PAGE_DEFAULT: u32 = 50;
 pub const PAGE_MAX: u32 = 100;
 /// Jobs that one page of leases looks at. It may be short, or empty, though more follow.
 pub const LEASES_LOOK_MAX: u32 = 500;
+/// Rows of tasks that one page of a filtered list looks at. It may be short, or empty, though more follow.
+pub const LOOK_ROWS_MAX: u32 = 10_000;
+/// On DynamoDB a page also ends once its queries have consumed this many read units: 4 MiB of rows, read consistently.
+pub const LOOK_UNITS_MAX: u32 = 1_000;
+/// The same of jobs, runs and uploads: rows that one page of a list looks at.
+pub const LIST_LOOK_MAX: u32 = 500;
+/// Reads of lists under way at once in one API process; the next free one goes to callers in turn.
+pub const LIST_TURNS_MAX: usize = 16;
+/// Of one caller.
+pub const LIST_TURNS_OF_CALLER_MAX: usize = 4;
 pub const RESULTS_PAGE_DEFAULT: u32 = 100;
 pub const RESULTS_PAGE_MAX: u32 = 1_000;
 /// A page of results ends early once its rows hold about this much.
@@ -306,8 +392,11 @@ pub const EXPORT_RETRY_BASE: Duration = Duration::from_secs(5);
 pub const EXPORT_MAX_BYTES: u64 = 100 * 1024 * MIB as u64;
 /// What an operator can raise the size of exports and of lists to: what parts of bounded size hold on S3.
 pub const OBJECT_MAX_BYTES_MOST: u64 = 128 * 1024 * MIB as u64;
-/// Exports that one process builds at once.
+/// Long exports of one caller that one process builds at once, and short ones beside them. There are places for twice as many
+/// of each, so that a caller leaves some to others.
 pub const EXPORTS_MAX: u32 = 2;
+/// What counts as a short export: tasks of its run.
+pub const EXPORT_SMALL_MAX_TASKS: u32 = 10_000;
 /// Exports of a run: all that are kept, and those that are not finished.
 pub const EXPORTS_OF_RUN_MAX: u32 = 100;
 pub const EXPORTS_LIVE_MAX: usize = 10;
@@ -316,24 +405,88 @@ pub const EXPORT_READS_MAX: usize = 32;
 pub const EXPORT_AHEAD_MAX_BYTES: usize = 32 * MIB;
 /// How much of a zip's directory is in memory before it is put aside.
 pub const EXPORT_DIRECTORY_BYTES: usize = 4 * MIB;
-/// Connections at once, and how long one may take to send a request's head, and its body.
-pub const CONNECTIONS_MAX: usize = 1_024;
+/// Connections open at once. Fewer where the process may not have as many descriptors: those below are left for the rest
+/// of the process, and no limit of descriptors makes it fewer than the minimum.
+pub const CONNECTIONS_MAX: usize = 16_384;
+pub const CONNECTIONS_MIN: usize = 64;
+/// Connections that the system holds until they are accepted, if it is configured for as many.
+pub const CONNECTIONS_WAITING_MAX: u32 = 4_096;
+pub const DESCRIPTORS_RESERVED: usize = 512;
+/// The part of all connections that is closed at once when there is no room for another: one in so many.
+pub const CONNECTIONS_CLOSED_PART: usize = 16;
+/// How long any connection has to send the head of a request before it is closed for room.
+pub const HEAD_TIME_MIN: Duration = Duration::from_millis(250);
+/// How long a new connection may stay silent, how long the head of a request may take, and how long a connection may idle
+/// between two requests: longer than load balancers keep theirs, which is 60 s as a rule.
+pub const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(10);
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
+/// How long the other end may accept nothing of an answer.
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+/// What the system buffers of an answer, and the pieces in which an answer is handed to it: what is not sent keeps the place
+/// of its request.
+pub const SEND_BUFFER_BYTES: u32 = 256 * KIB as u32;
+pub const ANSWER_PIECE_BYTES: usize = 64 * KIB;
+/// How often connections are held against these deadlines.
+pub const CONNECTIONS_LOOK_EVERY: Duration = Duration::from_secs(1);
+/// What an HTTP/1 connection buffers, and so the longest head of a request.
+pub const HEAD_MAX_BYTES: usize = 64 * KIB;
+/// Requests at once on one HTTP/2 connection, and what may arrive there before somebody reads it.
+pub const HTTP2_STREAMS_MAX: u32 = 100;
+pub const HTTP2_WINDOW_BYTES: u32 = 256 * KIB as u32;
+/// How often an HTTP/2 connection is asked whether it is alive, and how long the answer may take.
+pub const HTTP2_PING_EVERY: Duration = Duration::from_secs(15);
+pub const HTTP2_PING_TIMEOUT: Duration = Duration::from_secs(15);
+/// Requests with a known key being answered at once: of one caller, and of all, as a part of the connections.
+pub const REQUESTS_OF_CALLER_MAX: usize = 128;
+/// Requests of one caller that wait for one of these places, and for how long.
+pub const REQUESTS_WAITING_OF_CALLER_MAX: usize = 1_000;
+pub const PLACE_WAIT: Duration = Duration::from_secs(3);
+pub const REQUESTS_INFLIGHT_PART: usize = 2;
+/// Requests of all callers that are being answered at once, however many connections there are.
+pub const REQUESTS_INFLIGHT_MAX: usize = 2_048;
+/// Reads (GET, HEAD) of one caller that are worked on at once; its others wait for their turn.
+pub const READS_OF_CALLER_MAX: usize = 4;
+/// How long a request may take to send a body that is held in memory, and a streamed one to send its next piece.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// What is still read of a body that the answer did not need, and for how long. Beyond it the connection is closed.
 pub const UNREAD_MAX_BYTES: usize = MIB;
 pub const UNREAD_TIMEOUT: Duration = Duration::from_secs(1);
-/// Request bodies in memory at once, all together.
+/// Request bodies in memory at once, all together and of one caller, and the steps in which room is taken as they arrive.
 pub const BODIES_MAX_BYTES: usize = 256 * MIB;
+pub const BODIES_OF_CALLER_MAX_BYTES: usize = 128 * MIB;
+pub const BODY_STEP_BYTES: usize = 16 * KIB;
+/// How long a request waits for messages about what it committed to be sent. After that they are sent in the background.
+pub const SENT_WITHIN: Duration = Duration::from_secs(2);
+/// Messages that wait to be sent in one process, all together. Beyond it they are left to the sweeper.
+pub const SENDING_MAX_BYTES: usize = 64 * MIB;
+/// How long the claims and settles of a job pause on AWS after one of them failed: exponential backoff between these.
+pub const JOB_PAUSE_MIN: Duration = Duration::from_millis(500);
+pub const JOB_PAUSE_MAX: Duration = Duration::from_secs(5);
 /// What a backend that is ready answers within.
 pub const READY_WITHIN: Duration = Duration::from_secs(5);
+/// How long an answer of `/readyz` is used again: so often at most a process asks its backend, however often it is asked.
+pub const READY_KEPT: Duration = Duration::from_secs(1);
 pub const REQUEST_ID_MAX: usize = 128;
 pub const API_KEY_MIN_CHARS: usize = 16;
+/// How long a process goes on accepting a key that it read as accepted: so long at most a revoked key still works.
+pub const KEY_ACCEPTED_FOR: Duration = Duration::from_secs(5);
+/// Accepted keys that one process remembers. Others are read for every request.
+pub const KEYS_ACCEPTED_MAX: usize = 10_000;
 /// Requests of one caller to one process: so many a second, and so many at once.
 pub const REQUESTS_PER_SECOND: u32 = 500;
 pub const REQUESTS_BURST: u32 = 1_000;
 /// Callers whose requests are counted. Beyond it the one that was quiet for the longest is forgotten, and begins anew.
 pub const REQUEST_BUCKETS_MAX: usize = 10_000;
+/// Unknown keys from one address: so many a second, and so many at once. Beyond it they are looked up only so many at a
+/// time, all addresses together, while so many wait.
+pub const UNKNOWN_KEYS_PER_SECOND: u32 = 10;
+pub const UNKNOWN_KEYS_BURST: u32 = 100;
+pub const UNKNOWN_KEY_LOOKUPS_MAX: usize = 2;
+pub const UNKNOWN_KEY_LOOKUPS_WAITING_MAX: usize = 64;
+/// Addresses whose unknown keys are counted, and accepted keys that are remembered.
+pub const UNKNOWN_KEY_ADDRESSES_MAX: usize = 10_000;
+pub const KEYS_REMEMBERED_MAX: usize = 10_000;
 /// The most that a quota of jobs, and of tasks, can be: what is under one is counted on every request that it is for.
 pub const QUOTA_JOBS_MAX: u32 = 10_000;
 pub const QUOTA_TASKS_MAX: u64 = 1_000_000_000;

@@ -80,10 +80,13 @@ impl Rate {
     pub fn late_max(self) -> Duration {
         let spare = i64::from(self.burst - self.tokens_max()).saturating_mul(self.interval_us());
         let spare = Duration::from_micros(u64::try_from(spare).unwrap_or(0));
-        // Nobody is always on time: a start that is lost costs a slow rate more than a little lateness does.
-        let least = limits::START_LATE_MIN.max(self.interval() / limits::START_LATE_PART);
         // Starts are told in milliseconds, rounded up.
-        spare.saturating_sub(Duration::from_millis(1)).max(least).min(limits::START_LATE_MAX)
+        spare.saturating_sub(Duration::from_millis(1)).max(self.late_min()).min(limits::START_LATE_MAX)
+    }
+
+    /// What a call may be late by in any case: a start that is lost costs a slow rate more than a little lateness does.
+    pub fn late_min(self) -> Duration {
+        limits::START_LATE_MIN.max(self.interval() / limits::START_LATE_PART).min(limits::START_LATE_MAX)
     }
 
     /// Starts that a time brings, rounded up.

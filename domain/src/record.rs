@@ -27,10 +27,14 @@ pub enum RecordKind {
     LiveJob,
     /// A job that has a schedule. Owner: the caller; id: the job. Due when it fires next.
     ScheduledJob,
+    /// The latest time that sweepers have seen. Owner: `all`; id: `watch`.
+    Clock,
+    /// Refs that may not be sent. Owner: the run; id: the first index and a random number. Due when they should be.
+    UnsentRefs,
 }
 
 impl RecordKind {
-    pub const ALL: [RecordKind; 8] = [
+    pub const ALL: [RecordKind; 10] = [
         RecordKind::Delivery,
         RecordKind::Export,
         RecordKind::Idempotency,
@@ -39,6 +43,8 @@ impl RecordKind {
         RecordKind::ApiKey,
         RecordKind::LiveJob,
         RecordKind::ScheduledJob,
+        RecordKind::Clock,
+        RecordKind::UnsentRefs,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -51,6 +57,8 @@ impl RecordKind {
             RecordKind::ApiKey => "api_key",
             RecordKind::LiveJob => "live_job",
             RecordKind::ScheduledJob => "scheduled_job",
+            RecordKind::Clock => "clock",
+            RecordKind::UnsentRefs => "unsent_refs",
         }
     }
 }

@@ -9,14 +9,15 @@ use crate::time::Timestamp;
 use std::fmt;
 
 /// What repairs are called. The sweeper has them, and a test there holds it to these names.
-pub const REPAIRS: [&str; 15] = [
+pub const REPAIRS: [&str; 17] = [
+    "due_schedules",
     "dead_letters",
+    "unsent_refs",
     "stalled_ingest",
     "missing_refs",
     "wrong_counters",
     "lost_completion",
     "abandoned_submits",
-    "due_schedules",
     "scheduled_lists",
     "lost_notices",
     "ended_queues",
@@ -25,6 +26,7 @@ pub const REPAIRS: [&str; 15] = [
     "leftovers",
     "expired_runs",
     "expired_uploads",
+    "damaged_rows",
 ];
 
 /// What a finding is about.

@@ -131,6 +131,9 @@ impl Replay {
             (TaskStatus::Failed, _, Some(problem)) => {
                 InheritedEnd::Failed { class: task.class.unwrap_or(FailureClass::Other), problem }
             }
+            (TaskStatus::Successful, None, Some(problem)) if problem.is_damage() => {
+                InheritedEnd::Failed { class: FailureClass::Other, problem }
+            }
             // It never ended, and nobody asked for it: it stays in the list as what it is, and can be asked for later.
             (
                 TaskStatus::Pending | TaskStatus::Processing | TaskStatus::Successful | TaskStatus::Failed,

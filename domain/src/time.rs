@@ -38,6 +38,11 @@ impl fmt::Display for Timestamp {
 /// Where the time comes from. Only the binary and tests implement it.
 pub trait Clock: Send + Sync + fmt::Debug {
     fn now(&self) -> Timestamp;
+
+    /// By how many milliseconds this machine's wall clock is ahead of the time that the process goes by, if it has one.
+    fn skew_ms(&self) -> Option<i64> {
+        None
+    }
 }
 
 #[cfg(test)]

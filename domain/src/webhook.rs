@@ -8,6 +8,7 @@ use crate::run::{FailureReason, Run, RunStats};
 use crate::time::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
 /// The shape of an event's body; a change that a receiver could stumble over gets another name.
@@ -40,6 +41,12 @@ impl WebhookConfig {
 
     pub fn is_enabled(&self) -> bool {
         self.disabled.is_none()
+    }
+
+    /// Names the receiver in few bytes: the URL up to its query. Two jobs that notify the same endpoint have the same one.
+    pub fn receiver(&self) -> String {
+        let endpoint = self.url.split(['?', '#']).next().unwrap_or_default();
+        Sha256::digest(endpoint.as_bytes())[..8].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// This one in the place of another. Writing the same again changes nothing, unless it was disabled.

@@ -5,7 +5,7 @@ use crate::zip::Entry;
 use bytes::Bytes;
 use conveyor_domain::export::too_large;
 use conveyor_domain::task::ResultRef;
-use conveyor_domain::{Task, TaskId, limits};
+use conveyor_domain::{Problem, Task, damage, limits};
 use conveyor_store::port::BlobKey;
 use conveyor_store::{Blobs, Error};
 use futures::{Stream, StreamExt, TryStreamExt, future};
@@ -42,8 +42,14 @@ pub(crate) fn packed(
         .map(move |next| {
             let blobs = blobs.clone();
             async move {
-                let (task, room) = next?;
-                let body = read(&*blobs, &task).await?;
+                let (mut task, room) = next?;
+                let body = match read(&*blobs, &task).await? {
+                    Some(body) => body,
+                    None => {
+                        task.result = None;
+                        damaged(&task)
+                    }
+                };
                 let packing = tokio::task::spawn_blocking(move || Entry::pack(body));
                 let entry =
                     packing.await.map_err(|e| Trouble::Final(format!("a body cannot be packed: {e}")))?;
@@ -76,22 +82,27 @@ impl Room {
     }
 }
 
-async fn read(blobs: &dyn Blobs, task: &Task) -> Result<Bytes, Trouble> {
+/// `None` if its row is damaged.
+async fn read(blobs: &dyn Blobs, task: &Task) -> Result<Option<Bytes>, Trouble> {
     let id = task.id;
-    let Some(ResultRef { object, offset, length, .. }) = &task.result else {
-        return Err(damaged(id));
-    };
+    let Some(ResultRef { object, offset, length, .. }) = &task.result else { return Ok(None) };
     // The whole key: an inherited result is among those of an earlier run.
-    let Some(object) = object else { return Ok(Bytes::new()) };
-    let key: BlobKey = object.parse().map_err(|_| damaged(id))?;
+    let Some(object) = object else { return Ok(Some(Bytes::new())) };
+    let Ok(key) = object.parse::<BlobKey>() else { return Ok(None) };
     match blobs.get(&key, *offset, *length).await {
-        Ok(body) => Ok(body),
+        Ok(body) => Ok(Some(body)),
         Err(Error::NotFound) => Err(Trouble::Final(format!("the result of task {id} is no longer kept"))),
-        Err(Error::Corrupt(_)) => Err(damaged(id)),
+        Err(Error::Corrupt(_)) => {
+            let damaged = "cannot be read: what is stored is damaged";
+            Err(Trouble::Final(format!("the result of task {id} {damaged}")))
+        }
         Err(error) => Err(error.into()),
     }
 }
 
-fn damaged(task: TaskId) -> Trouble {
-    Trouble::Final(format!("the result of task {task} cannot be read: what is stored is damaged"))
+/// What the file says in the place of a body that cannot be read: the others are worth having, and none is left out silently.
+fn damaged(task: &Task) -> Bytes {
+    let problem = task.error.clone().filter(Problem::is_damage).unwrap_or_else(|| damage::problem("result"));
+    tracing::error!(task = %task.id, "a result cannot be read; the export says so in its place");
+    serde_json::to_vec(&problem).unwrap_or_default().into()
 }

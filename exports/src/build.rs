@@ -80,8 +80,8 @@ impl Builder {
         let mut archive = Archive::new(sink, Aside::new(self, &taken.export));
         while let Some(next) = bodies.try_next().await? {
             let task = &next.task;
-            let Some(result) = &task.result else { continue };
-            let name = format!("{}.{}", task.id, result.format.as_str());
+            let extension = task.result.as_ref().map_or("damaged.json", |result| result.format.as_str());
+            let name = format!("{}.{extension}", task.id);
             archive.add(&name, next.entry, task.ended()).await?;
             meter.add_task();
         }

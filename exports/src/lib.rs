@@ -31,8 +31,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// What an operator decides about exports.
 #[derive(Clone, Copy, Debug)]
 pub struct ExportConfig {
-    /// Exports that this process builds at once.
+    /// Long exports of one caller that this process builds at once, and as many short ones. All callers together: twice that.
     pub exports_max: u32,
+    /// An export of a run with up to so many tasks is a short one.
+    pub small_max_tasks: u32,
     /// Bodies that go into one, all together.
     pub max_bytes: u64,
     /// Bodies in memory for one export, about.
@@ -45,6 +47,7 @@ impl Default for ExportConfig {
     fn default() -> Self {
         ExportConfig {
             exports_max: limits::EXPORTS_MAX,
+            small_max_tasks: limits::EXPORT_SMALL_MAX_TASKS,
             max_bytes: limits::EXPORT_MAX_BYTES,
             ahead_max_bytes: limits::EXPORT_AHEAD_MAX_BYTES,
             directory_bytes: limits::EXPORT_DIRECTORY_BYTES,

@@ -53,7 +53,7 @@ impl<'a> Row<'a> {
             format: result.map(|result| result.format),
             http_status: rerun::http_status(task),
             error_class: class.map(FailureClass::as_str),
-            error: task.error.as_ref().filter(|_| failed),
+            error: task.error.as_ref().filter(|error| failed || error.is_damage()),
             source_run_id: task.inherited.map(|from| from.run),
             created_at: task.created.to_string(),
             updated_at: task.updated.to_string(),

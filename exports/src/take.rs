@@ -7,13 +7,16 @@ use conveyor_domain::job::{JobSpec, JobStatus};
 use conveyor_domain::record::{Expected, Record, RecordKind, RecordVersion, RecordWrite};
 use conveyor_domain::retention::rows_are_over;
 use conveyor_domain::{RunStatus, Timestamp};
-use conveyor_store::Result;
 use conveyor_store::port::{BlobKey, RunView};
+use conveyor_store::{Result, clock_watch};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// When a record that this version cannot read is looked at again: another version may be there by then.
 const UNREADABLE_AGAIN: Duration = Duration::from_secs(600);
+
+/// What one look looks at while the time is in doubt.
+const DOUBTED_MAX: u32 = 1_000;
 
 /// An export that is ours to build.
 #[derive(Debug)]
@@ -26,7 +29,20 @@ pub struct Taken {
 impl Builder {
     /// Records of exports that somebody has to look at.
     pub async fn due(&self, limit: u32) -> Result<Vec<Record>> {
-        self.backend.store.due_records(RecordKind::Export, self.clock.now(), limit).await
+        let (store, now) = (&self.backend.store, self.clock.now());
+        let due = store.due_records(RecordKind::Export, now, limit).await?;
+        if due.is_empty() {
+            return Ok(due);
+        }
+        let removal_time = clock_watch::removal_time(store.as_ref(), now).await?;
+        if removal_time == now {
+            return Ok(due);
+        }
+        // Those that are past their time in a time that is in doubt stay, and must not keep others from being found.
+        let due = store.due_records(RecordKind::Export, now, limit.max(DOUBTED_MAX)).await?;
+        let is_kept =
+            |record: &Record| record.parse().is_ok_and(|export: Export| export.is_kept(now, removal_time));
+        Ok(due.into_iter().filter(|record| !is_kept(record)).take(limit as usize).collect())
     }
 
     /// Does what is due about an export, and gives it back if that is to build it.
@@ -40,6 +56,12 @@ impl Builder {
                 return Ok(None);
             }
         };
+        if !export.is_there(now) {
+            let removal_time = clock_watch::removal_time(self.backend.store.as_ref(), now).await?;
+            if export.is_kept(now, removal_time) {
+                return Ok(None);
+            }
+        }
         let version = record.version;
         match export.next(now) {
             Next::Wait => Ok(None),

@@ -2,17 +2,20 @@
 
 use crate::Ingester;
 use crate::attempt::{End, Trouble};
+use crate::intake::{Intake, Looked};
 use conveyor_domain::ingest::IngestEvent;
 use conveyor_domain::limits;
 use conveyor_domain::message::{IngestRef, QueueName};
 use conveyor_store::port::{Delivery, Receipt, RunKey};
+use conveyor_turns::Working;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// How often an idle ingester looks for itself.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How long messages that found no place wait for the next look, unless a place becomes free.
+const PASSED_OVER_PAUSE: Duration = Duration::from_secs(1);
 /// How long a try that failed waits for the next; doubles with each.
 const RETRY_BASE: Duration = Duration::from_secs(1);
 const RETRY_CAP: Duration = Duration::from_secs(30);
@@ -20,37 +23,30 @@ const RETRY_CAP: Duration = Duration::from_secs(30);
 /// Ingests until `stop`. Steps that are under way then are finished, and the messages given back.
 pub async fn run(ingester: Arc<Ingester>, stop: CancellationToken) {
     let mut changes = ingester.backend.queue.changes();
-    let mut working = JoinSet::new();
+    let (mut intake, mut working) = (Intake::new(ingester.config.ingests_max), Working::default());
     while !stop.is_cancelled() {
-        let free = (ingester.config.ingests_max as usize).saturating_sub(working.len());
-        let received = if free > 0 { receive(&ingester, free).await } else { Vec::new() };
-        let found = !received.is_empty();
-        for delivery in received {
+        let is_full = intake.is_full();
+        let looked = if is_full { Looked::default() } else { intake.look(&ingester).await };
+        let begun = !looked.begin.is_empty();
+        for (ticket, delivery) in looked.begin {
             let (ingester, stop) = (ingester.clone(), stop.clone());
-            working.spawn(async move { handle(&ingester, delivery, &stop).await });
+            working.spawn(ticket, async move { handle(&ingester, delivery, &stop).await });
         }
-        if found {
+        if begun && !looked.passed_over {
             continue;
         }
+        // Messages that were passed over can be received again at once: what was sent is no news.
+        let pause = if looked.passed_over { PASSED_OVER_PAUSE } else { LOOK_EVERY };
         tokio::select! {
             () = stop.cancelled() => {}
-            () = tokio::time::sleep(LOOK_EVERY) => {}
-            Ok(()) = changes.changed(), if free > 0 => {}
-            Some(_) = working.join_next(), if !working.is_empty() => {}
+            () = tokio::time::sleep(pause) => {}
+            Ok(()) = changes.changed(), if !is_full && !looked.passed_over => {}
+            (ticket, _) = working.ended() => intake.leave(&ticket),
         }
-        while working.try_join_next().is_some() {}
     }
-    while working.join_next().await.is_some() {}
-}
-
-async fn receive(ingester: &Ingester, max: usize) -> Vec<Delivery> {
-    let queue = &ingester.backend.queue;
-    let received =
-        queue.receive(QueueName::Control, max, ingester.config.visibility, ingester.clock.now()).await;
-    received.unwrap_or_else(|error| {
-        tracing::warn!(%error, "the control queue does not answer");
-        Vec::new()
-    })
+    while !working.is_empty() {
+        working.ended().await;
+    }
 }
 
 /// What becomes of a message.

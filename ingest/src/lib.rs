@@ -7,6 +7,7 @@
 mod attempt;
 mod chunk;
 mod control;
+mod intake;
 mod read;
 mod replay;
 mod rows;
@@ -28,8 +29,10 @@ use std::time::Duration;
 /// What an operator decides about ingesting.
 #[derive(Clone, Copy, Debug)]
 pub struct IngestConfig {
-    /// Lists that this process reads at once.
+    /// Long lists of one caller that this process reads at once, and as many short ones. All callers together: twice that.
     pub ingests_max: u32,
+    /// A list up to this size is a short one.
+    pub small_max_bytes: u64,
     /// Records that become one step.
     pub chunk_rows: u32,
     /// Records of one list.
@@ -45,6 +48,7 @@ impl Default for IngestConfig {
     fn default() -> Self {
         IngestConfig {
             ingests_max: limits::INGESTS_MAX,
+            small_max_bytes: limits::INGEST_SMALL_MAX_BYTES,
             chunk_rows: limits::CHUNK_ROWS,
             run_tasks_max: limits::RUN_TASKS_MAX,
             list_max_bytes: limits::LIST_MAX_BYTES,

@@ -122,10 +122,21 @@ impl Conveyor {
         max_inflight: u32,
         rate_limit: Option<RateLimit>,
     ) -> anyhow::Result<Submitted> {
+        let limits = rate_limit.map(|rate_limit| json!({ "rate_limit": rate_limit }));
+        self.submit_limited(urls, max_inflight, limits.unwrap_or_else(|| json!({}))).await
+    }
+
+    /// The same, with limits as the API names them.
+    pub async fn submit_limited(
+        &self,
+        urls: &[String],
+        max_inflight: u32,
+        limits: Value,
+    ) -> anyhow::Result<Submitted> {
         let tasks: Vec<Value> = urls.iter().map(|url| json!({ "url": url })).collect();
         let mut job = json!({ "status": "closed", "max_inflight": max_inflight, "tasks": tasks });
-        if let Some(rate_limit) = rate_limit {
-            job["rate_limit"] = serde_json::to_value(rate_limit)?;
+        if let (Some(job), Value::Object(limits)) = (job.as_object_mut(), limits) {
+            job.extend(limits);
         }
         let request = self.client.post(self.jobs.clone()).json(&job);
         self.send(request, &[StatusCode::CREATED]).await.context("the submit failed")

@@ -14,7 +14,9 @@ mod drain;
 mod floors;
 mod gateway;
 mod history;
+mod hostile;
 mod ingest;
+mod latency;
 mod list;
 mod process;
 mod proxy;
@@ -45,6 +47,9 @@ enum Command {
     Cap(dispatch::cap::Settings),
     Rate(dispatch::rate::Settings),
     Fair(dispatch::fair::Settings),
+    Domains(dispatch::domains::Settings),
+    Throttle(dispatch::throttle::Settings),
+    Hostile(hostile::Settings),
     Floors(floors::Settings),
 }
 
@@ -60,6 +65,9 @@ async fn main() -> ExitCode {
         Command::Cap(settings) => dispatch::cap::run(settings).await,
         Command::Rate(settings) => dispatch::rate::run(settings).await,
         Command::Fair(settings) => dispatch::fair::run(settings).await,
+        Command::Domains(settings) => dispatch::domains::run(settings).await,
+        Command::Throttle(settings) => dispatch::throttle::run(settings).await,
+        Command::Hostile(settings) => hostile::run(settings).await,
         Command::Floors(settings) => floors::run(settings).await,
     };
     match done {

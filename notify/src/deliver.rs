@@ -1,5 +1,6 @@
 //! One try of one notification: claim, send, write down what came of it.
 
+use crate::desk::Sent;
 use crate::machines;
 use crate::notifier::{Notifier, elapsed_ms};
 use conveyor_domain::delivery::{Answer, Delivery, DeliveryState, Verdict};
@@ -8,7 +9,7 @@ use conveyor_domain::record::{Expected, Record, RecordVersion, RecordWrite};
 use conveyor_domain::seal::Purpose;
 use conveyor_domain::webhook::{Target, WebhookConfig};
 use conveyor_domain::{JobStatus, Timestamp, limits};
-use conveyor_store::{Error, Result};
+use conveyor_store::{Error, Result, clock_watch};
 use tokio::time::Instant;
 
 /// Who gets it, as the job says now.
@@ -24,16 +25,17 @@ enum Aim {
 }
 
 impl Notifier {
-    /// Tries a notification that is due. Somebody else's is left alone.
-    pub async fn deliver(&self, record: Record) -> Result<()> {
+    /// Tries a notification that is due, and returns what was sent. Somebody else's is left alone.
+    pub async fn deliver(&self, record: Record) -> Result<Option<Sent>> {
         let now = self.clock.now();
         let parsed = record.parse::<Delivery>();
         let Ok(mut delivery) = parsed else {
             tracing::error!(key = ?record.key, "a notification cannot be read, and is not tried");
-            return self.let_be(record).await;
+            return self.let_be(record).await.map(|()| None);
         };
-        if delivery.state != DeliveryState::Pending || record.is_over(now) {
-            return self.let_be(record).await;
+        let removal_time = self.removal_time(now >= delivery.deadline() || record.is_over(now), now).await?;
+        if delivery.state != DeliveryState::Pending || record.is_over(removal_time) {
+            return self.let_be(record).await.map(|()| None);
         }
         let aim = self.aim(&delivery).await?;
         if let Aim::Nobody(why) = aim {
@@ -41,24 +43,32 @@ impl Notifier {
             if self.write(&delivery, record.version, None).await?.is_some() {
                 count(DeliveryState::Cancelled);
             }
-            return Ok(());
+            return Ok(None);
         }
         delivery.start(now);
         // The claim: whoever loses it sends nothing.
         let lease = Some(now.after(limits::DELIVERY_LEASE));
-        let Some(claimed) = self.write(&delivery, record.version, lease).await? else { return Ok(()) };
+        let Some(claimed) = self.write(&delivery, record.version, lease).await? else { return Ok(None) };
         let began = Instant::now();
         let answer = self.send(&aim, &delivery).await?;
+        let sent = Sent { heard: answer.was_heard(), took: began.elapsed() };
         if let (Verdict::Gone, Aim::Webhook(hook)) = (answer.verdict(), &aim) {
             // First: a crash behind it finds a webhook that is disabled, and sends nothing again.
             self.disable(&delivery, &hook.url).await?;
         }
-        let due = delivery.settle(&answer, elapsed_ms(began), self.clock.now(), &self.entropy);
+        let now = self.clock.now();
+        let removal_time = self.removal_time(now >= delivery.deadline(), now).await?;
+        let due = delivery.settle(&answer, elapsed_ms(began), now, removal_time, &self.entropy);
         // Who lost it here was replayed, or slower than its lease: the notification is tried again, under the same id.
         if self.write(&delivery, claimed, due).await?.is_some() {
             count(delivery.state);
         }
-        Ok(())
+        Ok(Some(sent))
+    }
+
+    /// What a delivery is given up by. Only who would give up has to ask.
+    async fn removal_time(&self, is_late: bool, now: Timestamp) -> Result<Timestamp> {
+        if is_late { clock_watch::removal_time(self.backend.store.as_ref(), now).await } else { Ok(now) }
     }
 
     async fn aim(&self, delivery: &Delivery) -> Result<Aim> {

@@ -5,11 +5,13 @@
 //! notification is claimed before it is sent. A crash between sending and writing sends again, under the same id.
 
 mod deliver;
+mod desk;
 mod keys;
 mod machines;
 mod notifier;
 mod receivers;
 
+pub use desk::Sent;
 pub use machines::StateMachines;
 pub use notifier::{Notifier, run};
 pub use receivers::{OpenError, Receivers};

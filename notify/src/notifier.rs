@@ -1,21 +1,25 @@
-//! The loop: finds what is due, and has at most so many of it under way.
+//! The loop: finds what is due, and has at most so many of it under way, in turns.
 
+use crate::desk::{Desk, Sent};
 use crate::keys::active_key;
 use crate::machines::StateMachines;
 use crate::receivers::Receivers;
 use conveyor_domain::delivery::Answer;
-use conveyor_domain::record::RecordKind;
+use conveyor_domain::record::{RecordKey, RecordKind};
 use conveyor_domain::seal::Secret;
 use conveyor_domain::signing_keys::{event_headers, signature_headers};
 use conveyor_domain::webhook::{TestSent, WebhookConfig, WebhookEvent};
 use conveyor_domain::{CallerId, Clock, Entropy, EventId, limits};
 use conveyor_store::{Backend, Error, Result};
+use conveyor_turns::Working;
 use std::fmt;
 use std::sync::Arc;
-use tokio::sync::Semaphore;
+use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+
+/// How often tries that take long are looked for, while any are under way.
+const SHIFT_EVERY: Duration = Duration::from_millis(100);
 
 /// What delivers. One process may have it to run the loop, another only to send tests.
 pub struct Notifier {
@@ -36,38 +40,30 @@ impl fmt::Debug for Notifier {
 
 /// Delivers until `stop`, and then waits for what is under way.
 pub async fn run(notifier: Arc<Notifier>, stop: CancellationToken) {
-    let (turns, under_way) = (Arc::new(Semaphore::new(limits::DELIVERIES_INFLIGHT_MAX)), TaskTracker::new());
+    let (mut desk, mut working) = (Desk::new(), Working::default());
+    let mut next_look = Instant::now();
     while !stop.is_cancelled() {
-        if let Err(error) = look(&notifier, &turns, &under_way).await {
-            tracing::warn!(%error, "notifications that are due were not found; the next look may");
-        }
-        tokio::select! {
-            () = tokio::time::sleep(limits::DELIVER_EVERY) => {}
-            () = stop.cancelled() => {}
-        }
-    }
-    under_way.close();
-    under_way.wait().await;
-}
-
-async fn look(notifier: &Arc<Notifier>, turns: &Arc<Semaphore>, under_way: &TaskTracker) -> Result<()> {
-    let free = u32::try_from(turns.available_permits()).unwrap_or(u32::MAX);
-    if free == 0 {
-        return Ok(());
-    }
-    let due = notifier.backend.store.due_records(RecordKind::Delivery, notifier.clock.now(), free).await?;
-    for record in due {
-        let Ok(turn) = turns.clone().try_acquire_owned() else { break };
-        let notifier = notifier.clone();
-        under_way.spawn(async move {
-            let (job, event) = (record.key.owner.clone(), record.key.id.clone());
-            if let Err(error) = notifier.deliver(record).await {
-                tracing::warn!(%job, %event, %error, "a notification is left for the next look");
+        if Instant::now() >= next_look {
+            if let Err(error) = desk.look(&notifier.backend.store, notifier.clock.now()).await {
+                tracing::warn!(%error, "notifications that are due were not found; the next look may");
             }
-            drop(turn);
-        });
+            next_look = Instant::now() + limits::DELIVER_EVERY;
+        }
+        desk.shift(working.tickets_mut(), Instant::now());
+        while let Some(ticket) = desk.next(Instant::now()) {
+            let (notifier, key) = (notifier.clone(), ticket.key.clone());
+            working.spawn(ticket, async move { notifier.deliver_at(&key).await });
+        }
+        let wake = if working.is_empty() { next_look } else { next_look.min(Instant::now() + SHIFT_EVERY) };
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = tokio::time::sleep_until(wake) => {}
+            (ticket, sent) = working.ended() => desk.end(&ticket, sent.flatten()),
+        }
     }
-    Ok(())
+    while !working.is_empty() {
+        working.ended().await;
+    }
 }
 
 impl Notifier {
@@ -80,6 +76,21 @@ impl Notifier {
             self.deliver(record).await?;
         }
         Ok(found)
+    }
+
+    /// One try of a notification that was due. What was sent, if anything.
+    async fn deliver_at(&self, key: &RecordKey) -> Option<Sent> {
+        let now = self.clock.now();
+        let tried = match self.backend.store.record(key).await {
+            Ok(Some(record)) if record.due.is_some_and(|due| due <= now) => self.deliver(record).await,
+            Ok(_) => Ok(None),
+            Err(error) => Err(error),
+        };
+        tried.unwrap_or_else(|error| {
+            let (job, event) = (&key.owner, &key.id);
+            tracing::warn!(%job, %event, %error, "a notification is left for the next look");
+            None
+        })
     }
 
     /// Sends an event that did not happen. Nothing of it is kept.
@@ -114,7 +125,7 @@ impl Notifier {
                 Err(error) => return Err(error),
             }
         }
-        Ok(self.receivers.post(&hook.url, &headers, body).await)
+        Ok(self.receivers.post(caller, &hook.url, &headers, body).await)
     }
 }
 

@@ -4,10 +4,10 @@
 //! other: what is sent goes where its caller said, or nowhere.
 
 use conveyor_domain::delivery::Answer;
-use conveyor_domain::limits;
 use conveyor_domain::webhook::UrlFault;
+use conveyor_domain::{CallerId, limits};
 use conveyor_outbound::address::{Rule, is_public};
-use conveyor_outbound::{CheckedResolver, ResolveError, check_host, check_literal};
+use conveyor_outbound::{CheckedResolver, ResolveError, check_host, check_literal, on_behalf_of};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, redirect};
 use std::error::Error;
@@ -61,10 +61,10 @@ impl Receivers {
     }
 
     /// Whether notifications can be sent there, as of now.
-    pub async fn check(&self, text: &str) -> Result<(), UrlFault> {
+    pub async fn check(&self, caller: CallerId, text: &str) -> Result<(), UrlFault> {
         let url = parse(text)?;
         let lane = self.lane(&url).ok_or(UrlFault::NotHttps)?;
-        let checked = check_host(&url, &lane.resolver);
+        let checked = on_behalf_of(caller, check_host(&url, &lane.resolver));
         match tokio::time::timeout(limits::WEBHOOK_RESOLVED_WITHIN, checked).await {
             Ok(Ok(())) => Ok(()),
             // Only on this machine could it have been anything else.
@@ -77,8 +77,15 @@ impl Receivers {
     }
 
     /// Sends once, within the time that a try may take. What goes wrong is an answer too.
-    pub async fn post(&self, url: &str, headers: &[(&'static str, String)], body: &str) -> Answer {
-        match tokio::time::timeout(self.timeout, self.exchange(url, headers, body)).await {
+    pub async fn post(
+        &self,
+        caller: CallerId,
+        url: &str,
+        headers: &[(&'static str, String)],
+        body: &str,
+    ) -> Answer {
+        let exchange = on_behalf_of(caller, self.exchange(url, headers, body));
+        match tokio::time::timeout(self.timeout, exchange).await {
             Ok(answer) => answer,
             Err(_) => Answer::Timeout,
         }

@@ -2,7 +2,8 @@
 //! told one address and the connection another. A client does not resolve literal addresses, so those are checked on the URL.
 
 use crate::address::Rule;
-use conveyor_domain::limits;
+use conveyor_domain::{CallerId, limits};
+use conveyor_turns::Gate;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use std::fmt;
 use std::io;
@@ -30,6 +31,17 @@ pub struct CheckedResolver {
     /// A lookup that nobody waits for any more still has its thread, for as long as the system's resolver takes. Those
     /// threads are shared with every read of the store, so lookups may have only some of them.
     turns: Arc<Semaphore>,
+    /// Half of them for one caller: names whose servers are slow must not keep others from theirs.
+    shares: Gate,
+}
+
+tokio::task_local! {
+    static CALLER: CallerId;
+}
+
+/// Lookups that `work` makes take turns with those of other callers.
+pub async fn on_behalf_of<T>(caller: CallerId, work: impl Future<Output = T>) -> T {
+    CALLER.scope(caller, work).await
 }
 
 impl fmt::Debug for CheckedResolver {
@@ -40,11 +52,27 @@ impl fmt::Debug for CheckedResolver {
 
 impl CheckedResolver {
     pub fn new(rule: Rule) -> CheckedResolver {
-        CheckedResolver { rule, turns: Arc::new(Semaphore::new(limits::LOOKUPS_MAX)) }
+        let (turns, shares) = (
+            Arc::new(Semaphore::new(limits::LOOKUPS_MAX)),
+            Gate::new(limits::LOOKUPS_MAX, limits::LOOKUPS_MAX),
+        );
+        CheckedResolver { rule, turns, shares }
     }
 
     /// All addresses of a name, if every one of them may be connected to.
     pub async fn lookup(&self, name: String) -> Result<Vec<SocketAddr>, ResolveError> {
+        self.lookup_for(CALLER.try_with(|caller| *caller).ok(), name).await
+    }
+
+    async fn lookup_for(
+        &self,
+        caller: Option<CallerId>,
+        name: String,
+    ) -> Result<Vec<SocketAddr>, ResolveError> {
+        let share = match caller {
+            Some(caller) => Some(self.shares.turn(caller).await),
+            None => None,
+        };
         let turn = self
             .turns
             .clone()
@@ -54,7 +82,7 @@ impl CheckedResolver {
         let lookup = move || {
             // Port 0: the client puts in the URL's own.
             let found = (name.as_str(), 0).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
-            drop(turn);
+            drop((turn, share));
             found
         };
         let found = tokio::task::spawn_blocking(lookup).await.map_err(|e| ResolveError::Lookup(e.into()))?;
@@ -64,9 +92,9 @@ impl CheckedResolver {
 
 impl Resolve for CheckedResolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let resolver = self.clone();
+        let (resolver, caller) = (self.clone(), CALLER.try_with(|caller| *caller).ok());
         Box::pin(async move {
-            let addresses = resolver.lookup(name.as_str().to_owned()).await?;
+            let addresses = resolver.lookup_for(caller, name.as_str().to_owned()).await?;
             Ok(Box::new(addresses.into_iter()) as Addrs)
         })
     }
@@ -105,6 +133,22 @@ fn check_all(addresses: Vec<SocketAddr>, rule: Rule) -> Result<Vec<SocketAddr>, 
 mod tests {
     use super::*;
     use crate::address::is_public;
+    use futures::FutureExt;
+
+    #[tokio::test]
+    async fn lookups_of_one_caller_leave_some_to_others() {
+        let (resolver, [one, other]) =
+            (CheckedResolver::new(|_| true), [1, 2].map(|n| CallerId::from_bytes([n; 16])));
+        let lookup = |caller| on_behalf_of(caller, resolver.lookup("localhost".to_owned()));
+        // As many as a caller gets, none of which ends.
+        let mut asked: Vec<_> =
+            (0..limits::LOOKUPS_MAX).map(|_| Box::pin(resolver.shares.turn(one))).collect();
+        let hanging: Vec<_> = asked.iter_mut().filter_map(|turn| turn.as_mut().now_or_never()).collect();
+        assert_eq!(hanging.len(), limits::LOOKUPS_MAX / 2);
+        assert!(lookup(other).await.is_ok());
+        drop((hanging, asked));
+        assert!(lookup(one).await.is_ok());
+    }
 
     #[test]
     fn one_refused_address_refuses_the_name() {

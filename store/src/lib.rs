@@ -4,11 +4,15 @@
 //! `conformance`, a feature that only tests turn on, holds one function per rule; a backend is one that passes them all.
 
 pub mod admission;
+pub mod clock_watch;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod due;
 pub mod embedded;
 pub mod port;
+pub mod server_time;
 
+pub use due::Due;
 pub use port::{Blobs, Coordinator, Error, Queue, Result, Store};
 
 use std::sync::Arc;

@@ -3,13 +3,13 @@
 use crate::facts;
 use crate::letters::{self, state_of};
 use crate::proofs::is_provable;
-use crate::repair::{Look, Scope};
+use crate::repair::{Look, Scope, unreadable};
 use crate::repairs;
 use conveyor_domain::ingest::Phase;
 use conveyor_domain::proof::{RowCounts, Sums, drift};
 use conveyor_domain::repair::{Audit, Finding, ListCounts, ResultCounts, Subject};
 use conveyor_domain::{Job, Run, RunStats, RunStatus, Timestamp};
-use conveyor_store::port::{BlobKey, NamedObjects, RunKey, RunView, Tally};
+use conveyor_store::port::{BlobKey, DamagedRows, NamedObjects, RunKey, RunView, Tally};
 use conveyor_store::{Backend, Error, Result};
 
 const OBJECTS_A_PAGE: usize = 1_000;
@@ -39,6 +39,7 @@ pub async fn audit(look: &Look<'_>, key: RunKey) -> Result<Option<Audit>> {
     let mut results = None;
     if counted {
         let found = count_results(backend, &mut tally).await?;
+        disagreements.extend(of_damage(&tally.damaged));
         disagreements.extend(compare(&view.job, &tally, list.as_ref(), found));
         results = Some(found);
     }
@@ -66,6 +67,7 @@ fn uncounted(of: &RunView) -> Tally {
         counters: of.stats.counts.into(),
         revision: 0,
         objects: NamedObjects::default(),
+        damaged: DamagedRows::default(),
     }
 }
 
@@ -115,6 +117,18 @@ fn compare(job: &Job, tally: &Tally, list: Option<&ListCounts>, results: ResultC
     }
     if results.missing > 0 {
         said.push(format!("{} results name objects that are not there", results.missing));
+    }
+    said
+}
+
+/// Rows of which a part cannot be read, by name.
+fn of_damage(damaged: &DamagedRows) -> Vec<String> {
+    let named = damaged.first.iter();
+    let mut said: Vec<String> =
+        named.map(|(task, parts)| format!("task {task} is damaged: its {parts} cannot be read")).collect();
+    let more = damaged.count as usize - said.len();
+    if more > 0 {
+        said.push(format!("{more} more tasks are damaged"));
     }
     said
 }
@@ -172,8 +186,9 @@ async fn find_all(look: &Look<'_>, key: RunKey) -> Result<Found> {
         let mut from = None;
         loop {
             let found = match repair.find(&look, from).await {
-                Err(error @ Error::Corrupt(_)) => {
-                    tracing::warn!(repair = repair.name(), %error, "an audit could not look at everything");
+                // What the others find is worth knowing.
+                Err(error @ (Error::Corrupt(_) | Error::Conflict(_))) => {
+                    findings.push(unreadable(&*repair, Subject::Job(key.job), error.to_string()));
                     break;
                 }
                 other => other?,

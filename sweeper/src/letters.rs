@@ -207,10 +207,10 @@ pub(crate) fn verdict_of(
 
 /// What a sweep does about a letter.
 pub(crate) async fn decide(sweep: &Sweep<'_>, letter: LetterId) -> Result<Fixed> {
-    let (store, now) = (&sweep.backend.store, sweep.clock.now());
+    let store = &sweep.backend.store;
     let Some(letter) = store.letter(letter).await? else { return Ok(Fixed::NOTHING) };
     let ingest = ingest_of(sweep.backend, &letter).await?;
-    let verdict = verdict_of(&letter, ingest.as_ref(), now);
+    let verdict = verdict_of(&letter, ingest.as_ref(), sweep.removal_time().await?);
     if let (Some(message), Some((_, state))) = (letter.ingest(), &ingest) {
         let key = RunKey { job: message.job, run: message.run };
         match verdict {

@@ -4,8 +4,10 @@ use crate::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{Clock, JobId, RunId, Timestamp, limits};
-use conveyor_store::port::{ActiveRun, RunKey};
-use conveyor_store::{Backend, Error, Result};
+use conveyor_store::port::{ActiveRun, RunKey, RunsQuery};
+use conveyor_store::{Backend, Error, Result, clock_watch};
+use futures::future::BoxFuture;
+use futures::{StreamExt, stream};
 use tokio::sync::OnceCell;
 
 /// What one `find` looks at, at most.
@@ -14,10 +16,14 @@ pub(crate) const PAGE: u32 = 500;
 const BEHIND_MAX: u32 = 100_000;
 const RUNS_A_PAGE: u32 = 100;
 
-/// How often it has its turn.
+/// How often it has its turn, and beside which others. Each pace is a loop of its own, so that none waits for the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// Somebody waits for it.
+    /// Its moment has come.
+    Promptly,
+    /// A message is to be sent again.
+    Messages,
+    /// A caller waits for it, and every active run is looked at.
     Often,
     /// It is costly, or in no hurry.
     Slowly,
@@ -26,6 +32,8 @@ pub enum Pace {
 impl Pace {
     pub fn as_str(self) -> &'static str {
         match self {
+            Pace::Promptly => "promptly",
+            Pace::Messages => "messages",
             Pace::Often => "often",
             Pace::Slowly => "slowly",
         }
@@ -69,6 +77,20 @@ pub struct Found {
     /// What cannot be told yet, with when it can.
     pub unsure: Vec<(Subject, Timestamp)>,
     pub next: Option<Next>,
+}
+
+/// The result of looking at one thing.
+#[derive(Debug)]
+pub(crate) enum Seen {
+    Nothing,
+    Finding(Finding),
+    Unsure(Timestamp),
+}
+
+impl From<Option<Finding>> for Seen {
+    fn from(finding: Option<Finding>) -> Seen {
+        finding.map_or(Seen::Nothing, Seen::Finding)
+    }
 }
 
 /// Where the next page begins.
@@ -148,6 +170,11 @@ impl<'a> Look<'a> {
         self.clock.now()
     }
 
+    /// What everything goes by that is removed because of its age (SPEC 6.26).
+    pub(crate) async fn removal_time(&self) -> Result<Timestamp> {
+        clock_watch::removal_time(self.backend.store.as_ref(), self.now()).await
+    }
+
     pub(crate) fn page(&self) -> u32 {
         self.page
     }
@@ -186,18 +213,17 @@ impl<'a> Look<'a> {
 /// All runs of a job but those that were removed.
 pub(crate) async fn runs_of(backend: &Backend, job: JobId) -> Result<Vec<ActiveRun>> {
     let Some(view) = backend.store.any_job(job).await? else { return Ok(Vec::new()) };
-    let (mut runs, mut before) = (Vec::new(), None);
+    let (mut runs, mut query) = (Vec::new(), RunsQuery::newest(job, RUNS_A_PAGE));
     loop {
-        let page = backend.store.runs(job, before, RUNS_A_PAGE).await?;
-        before = page.last().map(|view| view.run.sequence);
-        let full = page.len() == RUNS_A_PAGE as usize;
-        runs.extend(page.into_iter().map(|of| ActiveRun {
+        let page = backend.store.runs(query).await?;
+        runs.extend(page.rows.into_iter().map(|of| ActiveRun {
             job: view.job.clone(),
             run: of.run,
             stats: of.stats,
         }));
-        if !full {
-            return Ok(runs);
+        match page.next {
+            Some(_) => query.before = page.next,
+            None => return Ok(runs),
         }
     }
 }
@@ -250,40 +276,143 @@ pub(crate) fn page<T>(items: Vec<T>, (behind, end): (u32, u32), finding: impl Fn
     let more = items.len() >= end as usize && end <= BEHIND_MAX;
     Found {
         findings: items.into_iter().skip(behind as usize).map(finding).collect(),
-        unsure: Vec::new(),
         next: more.then_some(Next::Behind(behind)),
+        ..Found::default()
     }
 }
 
-/// Things of one page that may not answer before it is called off: then it is not they.
-const SILENT_MAX: usize = 3;
+/// Things in a row that may not answer before a page is called off: then it is not they.
+const SILENT_MAX: usize = limits::SWEEP_LOOKS_INFLIGHT;
 
 impl Found {
-    /// Adds what one thing came to. One that cannot be read must not hide the rest: it is a finding of its own. One that
-    /// cannot be told for now is named as such.
-    pub(crate) fn add(
+    /// Looks at things, some at once. One that fails costs only itself.
+    pub(crate) async fn look_at<'a>(
         &mut self,
         repair: &dyn Repair,
-        subject: Subject,
-        found: Result<Option<Finding>>,
-        now: Timestamp,
+        look: &Look<'_>,
+        things: Vec<(Subject, BoxFuture<'a, Result<Seen>>)>,
     ) -> Result<()> {
-        match found {
-            Ok(finding) => self.findings.extend(finding),
-            Err(error @ (Error::Corrupt(_) | Error::Conflict(_))) => self.findings.push(Finding {
-                repair: repair.name(),
-                kind: Kind::Damage,
-                subject,
-                why: error.to_string(),
-                remedy: "none that is known: an operator has to look at what is stored".to_owned(),
-                fixable: false,
-            }),
-            Err(error @ Error::Unavailable(_)) if self.unsure.len() < SILENT_MAX => {
-                tracing::warn!(repair = repair.name(), %subject, %error, "cannot be told for now");
-                self.unsure.push((subject, now.after(limits::SWEEP_EVERY)));
+        let (subjects, looks): (Vec<Subject>, Vec<BoxFuture<'a, _>>) = things.into_iter().unzip();
+        let mut looks = stream::iter(looks).buffered(limits::SWEEP_LOOKS_INFLIGHT);
+        // Things in a row that did not answer.
+        let mut silent = 0;
+        for subject in subjects {
+            let Some(told) = looks.next().await else { break };
+            match told {
+                Err(error @ (Error::Unavailable(_) | Error::Full(_))) => {
+                    silent += 1;
+                    if silent > SILENT_MAX {
+                        return Err(error);
+                    }
+                    note_failure(repair, subject, &error);
+                    self.unsure.push((subject, look.now().after(limits::SWEEP_EVERY)));
+                }
+                told => {
+                    silent = 0;
+                    self.add(repair, subject, told);
+                }
             }
-            Err(error) => return Err(error),
         }
         Ok(())
+    }
+
+    /// Adds one result. A thing that cannot be read is a finding of its own.
+    fn add(&mut self, repair: &dyn Repair, subject: Subject, told: Result<Seen>) {
+        match told {
+            Ok(Seen::Nothing) | Err(Error::NotFound) => {}
+            Ok(Seen::Finding(finding)) => self.findings.push(finding),
+            Ok(Seen::Unsure(until)) => self.unsure.push((subject, until)),
+            Err(error) => {
+                note_failure(repair, subject, &error);
+                self.findings.push(unreadable(repair, subject, error.to_string()));
+            }
+        }
+    }
+}
+
+fn note_failure(repair: &dyn Repair, subject: Subject, error: &Error) {
+    metrics::counter!("conveyor_sweep_failures_total", "repair" => repair.name()).increment(1);
+    tracing::warn!(repair = repair.name(), %subject, %error, "cannot be looked at; the others are");
+}
+
+/// A finding that nothing here can mend.
+pub(crate) fn unreadable(repair: &dyn Repair, subject: Subject, why: String) -> Finding {
+    Finding {
+        repair: repair.name(),
+        kind: Kind::Damage,
+        subject,
+        why,
+        remedy: "none that is known: an operator has to look at what is stored".to_owned(),
+        fixable: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Fixed;
+    use conveyor_store::embedded::Embedded;
+    use futures::FutureExt;
+
+    struct Any;
+
+    #[async_trait]
+    impl Repair for Any {
+        fn name(&self) -> &'static str {
+            "any"
+        }
+        fn kind(&self) -> Kind {
+            Kind::Damage
+        }
+        fn pace(&self) -> Pace {
+            Pace::Often
+        }
+        async fn find(&self, _: &Look<'_>, _: Option<String>) -> Result<Found> {
+            Ok(Found::default())
+        }
+        async fn fix(&self, _: &Sweep<'_>, _: &Finding) -> Result<Fixed> {
+            Ok(Fixed::NOTHING)
+        }
+    }
+
+    #[derive(Debug)]
+    struct At(Timestamp);
+
+    impl Clock for At {
+        fn now(&self) -> Timestamp {
+            self.0
+        }
+    }
+
+    async fn looked_at(told: Vec<Result<Seen>>) -> Result<Found> {
+        let dir = tempfile::TempDir::new().unwrap();
+        let clock = At(Timestamp(1_800_000_000_000));
+        let backend = Embedded::open(dir.path(), clock.0).unwrap().backend();
+        let look = Look::new(&backend, &clock, Scope::All, false);
+        let subject = Subject::Job(JobId::from_bytes([1; 16]));
+        let things = told.into_iter().map(|told| (subject, async move { told }.boxed())).collect();
+        let mut found = Found::default();
+        found.look_at(&Any, &look, things).await.map(|()| found)
+    }
+
+    fn silent() -> Result<Seen> {
+        Err(Error::Unavailable("no answer".to_owned()))
+    }
+
+    #[tokio::test]
+    async fn one_that_fails_costs_only_itself() {
+        let corrupt = || Err(Error::Corrupt("garbage".to_owned()));
+        let seen =
+            || Ok(Seen::Finding(unreadable(&Any, Subject::Job(JobId::from_bytes([1; 16])), "x".into())));
+        let found = looked_at(vec![corrupt(), seen(), silent(), Err(Error::NotFound), seen()]).await.unwrap();
+        assert_eq!((found.findings.len(), found.unsure.len()), (3, 1));
+        assert_eq!(found.findings[0].why, "stored data is corrupt: garbage");
+    }
+
+    #[tokio::test]
+    async fn where_nothing_answers_the_page_is_called_off() {
+        let alternating = (0..100).map(|n| if n % 2 == 0 { silent() } else { Ok(Seen::Nothing) });
+        assert_eq!(looked_at(alternating.collect()).await.unwrap().unsure.len(), 50);
+        assert!(looked_at((0..100).map(|_| silent()).collect()).await.is_err());
     }
 }

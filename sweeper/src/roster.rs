@@ -25,7 +25,7 @@ pub(crate) struct Roster {
 
 impl Roster {
     pub fn new(me: WorkerId) -> Roster {
-        Roster { me, alive: Mutex::new(Vec::new()) }
+        Roster { me, alive: Mutex::default() }
     }
 
     /// Says that we are here, and looks who else is. If that cannot be told, what was known last holds: two who do not

@@ -3,8 +3,11 @@
 use crate::repair::{Fixed, Look, Pace, Repair, Scope};
 use crate::repairs;
 use conveyor_domain::repair::{Finding, Outcome, Subject};
-use conveyor_domain::{Clock, limits};
-use conveyor_store::{Backend, Error, Result};
+use conveyor_domain::{Clock, Timestamp, limits};
+use conveyor_store::{Backend, Error, Result, clock_watch};
+use futures::{FutureExt, StreamExt, stream};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -30,6 +33,11 @@ impl<'a> Sweep<'a> {
         Sweep { until: Some(Instant::now() + time), ..self }
     }
 
+    /// What everything goes by that is removed because of its age (SPEC 6.26).
+    pub(crate) async fn removal_time(&self) -> Result<Timestamp> {
+        clock_watch::removal_time(self.backend.store.as_ref(), self.clock.now()).await
+    }
+
     /// Whether to end, between two steps.
     pub fn is_over(&self) -> bool {
         self.stop.is_cancelled() || self.until.is_some_and(|until| Instant::now() >= until)
@@ -53,16 +61,32 @@ impl Swept {
     }
 }
 
+/// Where the turn of a repair ended because its time was up: the next one begins there, so that whatever is at the end of a
+/// long list has its turn as well.
+#[derive(Debug, Default)]
+pub(crate) struct Places(Mutex<HashMap<&'static str, String>>);
+
+impl Places {
+    fn take(&self, repair: &dyn Repair) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(repair.name())
+    }
+
+    fn keep(&self, repair: &dyn Repair, place: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(repair.name(), place);
+    }
+}
+
 /// Every repair once, for everything that it finds.
 pub async fn sweep(sweep: &Sweep<'_>) -> Swept {
     let repairs = repairs::all();
-    take_turns(repairs.iter().map(AsRef::as_ref), sweep, &|_| true).await
+    take_turns(repairs.iter().map(AsRef::as_ref), sweep, &Places::default(), &|_| true).await
 }
 
 /// The turns of some repairs, for what is `ours`.
 pub(crate) async fn take_turns(
     repairs: impl Iterator<Item = &dyn Repair>,
     sweep: &Sweep<'_>,
+    places: &Places,
     ours: &(dyn Fn(Subject) -> bool + Sync),
 ) -> Swept {
     let mut all = Swept::default();
@@ -70,12 +94,12 @@ pub(crate) async fn take_turns(
         if sweep.stop.is_cancelled() {
             break;
         }
-        // What is in no hurry does not keep the rest waiting for long.
-        let bounded = match repair.pace() {
-            Pace::Often => *sweep,
-            Pace::Slowly => sweep.within(limits::SWEEP_DELETES_WITHIN),
+        // None keeps those behind it waiting for long.
+        let time = match repair.pace() {
+            Pace::Promptly | Pace::Messages | Pace::Often => limits::SWEEP_TURN_WITHIN,
+            Pace::Slowly => limits::SWEEP_DELETES_WITHIN,
         };
-        match turn(repair, &bounded, ours).await {
+        match turn(repair, &sweep.within(time), places, ours).await {
             Ok(swept) => all.add(swept),
             Err(error) => {
                 let repair = repair.name();
@@ -89,18 +113,17 @@ pub(crate) async fn take_turns(
 async fn turn(
     repair: &dyn Repair,
     sweep: &Sweep<'_>,
+    places: &Places,
     ours: &(dyn Fn(Subject) -> bool + Sync),
 ) -> Result<Swept> {
     let look = Look::of(sweep, Scope::All, false).sharing(ours);
-    let (mut swept, mut from) = (Swept::default(), None);
+    let (mut swept, mut from) = (Swept::default(), places.take(repair));
     loop {
         let found = repair.find(&look, from).await?;
         let (all, mut left) = (found.findings.len(), found.findings.len());
-        for finding in found.findings.iter().filter(|finding| finding.fixable && ours(finding.subject)) {
-            if sweep.stop.is_cancelled() {
-                break;
-            }
-            match fix(repair, sweep, finding).await {
+        let due = found.findings.iter().filter(|finding| finding.fixable && ours(finding.subject));
+        for fixed in fix_all(repair, sweep, due.collect()).await {
+            match fixed {
                 Ok(Fixed::Changed(changed)) => {
                     swept.changed += changed;
                     left -= 1;
@@ -116,8 +139,26 @@ async fn turn(
         }
     }
     swept.unfinished |= from.is_some();
+    if let Some(place) = from {
+        places.keep(repair, place);
+    }
     metrics::gauge!("conveyor_sweep_findings", "repair" => repair.name()).set(swept.found as f64);
     Ok(swept)
+}
+
+/// Fixes the findings of a page: some at once where somebody waits, one after the other where it is costly.
+async fn fix_all(repair: &dyn Repair, sweep: &Sweep<'_>, due: Vec<&Finding>) -> Vec<Result<Fixed>> {
+    let at_once = match repair.pace() {
+        Pace::Promptly | Pace::Messages | Pace::Often => limits::SWEEP_FIXES_INFLIGHT,
+        Pace::Slowly => 1,
+    };
+    let fixes = due.into_iter().map(|finding| {
+        async move {
+            if sweep.stop.is_cancelled() { Ok(Fixed::Unfinished) } else { fix(repair, sweep, finding).await }
+        }
+        .boxed()
+    });
+    stream::iter(fixes.collect::<Vec<_>>()).buffered(at_once).collect().await
 }
 
 /// Fixes one finding, counts it, and says so. One that cannot be fixed is reported and left for the next sweep.

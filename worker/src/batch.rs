@@ -1,27 +1,33 @@
 //! Messages of one run on their way: received for the room that was taken for them, claimed, worked on, or given back.
 
 use crate::Worker;
-use crate::budgets::{Budgets, Use};
+use crate::budgets::{Budgets, Use, Verdict};
 use crate::context::RunContext;
 use crate::execute::{self, End};
 use crate::flight::Flights;
 use crate::news::News;
+use crate::outage::SharedBackoff;
+use crate::parked::{Parking, Ticket};
 use crate::settle::Finished;
-use crate::sites::{self, Needs};
+use crate::sites::{self, Ahead, Full, Needs};
 use crate::slot::Slot;
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::TaskRef;
 use conveyor_domain::{ClaimToken, Clock, RunStatus, Spend, limits};
 use conveyor_store::port::{Claim, ClaimedTask, Delivery, Receipt};
 use conveyor_store::{Error, Result};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// How long to wait after the store did not answer.
+const NOT_RECEIVED: &str = "no message could be received";
+const NOT_CLAIMED: &str = "tasks could not be claimed";
+const NOT_RETURNED: &str = "messages could not be returned to their queue";
+const END_UNKNOWN: &str = "it could not be found out whether a run is drained";
+/// How long messages rest whose tasks could not be claimed.
 pub const STORE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The room that one task needs.
@@ -48,6 +54,9 @@ pub struct Shared {
     pub worker: Arc<Worker>,
     pub flights: Arc<Flights>,
     pub budgets: Arc<Budgets>,
+    pub parking: Arc<Parking>,
+    /// Of the worker as a whole: nothing that it claimed or received of late succeeded.
+    pub backoff: Arc<SharedBackoff>,
     pub finished: mpsc::Sender<Finished>,
     pub news: mpsc::UnboundedSender<News>,
     pub tasks: TaskTracker,
@@ -63,7 +72,7 @@ pub struct Batch {
     pub run: Arc<RunContext>,
 }
 
-/// How long a message that could not start after all is left alone: longer each time it comes.
+/// How long a message of a paused run is left alone: longer each time it comes.
 fn bounce(receives: u32) -> Duration {
     let doublings = receives.saturating_sub(1).min(16);
     (limits::BOUNCE_MIN * (1 << doublings)).min(limits::BOUNCE_MAX)
@@ -72,21 +81,24 @@ fn bounce(receives: u32) -> Duration {
 impl Batch {
     pub async fn receive(self, rooms: Vec<Room>) {
         let worker = &self.shared.worker;
-        let (queue, now) = (&worker.backend.queue, worker.clock.now());
+        let (queue, now, began) = (&worker.backend.queue, worker.clock.now(), Instant::now());
         let received = queue.receive(self.run.queue, rooms.len(), worker.config.visibility, now).await;
         metrics::counter!("conveyor_receives_total").increment(1);
         let deliveries = match received {
             Ok(deliveries) => deliveries,
             Err(error) => {
-                tracing::warn!(run = %self.run.key.run, %error, "nothing could be received");
+                self.failed(NOT_RECEIVED, &error, began);
                 return self.tell(News::Received { run: self.run.key.run, messages: None });
             }
         };
+        worker.outages.succeeded(NOT_RECEIVED);
         metrics::counter!("conveyor_messages_received_total").increment(deliveries.len() as u64);
         // Held before anybody is told: a run that holds something is not at its end.
         self.run.hold(u32::try_from(deliveries.len()).unwrap_or(u32::MAX));
         self.tell(News::Received { run: self.run.key.run, messages: Some(deliveries.len()) });
         if deliveries.is_empty() {
+            self.run.backoff().lock().passed(NOT_RECEIVED);
+            self.shared.backoff.lock().passed(NOT_RECEIVED);
             return;
         }
         if self.shared.stop.is_cancelled() {
@@ -95,7 +107,24 @@ impl Batch {
         }
         let (starts, bounced) = self.with_permits(deliveries, rooms);
         self.return_unstarted(Vec::new(), bounced).await;
-        self.claim_and_work(starts).await;
+        self.claim_and_work(starts, true).await;
+    }
+
+    /// Starts messages that were parked.
+    pub async fn resume(self, parked: Vec<(Delivery, Room)>) {
+        let start =
+            |(delivery, Room { slot, permit, sites })| Some(Start { delivery, slot, permit: permit?, sites });
+        let starts = parked.into_iter().filter_map(start).collect();
+        self.claim_and_work(starts, false).await;
+    }
+
+    /// A call of the store or the queue failed that began at this moment: the run backs off, and the worker if it is not
+    /// the only one.
+    fn failed(&self, what: &'static str, error: &Error, began: Instant) {
+        let worker = &self.shared.worker;
+        worker.outages.failed(what, error);
+        self.run.backoff().lock().failed(what, began, &worker.entropy);
+        self.shared.backoff.lock().failed_in(self.run.key.run, what, began, &worker.entropy);
     }
 
     /// Every message has its permit already, unless the gate is off.
@@ -122,8 +151,10 @@ impl Batch {
         (starts, bounced)
     }
 
-    async fn claim_and_work(&self, starts: Vec<Start>) {
+    /// `fresh` if they were just received; otherwise they were parked.
+    async fn claim_and_work(&self, starts: Vec<Start>, fresh: bool) {
         let worker = &self.shared.worker;
+        let began = Instant::now();
         let (mut refs, mut valid, mut done, mut later) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for start in starts {
             match start.delivery.body.parse::<TaskRef>() {
@@ -141,9 +172,14 @@ impl Batch {
         let now = worker.clock.now();
         let claims = match worker.backend.store.claim(self.run.key, refs, worker.config.claims_max, now).await
         {
-            Ok(claims) => claims,
+            Ok(claims) => {
+                worker.outages.succeeded(NOT_CLAIMED);
+                self.run.backoff().lock().succeeded();
+                self.shared.backoff.lock().succeeded();
+                claims
+            }
             Err(error) => {
-                tracing::warn!(run = %self.run.key.run, %error, "tasks could not be claimed");
+                self.failed(NOT_CLAIMED, &error, began);
                 later.extend(valid.drain(..).map(|s| (s.delivery.receipt, STORE_PAUSE)));
                 Vec::new()
             }
@@ -151,6 +187,7 @@ impl Batch {
         let (mut claimed, mut gone, mut paused) = (Vec::new(), false, false);
         for (start, claim) in valid.into_iter().zip(claims) {
             match claim {
+                Claim::Claimed(task) if task.input.is_damaged() => self.begin(start, task, true),
                 Claim::Claimed(task) => claimed.push((start, task)),
                 Claim::Exhausted(task) => self.begin(start, task, true),
                 Claim::Terminal => done.push(start.delivery.receipt),
@@ -169,14 +206,14 @@ impl Batch {
             self.tell(News::Paused(self.run.key.run));
         }
         self.return_unstarted(done, later).await;
-        self.begin_admitted(claimed).await;
+        self.begin_admitted(claimed, fresh).await;
         if gone {
             self.look_whether_it_ended().await;
         }
     }
 
-    /// Starts those that may go where they want to; the others go back, and burn no attempt.
-    async fn begin_admitted(&self, claimed: Vec<(Start, ClaimedTask)>) {
+    /// Starts those whose domains have room; the others are released, burn no attempt, and are parked.
+    async fn begin_admitted(&self, claimed: Vec<(Start, ClaimedTask)>, fresh: bool) {
         let worker = &self.shared.worker;
         if worker.config.domain_limits.is_empty() && self.run.job.spec.domain_limits.is_empty() {
             return claimed.into_iter().for_each(|(start, task)| self.begin(start, task, false));
@@ -186,56 +223,52 @@ impl Batch {
             needs.push(Needs::new(sites::of(worker, &self.run, &task), std::mem::take(&mut start.sites)));
             tasks.push((start, task));
         }
-        let admitted = sites::admit(worker, &self.shared.budgets, self.run.usual_call(), &mut needs).await;
-        let count = u32::try_from(needs.len()).unwrap_or(u32::MAX);
-        self.tell(News::Sites(self.run.key.run, sites::common(&needs), count));
-        let (mut waits, mut ahead) = (None, HashMap::new());
+        let ahead = Ahead { parking: &self.shared.parking, fresh, call: self.run.usual_call() };
+        let admitted = sites::admit(worker, &self.shared.budgets, &ahead, &mut needs).await;
+        if fresh {
+            let count = u32::try_from(needs.len()).unwrap_or(u32::MAX);
+            self.tell(News::Sites(self.run.key.run, sites::common(&needs), count));
+        }
         for (((mut start, task), need), admitted) in tasks.into_iter().zip(needs).zip(admitted) {
             match admitted {
                 Ok(()) => {
                     start.sites = need.uses;
                     self.begin(start, task, false);
                 }
-                Err(full) => {
-                    metrics::counter!("conveyor_messages_bounced_total", "reason" => "domain").increment(1);
-                    // Not all at the same time again: each when those before it will be through.
-                    let ahead: &mut u32 = ahead.entry(full.wait.domain.clone()).or_default();
-                    let spread = full.room_every.saturating_mul(*ahead).min(limits::BOUNCE_SPREAD_MAX);
-                    let after = bounce(start.delivery.receives).saturating_add(spread);
-                    *ahead += 1;
-                    waits = Some(full.wait);
-                    let end = End::Bounced(after.min(limits::BOUNCE_MAX));
-                    let flight = self.shared.flights.add(self.run.clone(), start.delivery.receipt);
-                    let finished = Finished {
-                        run: self.run.clone(),
-                        flight,
-                        task,
-                        end,
-                        spend: Spend::default(),
-                        slot: start.slot,
-                    };
-                    drop((start.permit, need.uses));
-                    self.settle(finished).await;
-                }
+                Err(full) => self.put_off(start, task, need, &full).await,
             }
         }
-        if let Some(wait) = waits {
-            sites::tell(worker, &self.run, wait).await;
-        }
+    }
+
+    /// A task whose domain has no room: its message waits here, or in its queue if too many wait here already.
+    async fn put_off(&self, start: Start, task: ClaimedTask, need: Needs, full: &Full) {
+        let Start { delivery, slot, permit, .. } = start;
+        // Others may use what it had.
+        drop((permit, need.uses));
+        let flight = self.shared.flights.add(self.run.clone(), delivery.receipt);
+        let end = if self.shared.parking.has_room(self.run.job.caller) {
+            End::Parked(Ticket { sites: need.scopes, body: delivery.body, receives: delivery.receives })
+        } else {
+            metrics::counter!("conveyor_messages_bounced_total", "reason" => "domain").increment(1);
+            let wait = self.shared.worker.clock.now().until(full.until);
+            End::Bounced(wait.clamp(limits::BOUNCE_MIN, limits::BOUNCE_MAX))
+        };
+        let (run, spend) = (self.run.clone(), Spend::default());
+        self.settle(Finished { run, flight, task, end, spend, slot }).await;
     }
 
     fn begin(&self, start: Start, task: ClaimedTask, exhausted: bool) {
         let Start { delivery, slot, mut permit, mut sites } = start;
-        let back_after = bounce(delivery.receives);
-        let flight = self.shared.flights.add(self.run.clone(), delivery.receipt);
+        let Delivery { body, receipt, receives } = delivery;
+        let flight = self.shared.flights.add(self.run.clone(), receipt);
         let batch = self.clone();
         self.shared.tasks.spawn(async move {
             let worker = &batch.shared.worker;
             let (end, spend) = if exhausted {
-                (execute::abandoned(worker.config.claims_max), Spend::default())
+                (execute::abandoned(&task.input, worker.config.claims_max), Spend::default())
             } else {
                 tokio::select! {
-                    worked = batch.work(&task, &mut permit, &mut sites, back_after) => worked,
+                    worked = batch.work(&task, &mut permit, &mut sites, (body, receives)) => worked,
                     () = batch.shared.abort.cancelled() => (execute::released(), Spend::default()),
                 }
             };
@@ -251,7 +284,7 @@ impl Batch {
         task: &ClaimedTask,
         permit: &mut Use,
         sites: &mut [Use],
-        back_after: Duration,
+        (body, receives): (String, u32),
     ) -> (End, Spend) {
         let worker = &self.shared.worker;
         let none = Spend::default();
@@ -260,20 +293,34 @@ impl Batch {
             () = start(&*worker.clock, permit, sites) => {}
             // Nobody asks for starts any more.
             () = self.shared.stop.cancelled() => return (execute::released(), none),
-            // There was to be one soon, and there is none: somebody else has a use for the slot.
-            () = tokio::time::sleep(limits::START_WAIT_MAX) => return (End::Bounced(back_after), none),
+            // There was to be one soon, and there is none: another task can use the slot.
+            () = tokio::time::sleep(limits::START_WAIT_MAX) => {
+                let end = if self.shared.parking.has_room(self.run.job.caller) {
+                    End::Parked(Ticket { sites: sites::of(worker, &self.run, task), body, receives })
+                } else {
+                    End::Bounced(limits::BOUNCE_MIN)
+                };
+                return (end, none);
+            }
         }
         let executed = execute::execute(worker, &self.run, task).await;
         self.run.note_call(executed.took);
-        if let Some(pause) = executed.retry_after.filter(|_| executed.overloaded) {
+        if let Some(pause) = executed.retry_after.filter(|_| executed.overloaded.is_some()) {
             for site in sites.iter() {
                 site.share().hold(worker, pause).await;
             }
         }
-        let overloaded = executed.overloaded && worker.gateway.is_shared();
-        if let Some(pause) = permit.share().note_answer(overloaded.then_some(executed.retry_after)) {
-            tracing::warn!(job = %self.run.key.job, ?pause, "the gateway has too much to do, or is not there; the job leaves it alone");
-            permit.share().hold(worker, pause).await;
+        let overloaded = executed.overloaded.filter(|_| worker.gateway.is_shared());
+        let (job, gateway, now) = (self.run.key.job, &worker.gateway, worker.clock.now());
+        match permit.answered(overloaded.as_ref().map(|_| executed.retry_after), now) {
+            Verdict::Nothing => {}
+            Verdict::Recovered => tracing::info!(%job, ?gateway, "gateway answers again; backoff is over"),
+            Verdict::BackOff(pause) => {
+                metrics::counter!("conveyor_gateway_backoffs_total").increment(1);
+                let error = overloaded.unwrap_or_default();
+                tracing::warn!(%job, ?gateway, "gateway overloaded or unreachable ({error}); backing off for {pause:?}");
+                permit.share().tell_hold(worker, now.after(pause)).await;
+            }
         }
         (executed.end, executed.spend)
     }
@@ -297,8 +344,9 @@ impl Batch {
         let acked = if done.is_empty() { Ok(()) } else { queue.ack(self.run.queue, done).await };
         let released =
             if later.is_empty() { Ok(()) } else { queue.release(self.run.queue, later, now).await };
-        if let Err(error) = acked.and(released) {
-            tracing::warn!(run = %self.run.key.run, %error, "messages could not be given back");
+        match acked.and(released) {
+            Ok(()) => worker.outages.succeeded(NOT_RETURNED),
+            Err(error) => worker.outages.failed(NOT_RETURNED, &error),
         }
         self.run.let_go(unstarted);
     }
@@ -313,9 +361,12 @@ impl Batch {
 
     /// Nothing queued and nothing held: perhaps that was all (SPEC 6.5).
     pub async fn look_for_the_end(self) {
-        if let Err(error) = self.try_to_end().await {
-            tracing::warn!(run = %self.run.key.run, %error, "whether a run is at its end could not be told");
-            self.tell(News::EndUnknown(self.run.key.run));
+        match self.try_to_end().await {
+            Ok(()) => self.shared.worker.outages.succeeded(END_UNKNOWN),
+            Err(error) => {
+                self.shared.worker.outages.failed(END_UNKNOWN, &error);
+                self.tell(News::EndUnknown(self.run.key.run));
+            }
         }
     }
 
@@ -349,9 +400,8 @@ async fn start(clock: &dyn Clock, permit: &mut Use, sites: &mut [Use]) {
         }
         permit.start(clock).await;
         // One moment may have passed while another was waited for.
-        let now = clock.now();
-        let late = sites.iter_mut().filter_map(|site| site.give_up_if_late(now).then_some(())).count();
-        if !permit.give_up_if_late(now) && late == 0 {
+        let late = sites.iter_mut().filter_map(|site| site.give_up_if_late().then_some(())).count();
+        if !permit.give_up_if_late() && late == 0 {
             return;
         }
     }
@@ -362,7 +412,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_that_cannot_start_is_left_alone_for_longer_each_time() {
+    fn a_message_of_a_paused_run_is_left_alone_for_longer_each_time() {
         let seconds: Vec<u64> = (1..=9).map(|receives| bounce(receives).as_secs()).collect();
         assert_eq!(seconds, [5, 10, 20, 40, 80, 160, 300, 300, 300]);
         assert_eq!(bounce(u32::MAX).as_secs(), 300);

@@ -9,6 +9,8 @@ use conveyor_domain::limits;
 use std::sync::{Mutex, PoisonError};
 use tokio::time::Instant;
 
+const NOT_JUDGED: &str = "the failure ratio of a run could not be checked";
+
 /// What this worker has seen of a run's failures.
 #[derive(Debug, Default)]
 pub struct Breaker(Mutex<Watch>);
@@ -58,6 +60,7 @@ pub async fn look(worker: &Worker, run: &RunContext) {
     let command = Command::Trip { run: run.key.run };
     match worker.backend.store.apply(run.key.job, command, worker.clock.now()).await {
         Ok(view) => {
+            worker.outages.succeeded(NOT_JUDGED);
             if breaker::is_too_early(&view.latest.run, &view.latest.stats.counts) {
                 run.breaker().ask_soon();
             }
@@ -67,7 +70,7 @@ pub async fn look(worker: &Worker, run: &RunContext) {
             }
         }
         Err(error) => {
-            tracing::warn!(run = %run.key.run, %error, "whether the run has to pause is unknown; asked again");
+            worker.outages.failed(NOT_JUDGED, &error);
             run.breaker().suspect();
         }
     }

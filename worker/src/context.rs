@@ -3,6 +3,7 @@
 use crate::Worker;
 use crate::breaker::Breaker;
 use crate::gateway::Credential;
+use crate::outage::SharedBackoff;
 use conveyor_domain::Job;
 use conveyor_domain::grant::Scope;
 use conveyor_domain::message::QueueName;
@@ -34,6 +35,7 @@ struct Seen {
     /// How long a call takes, about, in microseconds.
     call_us: AtomicU64,
     breaker: Breaker,
+    backoff: SharedBackoff,
 }
 
 impl RunContext {
@@ -70,6 +72,11 @@ impl RunContext {
 
     pub fn breaker(&self) -> &Breaker {
         &self.seen.breaker
+    }
+
+    /// Of claims and receives that fail.
+    pub fn backoff(&self) -> &SharedBackoff {
+        &self.seen.backoff
     }
 
     pub fn hold(&self, messages: u32) {

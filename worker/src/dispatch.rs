@@ -4,14 +4,18 @@
 use crate::Worker;
 use crate::batch::{Batch, Room, STORE_PAUSE, Shared};
 use crate::breaker;
-use crate::budgets::{Budgets, Use};
+use crate::budgets::Budgets;
 use crate::flight::Flights;
 use crate::news::News;
-use crate::runs::{KnownRun, Runs};
+use crate::outage;
+use crate::parked::Parking;
+use crate::room::{Plan, lingers, may_have_room, parked_room, room_of, take_room};
+use crate::runs::Runs;
 use crate::settle;
+use crate::sites;
 use crate::slot::Slot;
 use conveyor_domain::message::QueueName;
-use conveyor_domain::{RunId, Timestamp, limits};
+use conveyor_domain::{RunId, limits};
 use conveyor_store::Result;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,22 +31,27 @@ pub async fn run(worker: Worker, shutdown: CancellationToken) {
     let flights = Arc::new(Flights::default());
     let (finished, to_settle) = mpsc::channel(worker.config.slots.max(1) as usize);
     let give_up = CancellationToken::new();
-    let settling =
-        tokio::spawn(settle::settle_loop(worker.clone(), flights.clone(), to_settle, give_up.clone()));
-    let upkeep = tokio::spawn(keep_hidden(worker.clone(), flights.clone()));
     let freed = Arc::new(Notify::new());
+    let budgets = Arc::new(Budgets::new(freed.clone()));
+    let parking = Arc::new(Parking::new(budgets.clone()));
+    let held = settle::Held { flights: flights.clone(), parking: parking.clone() };
+    let settling =
+        tokio::spawn(settle::settle_loop(worker.clone(), held.clone(), to_settle, give_up.clone()));
+    let upkeep = tokio::spawn(keep_hidden(worker.clone(), held));
     let (news, heard) = mpsc::unbounded_channel();
     let shared = Shared {
         worker: worker.clone(),
         flights: flights.clone(),
-        budgets: Arc::new(Budgets::new(freed.clone())),
+        budgets: budgets.clone(),
+        parking: parking.clone(),
+        backoff: Arc::default(),
         finished,
         news,
         tasks: TaskTracker::new(),
         stop: shutdown.clone(),
         abort: CancellationToken::new(),
     };
-    let (tasks, abort, budgets) = (shared.tasks.clone(), shared.abort.clone(), shared.budgets.clone());
+    let (tasks, abort) = (shared.tasks.clone(), shared.abort.clone());
     // Ends with the loop, and with it the flow of finished tasks, so that the settler can come to an end.
     Dispatcher::new(shared, freed, heard).work(&shutdown).await;
 
@@ -66,6 +75,7 @@ pub async fn run(worker: Worker, shutdown: CancellationToken) {
         }
     }
     upkeep.abort();
+    parking.release_all(&worker).await;
     budgets.give_all_back(&worker).await;
 }
 
@@ -79,14 +89,18 @@ async fn all_done(worker: &Arc<Worker>, tasks: &TaskTracker, budgets: &Budgets) 
     }
 }
 
-async fn keep_hidden(worker: Arc<Worker>, flights: Arc<Flights>) {
+async fn keep_hidden(worker: Arc<Worker>, settle::Held { flights, parking }: settle::Held) {
     loop {
         tokio::time::sleep(limits::extend_every(worker.config.visibility)).await;
         if !flights.is_empty() {
             flights.extend_all(&worker).await;
         }
+        parking.keep_hidden(&worker).await;
     }
 }
+
+const NOT_LOOKED: &str = "the queues could not be looked at";
+const NOT_FOUND: &str = "runs could not be discovered; going on with those that are known";
 
 struct Dispatcher {
     shared: Shared,
@@ -101,6 +115,11 @@ struct Dispatcher {
     receives: u32,
     handed_out: Option<Instant>,
     kept_up: Option<Instant>,
+    /// When a slot was last given to a task.
+    slot_given: Instant,
+    parked_seen: Option<Instant>,
+    /// Looks at the queues that failed in a row.
+    looks_failed: u32,
 }
 
 impl Dispatcher {
@@ -113,6 +132,9 @@ impl Dispatcher {
             receives: 0,
             handed_out: None,
             kept_up: None,
+            slot_given: Instant::now(),
+            parked_seen: None,
+            looks_failed: 0,
             shared,
             freed,
             heard,
@@ -130,11 +152,17 @@ impl Dispatcher {
                 self.shared.budgets.upkeep(&self.shared.worker, &self.shared.tasks);
                 self.look_at_breakers();
             }
+            if self.parked_seen.is_none_or(|at| at.elapsed() >= limits::PARKED_SEEN_EVERY) {
+                self.parked_seen = Some(Instant::now());
+                self.look_after_parked();
+            }
             let wait = match self.hand_out().await {
                 Ok(wait) => wait,
                 Err(error) => {
-                    tracing::warn!(%error, "the queue does not answer; the worker waits");
-                    STORE_PAUSE
+                    let worker = &self.shared.worker;
+                    worker.outages.failed(NOT_LOOKED, &error);
+                    self.looks_failed += 1;
+                    outage::pause(self.looks_failed, &worker.entropy)
                 }
             };
             self.rest(wait, shutdown).await;
@@ -146,6 +174,23 @@ impl Dispatcher {
         for (_, known) in self.runs.iter().filter(|(_, known)| known.context.breaker().is_due()) {
             let (worker, run) = (self.shared.worker.clone(), known.context.clone());
             self.shared.tasks.spawn(async move { breaker::look(&worker, &run).await });
+        }
+    }
+
+    /// Parked messages that nobody can start here return to their queues, and those who look hear what the others wait for.
+    fn look_after_parked(&mut self) {
+        let Shared { worker, tasks, parking, .. } = &self.shared;
+        // Calls that do not end have all slots: another worker may have a free one.
+        let stuck =
+            self.slots.available_permits() == 0 && self.slot_given.elapsed() >= limits::START_WAIT_MAX;
+        parking.release(worker, tasks, |run| stuck || !self.runs.wants(run));
+        let now = worker.clock.now();
+        for (run, known) in self.runs.iter_mut() {
+            let wait = |domain: Option<&str>| parking.wait_of(run, domain, now);
+            let Some(wait) = sites::to_tell(known.told.as_ref(), wait, now) else { continue };
+            known.told = (wait.until > now).then(|| (Instant::now(), wait.clone()));
+            let (worker, run) = (worker.clone(), known.context.clone());
+            tasks.spawn(async move { sites::tell(&worker, &run, wait).await });
         }
     }
 
@@ -165,10 +210,15 @@ impl Dispatcher {
 
     fn hear(&mut self, news: News) {
         match news {
-            News::Found(Ok((look, found))) => self.runs.absorb(&self.shared.worker, look, found),
+            News::Found(Ok((look, found))) => {
+                let shared = &self.shared;
+                shared.worker.outages.succeeded(NOT_FOUND);
+                let changed = |run: &Arc<_>| shared.parking.forget_sites(run);
+                self.runs.absorb(&shared.worker, look, found, changed);
+            }
             News::Found(Err(error)) => {
-                tracing::warn!(%error, "the store does not answer; the worker goes on with what it knows");
-                self.runs.not_found();
+                self.shared.worker.outages.failed(NOT_FOUND, &error);
+                self.runs.not_found(&self.shared.worker);
             }
             News::Received { run, messages } => {
                 self.receives -= 1;
@@ -224,12 +274,22 @@ impl Dispatcher {
             return Ok(limits::RECEIVE_LINGER - since);
         }
         let free = u32::try_from(self.slots.available_permits()).unwrap_or(u32::MAX);
+        // After too many failures of store and queue in a row, one message probes.
+        let free = self.shared.backoff.lock().most(free, limits::STORE_FAILURES_MAX);
         if free == 0 {
             return Ok(limits::IDLE_WAIT);
         }
-        let worker = self.shared.worker.clone();
-        let (mut candidates, mut resting) = (Vec::new(), Vec::new());
+        let (worker, now) = (self.shared.worker.clone(), self.shared.worker.clock.now());
+        let (mut candidates, mut resting, mut plans) = (Vec::new(), Vec::new(), HashMap::new());
         for (run, known) in self.runs.iter().filter(|(_, known)| !known.paused && !known.context.unusable) {
+            let most = known.context.backoff().lock().most(free, 1);
+            if most == 0 {
+                continue;
+            }
+            let parked = parked_room(&self.shared, known, now).min(most);
+            if parked > 0 {
+                plans.insert(run, Plan { parked, fresh: 0 });
+            }
             match known.receives.are_due() && may_have_room(&self.shared, known) {
                 true => candidates.push(run),
                 false => resting.push(run),
@@ -239,29 +299,68 @@ impl Dispatcher {
         resting.into_iter().for_each(|run| self.look_for_the_end(run));
         let queues = candidates.iter().map(|run| QueueName::Run(*run)).collect();
         // Looked at first: a run that only waits, for its retries or its end, costs no grant and no receive.
-        let ready = worker.backend.queue.may_have(queues, worker.clock.now()).await?;
-        let (mut room, mut wait) = (HashMap::new(), limits::IDLE_WAIT);
+        let ready = worker.backend.queue.may_have(queues, now).await?;
+        worker.outages.succeeded(NOT_LOOKED);
+        self.looks_failed = 0;
+        let mut wait = limits::IDLE_WAIT;
         for (run, may_have) in candidates.into_iter().zip(ready) {
             if !may_have {
                 self.look_for_the_end(run);
                 continue;
             }
             let Some(known) = self.runs.get_mut(run) else { continue };
-            let has = room_of(&self.shared, known, free, worker.clock.now());
+            let parked = plans.get(&run).map_or(0, |plan| plan.parked);
+            let most = known.context.backoff().lock().most(free, 1);
+            let has = room_of(&self.shared, known, most, now).saturating_sub(parked);
             if lingers(&self.shared, known, has) {
                 wait = wait.min(limits::RECEIVE_LINGER);
             } else if has > 0 {
-                room.insert(run, has);
+                plans.entry(run).or_insert(Plan { parked, fresh: 0 }).fresh = has;
             }
         }
+        let room = plans.iter().map(|(run, plan)| (*run, plan.parked.saturating_add(plan.fresh))).collect();
         for (run, messages) in self.runs.turns.share_out(free, limits::TURN_MESSAGES, &room) {
-            self.receive(run, messages as usize);
+            let fresh = plans.get(&run).map_or(0, |plan| plan.fresh);
+            let started = self.start_parked(run, messages as usize);
+            let received = self.receive(run, (messages as usize).saturating_sub(started).min(fresh as usize));
+            if started + received > 0 {
+                self.probe(run);
+            }
         }
         Ok(wait)
     }
 
-    fn receive(&mut self, run: RunId, messages: usize) {
-        let Some(known) = self.runs.get_mut(run) else { return };
+    /// If store or queue failed before, what was just begun finds out whether that is over.
+    fn probe(&mut self, run: RunId) {
+        self.shared.backoff.lock().probe(limits::STORE_FAILURES_MAX);
+        if let Some(known) = self.runs.get_mut(run) {
+            known.context.backoff().lock().probe(1);
+        }
+    }
+
+    /// Starts messages of a run that wait here. Returns how many.
+    fn start_parked(&mut self, run: RunId, most: usize) -> usize {
+        let Some(known) = self.runs.get_mut(run) else { return 0 };
+        let (shared, now) = (&self.shared, self.shared.worker.clock.now());
+        let (slots, freed) = (&self.slots, &self.freed);
+        let Some(share) = shared.budgets.find(&known.context.scope()) else { return 0 };
+        let parked = shared.parking.take(run, most, now, || {
+            let slot = Slot::new(slots.clone().try_acquire_owned().ok()?, freed.clone());
+            Some((slot, share.take(now)?))
+        });
+        let started = parked.len();
+        if started > 0 {
+            known.worked = true;
+            self.slot_given = Instant::now();
+            let batch = Batch { shared: shared.clone(), run: known.context.clone() };
+            shared.tasks.spawn(batch.resume(parked));
+        }
+        started
+    }
+
+    /// Receives up to so many messages of a run. Returns how many it has room for.
+    fn receive(&mut self, run: RunId, messages: usize) -> usize {
+        let Some(known) = self.runs.get_mut(run) else { return 0 };
         let shared = &self.shared;
         let (most, now) = (shared.worker.backend.queue.receive_max(), shared.worker.clock.now());
         let mut rooms: Vec<Room> = Vec::with_capacity(messages);
@@ -269,14 +368,16 @@ impl Dispatcher {
             let Some(room) = take_room(shared, &self.slots, &self.freed, known, now) else { break };
             rooms.push(room);
         }
+        let count = rooms.len();
         while !rooms.is_empty() {
             let rest = rooms.split_off(rooms.len().min(most));
             known.receives.begin();
             self.receives += 1;
-            self.handed_out = Some(Instant::now());
+            (self.handed_out, self.slot_given) = (Some(Instant::now()), Instant::now());
             let batch = Batch { shared: shared.clone(), run: known.context.clone() };
             shared.tasks.spawn(batch.receive(std::mem::replace(&mut rooms, rest)));
         }
+        count
     }
 
     fn look_for_the_end(&mut self, run: RunId) {
@@ -291,62 +392,4 @@ impl Dispatcher {
         let batch = Batch { shared: self.shared.clone(), run: known.context.clone() };
         self.shared.tasks.spawn(batch.look_for_the_end());
     }
-}
-
-/// Whether a run has room, or could be granted some if it asked.
-fn may_have_room(shared: &Shared, known: &KnownRun) -> bool {
-    let Some(share) = shared.budgets.find(&known.context.scope()) else { return true };
-    share.learn(known.context.job.spec.limits());
-    share.may_have_room(shared.worker.config.slots, shared.worker.clock.now()) || !shared.worker.config.gate
-}
-
-/// How many messages of a run could start now; asks for more where there could be.
-fn room_of(shared: &Shared, known: &mut KnownRun, free: u32, now: Timestamp) -> u32 {
-    let run = &known.context;
-    let share = shared.budgets.share(&run.scope(), run.job.spec.limits());
-    // Not only for the slots that are free now: more will be by the time of the answer.
-    share.want_more(&shared.worker, &shared.tasks, shared.worker.config.slots);
-    if !shared.worker.config.gate {
-        return free;
-    }
-    let room = share.room(now).min(free);
-    if room == 0 || known.prediction.sites().is_empty() {
-        return room;
-    }
-    let mut elsewhere = u32::MAX;
-    for (scope, limits) in known.prediction.sites() {
-        let site = shared.budgets.share(scope, *limits);
-        site.want_more(&shared.worker, &shared.tasks, site.used().saturating_add(room));
-        elsewhere = elsewhere.min(site.room(now));
-    }
-    if known.prediction.doubts(elsewhere > 0) { 1 } else { room.min(elsewhere) }
-}
-
-/// Whether a receive should wait for more room to bring more at once.
-fn lingers(shared: &Shared, known: &KnownRun, room: u32) -> bool {
-    let queue = &shared.worker.backend.queue;
-    // Where a receive has its price however little it brings, calls that are over at once are worth waiting for.
-    (1..queue.receive_batch()).contains(&(room as usize))
-        && known.context.holds_any()
-        && known.context.usual_call() < limits::RECEIVE_LINGER
-        && !known.receives.waited_for_more()
-}
-
-fn take_room(
-    shared: &Shared,
-    slots: &Arc<Semaphore>,
-    freed: &Arc<Notify>,
-    known: &mut KnownRun,
-    now: Timestamp,
-) -> Option<Room> {
-    let slot = Slot::new(slots.clone().try_acquire_owned().ok()?, freed.clone());
-    if !shared.worker.config.gate {
-        return Some(Room { slot, permit: None, sites: Vec::new() });
-    }
-    let permit = shared.budgets.find(&known.context.scope())?.take(now)?;
-    let sites = known.prediction.sites().iter().map(|(scope, _)| shared.budgets.find(scope)?.take(now));
-    // Another run may have taken what there was; a message that is only to try needs nothing.
-    let sites = sites.collect::<Option<Vec<Use>>>();
-    let sites = sites.or_else(|| known.prediction.is_tried().then(Vec::new))?;
-    Some(Room { slot, permit: Some(permit), sites })
 }

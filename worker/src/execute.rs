@@ -3,13 +3,15 @@
 use crate::Worker;
 use crate::context::RunContext;
 use crate::gateway::{self, GatewayAnswer, GatewayRequest};
+use crate::parked::Ticket;
 use bytes::Bytes;
+use conveyor_domain::damage;
 use conveyor_domain::headers;
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::limits;
 use conveyor_domain::params::{self, Format};
 use conveyor_domain::task::Outcome;
-use conveyor_domain::{AccountFault, FailureClass, Problem, Spend};
+use conveyor_domain::{AccountFault, FailureClass, Problem, Spend, TaskInput};
 use conveyor_store::port::ClaimedTask;
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
@@ -27,6 +29,8 @@ pub enum End {
     Settled(Outcome),
     /// It could not start after all: its message comes back after this.
     Bounced(Duration),
+    /// It could not start yet: its message waits in this worker.
+    Parked(Ticket),
 }
 
 /// The end of a task, and what it says about the other side.
@@ -35,8 +39,8 @@ pub struct Executed {
     pub end: End,
     pub spend: Spend,
     pub took: Duration,
-    /// The other side has too much to do, or is not there.
-    pub overloaded: bool,
+    /// The other side is overloaded or unreachable, and how that was seen.
+    pub overloaded: Option<String>,
     pub retry_after: Option<Duration>,
 }
 
@@ -53,7 +57,7 @@ pub async fn execute(worker: &Worker, run: &RunContext, task: &ClaimedTask) -> E
             end,
             spend: Spend::default(),
             took: Duration::ZERO,
-            overloaded: false,
+            overloaded: None,
             retry_after: None,
         };
     }
@@ -69,7 +73,7 @@ pub async fn execute(worker: &Worker, run: &RunContext, task: &ClaimedTask) -> E
     let answer = call(worker, request).await;
     let took = started.elapsed();
     metrics::histogram!("conveyor_gateway_seconds", "outcome" => label(&answer)).record(took.as_secs_f64());
-    let (mut overloaded, mut asked_for, mut spend) = (false, None, Spend::default());
+    let (mut overloaded, mut asked_for, mut spend) = (None, None, Spend::default());
     let end = match answer {
         GatewayAnswer::Success { http_status, body, spend: charged } => {
             spend = charged;
@@ -83,7 +87,8 @@ pub async fn execute(worker: &Worker, run: &RunContext, task: &ClaimedTask) -> E
             spend = charged;
             // What says so itself, and nothing else: a list of dead pages is not a dead gateway.
             let unwell = matches!(class, FailureClass::RateLimited | FailureClass::GatewayError);
-            overloaded = unwell && (retry_after.is_some() || problem.code == gateway::UNREACHABLE);
+            let overload = unwell && (retry_after.is_some() || problem.code == gateway::UNREACHABLE);
+            overloaded = overload.then(|| problem.detail.clone().unwrap_or_else(|| problem.title.clone()));
             asked_for = retry_after;
             let policy = run.job.spec.retry.over(worker.config.retry);
             let now = worker.clock.now();
@@ -152,8 +157,14 @@ async fn fail_run(worker: &Worker, run: &RunContext, reason: AccountFault, detai
     }
 }
 
-/// The end of a task that has taken worker after worker down with it.
-pub fn abandoned(claims_max: u32) -> End {
+/// The end of a task that nobody can work on: its input cannot be read, or it has taken worker after worker down with it.
+pub fn abandoned(input: &TaskInput, claims_max: u32) -> End {
+    if input.is_damaged() {
+        return End::Settled(Outcome::Failed {
+            class: FailureClass::Other,
+            problem: damage::problem("input"),
+        });
+    }
     let problem = Problem::new(500, "task_abandoned", "The task was given up").with_detail(format!(
         "It was started {claims_max} times and never reached an end; each time the worker stopped first."
     ));

@@ -7,6 +7,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::RwLock;
 
+const NOT_HIDDEN: &str = "messages could not be kept hidden";
+
 #[derive(Debug)]
 struct Held {
     run: Arc<RunContext>,
@@ -68,8 +70,11 @@ impl Flights {
             let (ids, receipts): (Vec<_>, Vec<_>) = held.into_iter().filter(still_held).unzip();
             let now = worker.clock.now();
             match worker.backend.queue.extend(queue, receipts, worker.config.visibility, now).await {
-                Ok(renewed) => self.renew(ids.into_iter().zip(renewed)),
-                Err(error) => tracing::warn!(%queue, %error, "messages could not be kept hidden"),
+                Ok(renewed) => {
+                    worker.outages.succeeded(NOT_HIDDEN);
+                    self.renew(ids.into_iter().zip(renewed));
+                }
+                Err(error) => worker.outages.failed(NOT_HIDDEN, &error),
             }
         }
     }

@@ -12,9 +12,12 @@ mod execute;
 mod flight;
 pub mod gateway;
 mod news;
+mod outage;
 mod pack;
+mod parked;
 mod prediction;
 mod receives;
+mod room;
 mod runs;
 mod settle;
 mod sites;
@@ -32,6 +35,7 @@ use conveyor_domain::seal::Secret;
 use conveyor_domain::{Clock, Entropy, WorkerId};
 use conveyor_store::Backend;
 use gateway::{Credential, Gateway};
+use outage::Outages;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,6 +81,7 @@ pub struct Worker {
     clock: Arc<dyn Clock>,
     entropy: Arc<Entropy>,
     config: WorkerConfig,
+    outages: Outages,
 }
 
 impl Worker {
@@ -89,6 +94,6 @@ impl Worker {
         config: WorkerConfig,
     ) -> Worker {
         let id = WorkerId::new(clock.now(), &entropy);
-        Worker { id, backend, gateway, secret, clock, entropy, config }
+        Worker { id, backend, gateway, secret, clock, entropy, config, outages: Outages::default() }
     }
 }

@@ -1,5 +1,5 @@
-//! Where the next tasks of a run will go, as far as the last ones tell (SPEC 6.7): a list for one site is not received
-//! faster than the site takes it.
+//! Where the next tasks of a run will go, as far as the last ones tell (SPEC 6.7): a long list for one domain is not
+//! received faster than the domain takes it, once so many were received that it is unlikely to go on elsewhere.
 
 use conveyor_domain::grant::{Limits, Scope};
 use conveyor_domain::limits;
@@ -39,7 +39,7 @@ impl Prediction {
 
     /// The sites that the next message probably draws on. Nothing, if there were too few to tell.
     pub fn sites(&self) -> &[(Scope, Limits)] {
-        if self.in_a_row >= limits::TURN_MESSAGES { &self.sites } else { &[] }
+        if self.in_a_row >= limits::LOOKAHEAD_MESSAGES { &self.sites } else { &[] }
     }
 
     /// Whether to try one message all the same, though its sites have no room: the list may go on elsewhere. Rarer each
@@ -77,20 +77,20 @@ mod tests {
     #[test]
     fn a_few_messages_tell_nothing() {
         let mut prediction = Prediction::default();
-        prediction.note(site("a"), 9);
+        prediction.note(site("a"), limits::LOOKAHEAD_MESSAGES - 1);
         assert!(prediction.sites().is_empty());
         prediction.note(site("a"), 1);
         assert_eq!(prediction.sites(), site("a"));
-        prediction.note(site("b"), 9);
+        prediction.note(site("b"), limits::LOOKAHEAD_MESSAGES - 1);
         assert!(prediction.sites().is_empty());
-        prediction.note(Sites::new(), 50);
+        prediction.note(Sites::new(), 5 * limits::LOOKAHEAD_MESSAGES);
         assert!(prediction.sites().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn it_is_doubted_now_and_then() {
         let mut prediction = Prediction::default();
-        prediction.note(site("a"), 10);
+        prediction.note(site("a"), limits::LOOKAHEAD_MESSAGES);
         let mut doubts = Vec::new();
         for second in 0..80 {
             if prediction.doubts(false) {

@@ -3,10 +3,12 @@
 
 use crate::Worker;
 use crate::context::RunContext;
+use crate::outage::Backoff;
 use crate::prediction::Prediction;
 use crate::receives::Receives;
 use crate::turns::Turns;
 use conveyor_domain::breaker;
+use conveyor_domain::grant::DomainWait;
 use conveyor_domain::{RunId, Timestamp, limits};
 use conveyor_store::port::{ActiveRun, ChangedRuns};
 use std::collections::{HashMap, HashSet};
@@ -26,6 +28,8 @@ pub struct KnownRun {
     /// Its end is not looked for before this.
     pub end_not_before: Option<Instant>,
     pub prediction: Prediction,
+    /// When the wait for a domain was last told, and until when that holds.
+    pub told: Option<(Instant, DomainWait)>,
 }
 
 /// What a look found.
@@ -63,13 +67,14 @@ pub struct Runs {
     looked_at_all: Option<Instant>,
     began: Option<Instant>,
     looking: bool,
+    backoff: Backoff,
 }
 
 impl Runs {
     /// The look that is due, if one is: soon if something may be new, but not at every message.
     pub fn due(&mut self, hint: bool, now: Timestamp) -> Option<Look> {
         let age = if hint { limits::REDISCOVER_AFTER } else { limits::DISCOVER_EVERY };
-        if self.looking || self.began.is_some_and(|at| at.elapsed() < age) {
+        if self.looking || self.backoff.is_resting() || self.began.is_some_and(|at| at.elapsed() < age) {
             return None;
         }
         (self.looking, self.began) = (true, Some(Instant::now()));
@@ -79,29 +84,32 @@ impl Runs {
         Some(Look { since, at: now })
     }
 
-    /// A look that failed is taken again, at the usual time.
-    pub fn not_found(&mut self) {
+    /// A look that failed is taken again, after a while.
+    pub fn not_found(&mut self, worker: &Worker) {
         self.looking = false;
+        self.backoff.failed("look", self.began.unwrap_or_else(Instant::now), &worker.entropy);
     }
 
-    pub fn absorb(&mut self, worker: &Worker, look: Look, found: Found) {
+    /// Takes in what a look found. `changed` hears of runs whose job is another than before.
+    pub fn absorb(&mut self, worker: &Worker, look: Look, found: Found, changed: impl Fn(&Arc<RunContext>)) {
         (self.looking, self.looked) = (false, Some(look.at));
+        self.backoff.succeeded();
         match found {
             Found::All(active) => {
                 self.looked_at_all = Some(Instant::now());
                 let there: HashSet<RunId> = active.iter().map(|active| active.run.id).collect();
                 let gone: Vec<RunId> = self.known.keys().filter(|id| !there.contains(id)).copied().collect();
                 gone.into_iter().for_each(|run| self.evict(run));
-                active.into_iter().for_each(|active| self.learn(worker, active));
+                active.into_iter().for_each(|active| self.learn(worker, active, &changed));
             }
-            Found::Changed(changed) => {
-                changed.gone.into_iter().for_each(|key| self.evict(key.run));
-                changed.active.into_iter().for_each(|active| self.learn(worker, active));
+            Found::Changed(runs) => {
+                runs.gone.into_iter().for_each(|key| self.evict(key.run));
+                runs.active.into_iter().for_each(|active| self.learn(worker, active, &changed));
             }
         }
     }
 
-    fn learn(&mut self, worker: &Worker, active: ActiveRun) {
+    fn learn(&mut self, worker: &Worker, active: ActiveRun, changed: &impl Fn(&Arc<RunContext>)) {
         let (id, caller) = (active.run.id, active.job.caller);
         let (drained, paused) = (active.run.is_drained(&active.stats.counts), active.run.paused);
         let failing = breaker::judge(&active.job.spec, &active.run, &active.stats.counts).is_some();
@@ -112,6 +120,7 @@ impl Runs {
                     known.context = Arc::new(known.context.with_job(active.job));
                     // Its sites may have other limits now.
                     known.prediction = Prediction::default();
+                    changed(&known.context);
                 }
             }
             None => {
@@ -124,6 +133,7 @@ impl Runs {
                     receives: Receives::default(),
                     end_not_before: None,
                     prediction: Prediction::default(),
+                    told: None,
                 };
                 self.known.insert(id, known);
                 self.turns.add(caller, id);
@@ -145,8 +155,17 @@ impl Runs {
         self.known.values_mut().for_each(|run| run.receives.something_was_sent());
     }
 
+    /// Whether messages of a run are worth keeping here.
+    pub fn wants(&self, run: RunId) -> bool {
+        self.known.get(&run).is_some_and(|known| !known.paused)
+    }
+
     pub fn get_mut(&mut self, run: RunId) -> Option<&mut KnownRun> {
         self.known.get_mut(&run)
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (RunId, &mut KnownRun)> {
+        self.known.iter_mut().map(|(id, known)| (*id, known))
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (RunId, &KnownRun)> {

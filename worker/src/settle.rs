@@ -5,10 +5,12 @@ use crate::breaker;
 use crate::context::RunContext;
 use crate::execute::End;
 use crate::flight::{FlightId, Flights};
+use crate::outage;
 use crate::pack::{self, Author, Body, ObjectNumbers, Plan};
+use crate::parked::{Parking, Ticket};
 use crate::slot::Slot;
 use crate::unused;
-use crate::waiting::Waiting;
+use crate::waiting::{TurnNews, Waiting};
 use conveyor_domain::result_index::Label;
 use conveyor_domain::task::{Outcome, ResultRef};
 use conveyor_domain::{Spend, TaskId, Timestamp};
@@ -21,8 +23,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const NOT_RETURNED: &str = "messages could not be returned to their queue";
 
 /// A task whose gateway call is over. Dropping it frees its slot.
 #[derive(Debug)]
@@ -37,16 +38,23 @@ pub struct Finished {
     pub slot: Slot,
 }
 
+/// Messages that this worker holds: of tasks in flight, and of those that wait for their domain.
+#[derive(Clone, Debug)]
+pub struct Held {
+    pub flights: Arc<Flights>,
+    pub parking: Arc<Parking>,
+}
+
 /// Gathers what is finished while earlier groups are being written, and writes it run by run.
 pub async fn settle_loop(
     worker: Arc<Worker>,
-    flights: Arc<Flights>,
+    held: Held,
     mut finished: mpsc::Receiver<Finished>,
     give_up: CancellationToken,
 ) {
     let numbers = Arc::new(ObjectNumbers::default());
     let groups = TaskTracker::new();
-    let (settled, mut free) = mpsc::unbounded_channel();
+    let (news, mut turns) = mpsc::unbounded_channel();
     let mut waiting = Waiting::new(worker.backend.store.settles_at_once());
     let (mut batch, mut more) = (Vec::new(), true);
     while more || !waiting.is_empty() {
@@ -55,15 +63,15 @@ pub async fn settle_loop(
                 more = received > 0;
                 waiting.add(std::mem::take(&mut batch));
             }
-            Some(run) = free.recv() => waiting.free(run),
+            Some(turn) = turns.recv() => waiting.turn(turn),
         }
         while let Some(group) = waiting.next() {
-            let turn = Turn { run: group.run.key, settled: settled.clone() };
-            let (worker, flights, numbers, give_up) =
-                (worker.clone(), flights.clone(), numbers.clone(), give_up.clone());
+            let turn = Turn { run: group.run.key, news: news.clone() };
+            let (worker, held, numbers, give_up) =
+                (worker.clone(), held.clone(), numbers.clone(), give_up.clone());
             groups.spawn(async move {
                 tokio::select! {
-                    () = write_group(&worker, &flights, &numbers, group.tasks, turn) => {}
+                    () = write_group(&worker, held, &numbers, group.tasks, turn) => {}
                     // What was not written comes back: the rows are claimed again after the restart.
                     () = give_up.cancelled() => {}
                 }
@@ -77,30 +85,42 @@ pub async fn settle_loop(
 /// A group's turn at the store, over when it is dropped.
 struct Turn {
     run: RunKey,
-    settled: mpsc::UnboundedSender<RunKey>,
+    news: mpsc::UnboundedSender<TurnNews>,
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let _ = self.settled.send(self.run);
+        let _ = self.news.send(TurnNews::Over(self.run));
     }
 }
 
-async fn write_group(
-    worker: &Worker,
-    flights: &Flights,
-    numbers: &ObjectNumbers,
-    group: Vec<Finished>,
-    turn: Turn,
-) {
+/// A turn whose writing failed. Until it tries again, groups of other runs have its place: a run that is throttled must not
+/// keep them from settling.
+struct BackingOff<'a>(&'a Turn);
+
+impl<'a> BackingOff<'a> {
+    fn of(turn: &'a Turn) -> BackingOff<'a> {
+        let _ = turn.news.send(TurnNews::BacksOff);
+        BackingOff(turn)
+    }
+}
+
+impl Drop for BackingOff<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.news.send(TurnNews::TriesAgain);
+    }
+}
+
+async fn write_group(worker: &Worker, held: Held, numbers: &ObjectNumbers, group: Vec<Finished>, turn: Turn) {
     let Some(run) = group.first().map(|f| f.run.clone()) else { return };
-    let landed = Landed { all: flights, run: run.clone(), flights: group.iter().map(|f| f.flight).collect() };
+    let landed =
+        Landed { all: &held.flights, run: run.clone(), flights: group.iter().map(|f| f.flight).collect() };
     let bodies: Vec<Option<Body>> = group.iter().map(body_of).collect();
     let plan = pack::plan(Author { worker: worker.id, run: run.key, numbers }, &bodies);
     for object in &plan.objects {
         // Whatever is wrong: a task must not be called successful before its body is safe.
         let put = || worker.backend.blobs.put(&object.key, object.bytes.clone());
-        repeat("a result could not be stored", put, |_| true).await;
+        repeat(worker, "a result could not be stored", &turn, put, |_| true).await;
     }
     let settles: Vec<Settle> =
         group.iter().zip(&plan.places).map(|(f, place)| settle_of(f, &plan, *place)).collect();
@@ -110,7 +130,7 @@ async fn write_group(
     };
     let may_pass = |error: &Error| matches!(error, Error::Full(_) | Error::Unavailable(_));
     // Otherwise they are not acknowledged: the messages come back, and with them another chance.
-    let answers = repeat("tasks could not be settled", settle, may_pass).await;
+    let answers = repeat(worker, "tasks could not be settled", &turn, settle, may_pass).await;
     // The next group of the run need not wait for the messages of this one.
     drop(turn);
     if let Some(answers) = answers {
@@ -119,8 +139,8 @@ async fn write_group(
             run.breaker().suspect();
         }
         drop_unused_objects(worker, run.key, &plan, &settles, &answers).await;
-        let back: Vec<Back> = settles.iter().zip(&group).map(|(settle, f)| back(settle, &f.end)).collect();
-        give_messages_back(worker, flights, &run, &back, &answers, &landed.flights).await;
+        let back = settles.iter().zip(group).map(|(settle, f)| back(settle, f.end)).collect();
+        give_messages_back(worker, &held, &run, back, &answers, &landed.flights).await;
         breaker::look(worker, &run).await;
     }
 }
@@ -151,14 +171,14 @@ fn body_of(finished: &Finished) -> Option<Body> {
             let label = Label { task, attempt, http_status: *http_status, format: *format };
             Some(Body { label, bytes: body.clone() })
         }
-        End::Settled(_) | End::Bounced(_) => None,
+        End::Settled(_) | End::Bounced(_) | End::Parked(_) => None,
     }
 }
 
 fn settle_of(finished: &Finished, plan: &Plan, place: pack::Place) -> Settle {
     let outcome = match &finished.end {
         End::Settled(outcome) => outcome.clone(),
-        End::Bounced(_) => Outcome::Release,
+        End::Bounced(_) | End::Parked(_) => Outcome::Release,
         End::Success { body, format, http_status } => Outcome::Successful(ResultRef {
             object: place.map(|(object, _)| plan.objects[object].key.to_string()),
             whole: place.is_some_and(|(object, _)| plan.objects[object].whole),
@@ -211,13 +231,16 @@ enum Back {
     Never,
     At(Timestamp),
     After(Duration),
+    /// It stays hidden, and waits here.
+    Park(Ticket),
 }
 
-fn back(settle: &Settle, end: &End) -> Back {
+fn back(settle: &Settle, end: End) -> Back {
     match (&settle.outcome, end) {
         (Outcome::Successful(_) | Outcome::Failed { .. }, _) => Back::Never,
         (Outcome::Retry { not_before, .. }, _) => Back::At(*not_before),
-        (Outcome::Release, End::Bounced(delay)) => Back::After(*delay),
+        (Outcome::Release, End::Bounced(delay)) => Back::After(delay),
+        (Outcome::Release, End::Parked(ticket)) => Back::Park(ticket),
         (Outcome::Release, _) => Back::After(Duration::ZERO),
     }
 }
@@ -225,48 +248,57 @@ fn back(settle: &Settle, end: &End) -> Back {
 /// After the commit: a crash in between redelivers, and the claim then finds the row as it is.
 async fn give_messages_back(
     worker: &Worker,
-    flights: &Flights,
-    run: &RunContext,
-    backs: &[Back],
+    held: &Held,
+    run: &Arc<RunContext>,
+    backs: Vec<Back>,
     answers: &[Settled],
     ids: &[FlightId],
 ) {
+    let flights = &held.flights;
     let _fixed = flights.receipts_fixed.read().await;
     let now = worker.clock.now();
     let (mut done, mut later) = (Vec::new(), Vec::new());
-    for ((back, answer), id) in backs.iter().zip(answers).zip(ids) {
+    for ((back, answer), id) in backs.into_iter().zip(answers).zip(ids) {
         let Some(receipt) = flights.take(*id) else { continue };
         match (back, answer) {
             // Not ours any more, and perhaps nobody's: whoever superseded us may hold only an older receipt. It comes back by itself.
             (_, Settled::Lost) => {}
             (Back::Never, _) => done.push(receipt),
-            (Back::At(due), _) => later.push((receipt, now.until(*due))),
-            (Back::After(delay), _) => later.push((receipt, *delay)),
+            (Back::At(due), _) => later.push((receipt, now.until(due))),
+            (Back::After(delay), _) => later.push((receipt, delay)),
+            (Back::Park(ticket), _) => held.parking.park(worker, run, ticket, receipt),
         }
     }
     let queue = &worker.backend.queue;
     let acked = if done.is_empty() { Ok(()) } else { queue.ack(run.queue, done).await };
     let released = if later.is_empty() { Ok(()) } else { queue.release(run.queue, later, now).await };
-    if let Err(error) = acked.and(released) {
+    match acked.and(released) {
+        Ok(()) => worker.outages.succeeded(NOT_RETURNED),
         // They become visible by themselves, and their claims then answer what to do with them.
-        tracing::warn!(run = %run.key.run, %error, "messages could not be given back");
+        Err(error) => worker.outages.failed(NOT_RETURNED, &error),
     }
 }
 
 /// Repeats a step, which must be safe to repeat, for as long as its error may pass. `None` if it will not.
 async fn repeat<T, F: Future<Output = Result<T>>>(
-    what: &str,
+    worker: &Worker,
+    what: &'static str,
+    turn: &Turn,
     step: impl Fn() -> F,
     may_pass: impl Fn(&Error) -> bool,
 ) -> Option<T> {
-    let mut pause = FIRST_PAUSE;
+    let mut failures = 0;
     loop {
         match step().await {
-            Ok(value) => return Some(value),
+            Ok(value) => {
+                worker.outages.succeeded(what);
+                return Some(value);
+            }
             Err(error) if may_pass(&error) => {
-                tracing::warn!(%error, "{what}; trying again");
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                failures += 1;
+                worker.outages.failed(what, &error);
+                let _place = BackingOff::of(turn);
+                tokio::time::sleep(outage::pause(failures, &worker.entropy)).await;
             }
             Err(error) => {
                 tracing::error!(%error, "{what}");

@@ -1,15 +1,17 @@
-//! Budgets of the sites that tasks go to (SPEC 6.7). Where a task goes is known only once it is claimed: one that finds no
-//! room goes back, and the next ones of its run are received only when there is some.
+//! Budgets of the domains that tasks go to (SPEC 6.7). Where a task goes is known only once it is claimed: if its domain has
+//! no room, its claim is released and its message parked until there is some.
 
 use crate::Worker;
 use crate::budgets::{Budgets, Use};
 use crate::context::RunContext;
+use crate::parked::Parking;
 use crate::prediction::Sites;
 use conveyor_domain::grant::{DomainWait, Hold, Limits, Scope};
 use conveyor_domain::{Timestamp, domains, limits};
 use conveyor_store::port::ClaimedTask;
 use std::collections::HashMap;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// The budgets that a task draws on.
 pub fn of(worker: &Worker, run: &RunContext, task: &ClaimedTask) -> Vec<(Scope, Limits)> {
@@ -43,16 +45,18 @@ impl Needs {
     }
 
     /// Takes what is missing, or says what there is none of.
-    fn take(&mut self, budgets: &Budgets, call: Duration, now: Timestamp) -> Result<(), Full> {
+    fn take(&mut self, budgets: &Budgets, ahead: &Ahead<'_>, now: Timestamp) -> Result<(), Full> {
         let missing: Vec<(Scope, Limits)> = self.missing().cloned().collect();
         for (scope, limits) in missing {
             let share = budgets.share(&scope, limits);
-            match share.take_soon(now) {
+            let before = ahead.of(&scope);
+            // Those that wait already go first.
+            let taken = if ahead.fresh && before > 0 { None } else { share.take_soon(now) };
+            match taken {
                 Some(taken) => self.uses.push(taken),
                 None => {
-                    let Scope::Domain(_, domain) = scope else { continue };
-                    let wait = DomainWait { domain, until: share.free_at(now) };
-                    return Err(Full { wait, room_every: share.room_every(call) });
+                    let until = share.free_at(now).after(share.room_every(ahead.call).saturating_mul(before));
+                    return Err(Full { until });
                 }
             }
         }
@@ -60,24 +64,41 @@ impl Needs {
     }
 }
 
-/// A site that has no room.
+/// A domain that has no room.
 #[derive(Debug)]
 pub struct Full {
-    pub wait: DomainWait,
-    /// How often it has room for one more, about.
-    pub room_every: Duration,
+    /// When it may have room for a message that goes to the end of those that wait already.
+    pub until: Timestamp,
+}
+
+/// What was there before the messages of a batch.
+#[derive(Debug)]
+pub struct Ahead<'a> {
+    pub parking: &'a Parking,
+    /// They were just received; otherwise they were parked and have waited for their turn.
+    pub fresh: bool,
+    /// How long a call takes, about.
+    pub call: Duration,
+}
+
+impl Ahead<'_> {
+    fn of(&self, scope: &Scope) -> u32 {
+        self.parking.waiting_for(scope)
+    }
 }
 
 /// For every task, whether it may go where it wants to. Asks once a site, for all of them.
 pub async fn admit(
     worker: &Worker,
     budgets: &Budgets,
-    call: Duration,
+    ahead: &Ahead<'_>,
     needs: &mut [Needs],
 ) -> Vec<Result<(), Full>> {
     let mut missing: HashMap<&Scope, (Limits, u32)> = HashMap::new();
     for (scope, limits) in needs.iter().flat_map(Needs::missing) {
-        missing.entry(scope).or_insert((*limits, 0)).1 += 1;
+        if !ahead.fresh || ahead.of(scope) == 0 {
+            missing.entry(scope).or_insert((*limits, 0)).1 += 1;
+        }
     }
     for (scope, (limits, count)) in missing {
         let share = budgets.share(scope, limits);
@@ -86,7 +107,7 @@ pub async fn admit(
         }
     }
     let now = worker.clock.now();
-    needs.iter_mut().map(|need| need.take(budgets, call, now)).collect()
+    needs.iter_mut().map(|need| need.take(budgets, ahead, now)).collect()
 }
 
 /// The sites that all of them go to, if they all go to the same.
@@ -95,13 +116,24 @@ pub fn common(needs: &[Needs]) -> Sites {
     if needs.iter().all(|need| need.scopes == first.scopes) { first.scopes.clone() } else { Vec::new() }
 }
 
+/// What to tell those who look, given when and what they were told last: the same domain for a while, as long as tasks
+/// wait for it. A wait that ends now says that there is none any more.
+pub fn to_tell(
+    told: Option<&(Instant, DomainWait)>,
+    wait: impl Fn(Option<&str>) -> Option<DomainWait>,
+    now: Timestamp,
+) -> Option<DomainWait> {
+    let Some((at, before)) = told else { return wait(None) };
+    if at.elapsed() < limits::DOMAIN_WAIT_TOLD_EVERY && wait(Some(&before.domain)).is_some() {
+        return None;
+    }
+    Some(wait(None).unwrap_or_else(|| DomainWait { until: now, ..before.clone() }))
+}
+
 /// Tells those who look why tasks of the job wait.
 pub async fn tell(worker: &Worker, run: &RunContext, wait: DomainWait) {
-    let now = worker.clock.now();
-    // At least until the messages that went back can be there again: until then they do wait.
-    let until = wait.until.max(now.after(limits::BOUNCE_MIN));
-    let hold = Hold::Domain(DomainWait { until, ..wait });
-    if let Err(error) = worker.backend.coordinator.hold(&run.scope(), hold, now).await {
+    let told = worker.backend.coordinator.hold(&run.scope(), Hold::Domain(wait), worker.clock.now()).await;
+    if let Err(error) = told {
         tracing::debug!(job = %run.key.job, %error, "that tasks wait for a site could not be written down");
     }
 }

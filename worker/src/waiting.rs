@@ -15,18 +15,34 @@ pub struct Group {
     pub tasks: Vec<Finished>,
 }
 
+/// What became of a group's turn.
+#[derive(Debug)]
+pub enum TurnNews {
+    Over(RunKey),
+    BacksOff,
+    TriesAgain,
+}
+
 #[derive(Debug)]
 pub struct Waiting {
     tasks: HashMap<RunKey, VecDeque<Finished>>,
     /// Runs that have tasks here, in the order of their turns.
     turns: VecDeque<RunKey>,
     writing: HashMap<RunKey, usize>,
+    /// Groups whose writing failed and that wait to try again: they keep their run's place, and nobody else's.
+    backing_off: usize,
     most: SettlesAtOnce,
 }
 
 impl Waiting {
     pub fn new(most: SettlesAtOnce) -> Waiting {
-        Waiting { tasks: HashMap::new(), turns: VecDeque::new(), writing: HashMap::new(), most }
+        Waiting {
+            tasks: HashMap::new(),
+            turns: VecDeque::new(),
+            writing: HashMap::new(),
+            backing_off: 0,
+            most,
+        }
     }
 
     /// Nothing waits. Groups may still be written.
@@ -45,8 +61,16 @@ impl Waiting {
         }
     }
 
+    pub fn turn(&mut self, turn: TurnNews) {
+        match turn {
+            TurnNews::Over(run) => self.free(run),
+            TurnNews::BacksOff => self.backing_off += 1,
+            TurnNews::TriesAgain => self.backing_off -= 1,
+        }
+    }
+
     /// A group of this run is written.
-    pub fn free(&mut self, run: RunKey) {
+    fn free(&mut self, run: RunKey) {
         if let Some(groups) = self.writing.get_mut(&run) {
             *groups -= 1;
             if *groups == 0 {
@@ -55,9 +79,13 @@ impl Waiting {
         }
     }
 
+    fn has_place(&self) -> bool {
+        self.writing.values().sum::<usize>() < self.most.in_all + self.backing_off
+    }
+
     /// A group whose turn it is.
     pub fn next(&mut self) -> Option<Group> {
-        if self.writing.values().sum::<usize>() >= self.most.in_all {
+        if !self.has_place() {
             return None;
         }
         let has_room = |key: &RunKey| self.writing.get(key).is_none_or(|groups| *groups < self.most.of_a_run);
@@ -74,5 +102,25 @@ impl Waiting {
         *self.writing.entry(key).or_insert(0) += 1;
         let run = tasks.first()?.run.clone();
         Some(Group { run, tasks })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conveyor_domain::{JobId, RunId};
+
+    #[test]
+    fn a_group_that_backs_off_leaves_its_place_to_others() {
+        let mut waiting = Waiting::new(SettlesAtOnce { in_all: 2, of_a_run: 1 });
+        let run = |n| RunKey { job: JobId::from_bytes([n; 16]), run: RunId::from_bytes([n; 16]) };
+        waiting.writing.extend([(run(1), 1), (run(2), 1)]);
+        assert!(!waiting.has_place());
+        waiting.turn(TurnNews::BacksOff);
+        assert!(waiting.has_place());
+        waiting.turn(TurnNews::TriesAgain);
+        assert!(!waiting.has_place());
+        waiting.turn(TurnNews::Over(run(1)));
+        assert!(waiting.has_place() && !waiting.writing.contains_key(&run(1)));
     }
 }

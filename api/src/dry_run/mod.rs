@@ -2,9 +2,9 @@
 
 mod tally;
 
-use crate::body::room_within;
 use crate::direct;
 use crate::problem::{ApiError, Code, Result};
+use crate::shares::bodies::room_within;
 use crate::split::Lines;
 use crate::staged;
 use crate::state::ApiState;
@@ -33,7 +33,7 @@ pub(crate) async fn dry_run(
         match (tasks, list) {
             (_, Some(list)) => of_upload(state, caller, spec, list).await,
             (Tasks::Inline(lines), None) => of_lines(state, spec, lines).await,
-            (Tasks::Staged(tasks), None) => of_tasks(state, spec, tasks).await,
+            (Tasks::Staged(tasks), None) => of_tasks(state, caller, spec, tasks).await,
         }
     };
     let late = || {
@@ -58,9 +58,14 @@ async fn of_lines(state: &ApiState, spec: &JobSpec, lines: &Lines) -> Result<Dry
 }
 
 /// Many tasks, that were staged as they arrived.
-async fn of_tasks(state: &ApiState, spec: &JobSpec, tasks: &StagedTasks) -> Result<DryRunJson> {
+async fn of_tasks(
+    state: &ApiState,
+    caller: CallerId,
+    spec: &JobSpec,
+    tasks: &StagedTasks,
+) -> Result<DryRunJson> {
     let list = Staging { staged: &tasks.staged, spec: &StagedTasks::SPEC, ours: Some(tasks.upload.id) };
-    let (tally, _) = read(state, list, &spec.params).await?;
+    let (tally, _) = read(state, caller, list, &spec.params).await?;
     let refused = !tally.invalid.is_empty();
     Ok(tally.report(spec, answer(refused, once_accepted(spec))))
 }
@@ -80,7 +85,7 @@ async fn of_upload(
     };
     let source = source_of(upload, list.on_invalid_rows, state.config.param_policy)?;
     let staging = Staging { staged: &source.staged, spec: &source.spec, ours: None };
-    let (tally, end) = read(state, staging, &spec.params).await?;
+    let (tally, end) = read(state, caller, staging, &spec.params).await?;
     let short = source.staged.size <= limits::SYNC_LIST_MAX_BYTES
         && end.offset <= limits::SYNC_LIST_EXPANDED_MAX_BYTES
         && end.index as usize <= state.config.inline_tasks_max;
@@ -112,8 +117,13 @@ struct Staging<'a> {
 }
 
 /// Reads a list to its end.
-async fn read(state: &ApiState, list: Staging<'_>, job: &Params) -> Result<(Tally, Position)> {
-    let _room = room_within(limits::DRY_RUN_ROOM_BYTES, &state.bodies).await?;
+async fn read(
+    state: &ApiState,
+    caller: CallerId,
+    list: Staging<'_>,
+    job: &Params,
+) -> Result<(Tally, Position)> {
+    let _room = room_within(limits::DRY_RUN_ROOM_BYTES, caller, &state.bodies).await?;
     let expanded_max = if list.ours.is_some() { u64::MAX } else { state.config.list_expanded_max_bytes };
     let opened = staged::open(state, list.staged, list.spec, expanded_max).await;
     let (_, mut reader) = opened.map_err(staged::list_failed)?;

@@ -17,8 +17,8 @@ use axum::response::Response;
 use conveyor_domain::idempotency::{Fingerprint, Kept, Seen, see};
 use conveyor_domain::limits;
 use conveyor_domain::record::{Expected, Record, RecordKey, RecordVersion, RecordWrite};
-use conveyor_store::Error;
 use conveyor_store::port::{JobView, Once};
+use conveyor_store::{Error, clock_watch};
 use std::sync::Arc;
 
 /// How often a claim is tried when what is in its way goes by itself at that moment.
@@ -115,7 +115,12 @@ impl Turn {
 impl Keyed {
     async fn look(&self, state: &ApiState) -> Result<(Option<Record>, Seen)> {
         let record = state.store().record(&self.key).await?;
-        let seen = see(record.as_ref(), &self.fingerprint, state.now());
+        let mut now = state.now();
+        if record.as_ref().is_some_and(|record| record.is_over(now)) {
+            // What was answered is forgotten only by a time that is not in doubt.
+            now = clock_watch::removal_time(state.store(), now).await?;
+        }
+        let seen = see(record.as_ref(), &self.fingerprint, now);
         let seen = seen.map_err(|unreadable| Error::Corrupt(unreadable.to_string()))?;
         Ok((record, seen))
     }

@@ -4,6 +4,7 @@ use super::operation::{Access, Operation};
 use super::parameters::{cursor, id, limit, query};
 use crate::problem::Code;
 use crate::wire::bodies::{ReconcileBody, RedriveLetters};
+use crate::wire::clock::ClockJson;
 use crate::wire::letter::{BecameJson, LetterJson, LettersJson, RedrivenJson};
 use crate::wire::repair::ReconciledJson;
 use conveyor_domain::{JobId, RunId, limits};
@@ -19,6 +20,15 @@ pub(super) fn operations() -> Vec<Operation> {
             .body::<ReconcileBody>()
             .answers::<ReconciledJson<'_>>(200, "What was found, and what became of it.")
             .refuses(&[Code::InvalidCursor, Code::NotFound]),
+        Operation::get("/v1/admin/clock", "getClock", "What time it is, and whether removals go by it")
+            .details(
+                "A clock that is more than a day from the latest time that sweepers have seen is in doubt: nothing is removed \
+                 because of its age until the time has held for an hour, or is confirmed.",
+            )
+            .answers::<ClockJson>(200, "The time that this process goes by."),
+        Operation::post("/v1/admin/clock/confirm", "confirmClock", "Confirm the time")
+            .details("What is past its time is removed by the next sweep. Compare `now` with a clock that is right first.")
+            .answers::<ClockJson>(200, "The time, as it is believed now."),
         Operation::get("/v1/admin/dead_letters", "listDeadLetters", "Messages that were given up")
             .details(
                 "Lists that no ingester could read, however often it was tried. They are kept for 14 days; those that fit all \

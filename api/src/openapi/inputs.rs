@@ -99,6 +99,7 @@ fn bytes() -> Vec<Operation> {
         Code::FileInputClaimed,
         Code::FileInputComplete,
         Code::RequestTimeout,
+        Code::TooManyUploads,
         Code::UnsupportedMediaType,
         Code::List(ListFault::SourceTooLarge),
     ];

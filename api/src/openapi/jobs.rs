@@ -127,6 +127,7 @@ fn one() -> Vec<Operation> {
         Operation::get("/v1/jobs/{job}/events", "listEvents", "What happened to a job")
             .details(events_stream)
             .parameter(limit(limits::EVENTS_PAGE_DEFAULT, limits::EVENTS_PAGE_MAX))
+            .refuses(&[Code::TooManyStreams])
             .parameter(cursor())
             .parameter(query(
                 "after",

@@ -26,7 +26,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .answers::<KeysJson>(200, "A page of them.")
             .refuses(&[Code::InvalidCursor]),
         Operation::delete("/v1/admin/keys/{key_id}", "revokeKey", "Revoke a key")
-            .details("It opens nothing any more. It can be repeated.")
+            .details("It opens nothing any more; other API processes may accept it for up to 5 s. It can be repeated.")
             .answers_with(204, "It is revoked.", Content::Nothing, &[]),
         Operation::get(caller, "getCaller", "What a caller may have, and has")
             .details("Every id is a caller's: there is no list of callers, only of their keys.")

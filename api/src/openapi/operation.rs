@@ -205,6 +205,9 @@ impl Operation {
             Access::Key => {
                 vec![
                     Code::RateLimited,
+                    Code::TooManyInFlight,
+                    Code::TooManyUnknownKeys,
+                    Code::Overloaded,
                     Code::Unauthenticated,
                     Code::InvalidArgument,
                     Code::Internal,
@@ -213,15 +216,23 @@ impl Operation {
             }
             Access::OperatorKey => vec![
                 Code::RateLimited,
+                Code::TooManyInFlight,
+                Code::TooManyUnknownKeys,
+                Code::Overloaded,
                 Code::Unauthenticated,
                 Code::Forbidden,
                 Code::InvalidArgument,
                 Code::Internal,
                 Code::Unavailable,
             ],
-            Access::Signature => {
-                vec![Code::SignatureInvalid, Code::InvalidArgument, Code::Internal, Code::Unavailable]
-            }
+            Access::Signature => vec![
+                Code::TooManyInFlight,
+                Code::Overloaded,
+                Code::SignatureInvalid,
+                Code::InvalidArgument,
+                Code::Internal,
+                Code::Unavailable,
+            ],
             Access::Nothing => vec![Code::Internal],
         };
         if self.path.contains('{') {

@@ -86,10 +86,9 @@ fn headers_of(status: u16, codes: &[&str], operation: &Operation) -> Map<String,
     if status == 503 {
         all.extend(headers::named(["Retry-After"].into_iter()));
     }
-    if codes.contains(&Code::RateLimited.parts().1) {
+    if status == 429 && codes != [Code::QuotaExceeded.parts().1] {
         let schema = json!({"type": "integer", "minimum": 1});
-        let description =
-            "Of `rate_limited`: in seconds. `quota_exceeded` has none: time alone does not help.";
+        let description = "In seconds. `quota_exceeded` has none: time alone does not help.";
         all.insert(
             "Retry-After".to_owned(),
             json!({"description": description, "schema": schema, "example": 1}),
@@ -133,7 +132,7 @@ pub(super) fn codes(refused: &[Refused]) -> String {
 }
 
 /// Codes of failed tasks that are ours (SPEC 11).
-const OF_TASKS: [(&str, &str); 9] = [
+const OF_TASKS: [(&str, &str); 10] = [
     ("gateway_unreachable", "the gateway, or the target, could not be connected to, or broke off."),
     ("gateway_timeout", "it did not answer in time."),
     ("http_<status>", "it answered with this status, such as `http_404`."),
@@ -141,6 +140,7 @@ const OF_TASKS: [(&str, &str); 9] = [
     ("address_not_allowed", "the target leads to an address that is not public."),
     ("target_unresolvable", "the host of the target has no address."),
     ("task_abandoned", "it was begun over and over, and no worker lived to say what came of it."),
+    ("damaged", "what is stored of it cannot be read; also of a successful task whose result cannot be."),
     ("outcome_lost", "its job was rebuilt, and how it had ended is lost."),
     ("not_started", "it was handed down from a run that ended before it was done."),
 ];
@@ -198,6 +198,14 @@ const WHEN: &[(&str, &str)] = &[
     ),
     ("quota_exceeded", "the caller has as much of this as it may have; `detail` names the limit."),
     ("rate_limited", "the caller sends requests faster than it may."),
+    ("too_many_in_flight", "the caller has as many requests under way as it may; nothing was done."),
+    ("too_many_streams", "the caller has as many event streams as it may."),
+    ("too_many_uploads", "the caller uploads as many lists at once as it may; nothing was kept."),
+    (
+        "too_many_unknown_keys",
+        "unknown keys come from this address too fast, and the key is not known, or not yet.",
+    ),
+    ("overloaded", "all callers together have too much under way; nothing was done; try again."),
     ("internal", "a defect; the request id finds it in the log."),
     ("unavailable", "the store does not answer, or the process is shutting down; try again."),
     ("storage_full", "the disk is full; nothing was accepted."),

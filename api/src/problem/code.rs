@@ -51,13 +51,18 @@ pub(crate) enum Code {
     CallbackAddressNotAllowed,
     WebhookSigningRequiresActiveKey,
     RateLimited,
+    TooManyInFlight,
+    TooManyStreams,
+    TooManyUploads,
+    TooManyUnknownKeys,
+    Overloaded,
     /// A staged list that was read on the request.
     List(ListFault),
 }
 
 impl Code {
     #[cfg(test)]
-    pub const ALL: [Code; 46] = [
+    pub const ALL: [Code; 51] = [
         Code::InvalidArgument,
         Code::MalformedJson,
         Code::InvalidCursor,
@@ -104,7 +109,16 @@ impl Code {
         Code::CallbackAddressNotAllowed,
         Code::WebhookSigningRequiresActiveKey,
         Code::RateLimited,
+        Code::TooManyInFlight,
+        Code::TooManyStreams,
+        Code::TooManyUploads,
+        Code::TooManyUnknownKeys,
+        Code::Overloaded,
     ];
+
+    /// Refusals that end by themselves: they say when to try again.
+    pub const PASSING: [Code; 4] =
+        [Code::TooManyInFlight, Code::TooManyStreams, Code::TooManyUploads, Code::TooManyUnknownKeys];
 
     pub fn parts(self) -> (StatusCode, &'static str, &'static str) {
         match self {
@@ -184,6 +198,17 @@ impl Code {
                 "Webhook signing requires an active key",
             ),
             Code::RateLimited => (StatusCode::TOO_MANY_REQUESTS, "rate_limited", "Rate limited"),
+            Code::TooManyInFlight => {
+                (StatusCode::TOO_MANY_REQUESTS, "too_many_in_flight", "Too many requests in flight")
+            }
+            Code::TooManyStreams => {
+                (StatusCode::TOO_MANY_REQUESTS, "too_many_streams", "Too many event streams")
+            }
+            Code::TooManyUploads => (StatusCode::TOO_MANY_REQUESTS, "too_many_uploads", "Too many uploads"),
+            Code::TooManyUnknownKeys => {
+                (StatusCode::TOO_MANY_REQUESTS, "too_many_unknown_keys", "Too many unknown keys")
+            }
+            Code::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, "overloaded", "Overloaded"),
             Code::List(fault) => (status_of(fault), fault.as_str(), "The list cannot be taken"),
         }
     }

@@ -58,6 +58,17 @@ impl ApiError {
         ApiError::new(Code::QuotaExceeded, sentence(exceeded.to_owned()))
     }
 
+    /// All callers together have as much under way as fits.
+    pub fn overloaded() -> ApiError {
+        ApiError::new(Code::Overloaded, "Too much is under way at once; nothing was done, try again.")
+    }
+
+    /// Whether it is over soon, whatever the caller does.
+    fn passes(&self) -> bool {
+        let is = |code: Code| self.body.problem.code == code.parts().1;
+        self.status == StatusCode::SERVICE_UNAVAILABLE || Code::PASSING.into_iter().any(is)
+    }
+
     /// A job's own `zenrows_params` are at fault: the reason is the code.
     pub fn job_params(invalid: &Invalid) -> ApiError {
         let detail = format!("`zenrows_params`: `{}`: {}.", invalid.value, invalid.reason.as_str());
@@ -145,8 +156,9 @@ impl ApiError {
         self.body.problem.code == ListFault::SourceChanged.as_str()
     }
 
+    /// With a cause for the log.
     #[must_use]
-    fn caused_by(mut self, cause: impl Into<String>) -> ApiError {
+    pub fn caused_by(mut self, cause: impl Into<String>) -> ApiError {
         self.body.cause = Some(cause.into());
         self
     }
@@ -155,7 +167,7 @@ impl ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = self.status.into_response();
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+        if self.passes() {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response.extensions_mut().insert(*self.body);

@@ -6,15 +6,19 @@ use crate::auth::Caller;
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
+use crate::request_rates::Who;
+use crate::shares::in_flight;
 use crate::signed_url::{ContentPath, SIGNATURE_PARAMS};
 use crate::state::{ApiState, Shared};
 use crate::wire::run::is_there;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
+use axum::http::Extensions;
 use axum::http::header::{
     CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::response::{IntoResponse, Response};
+use conveyor_domain::damage;
 use conveyor_domain::retention::is_expired;
 use conveyor_domain::task::ResultRef;
 use conveyor_domain::{JobId, RunId, Task, TaskId, TaskStatus};
@@ -47,11 +51,13 @@ pub(super) async fn by_signature(
     State(state): State<Shared>,
     Path((Id(job), Id(run), Id(task))): Path<(Id<JobId>, Id<RunId>, Id<TaskId>)>,
     query: Query,
+    extensions: Extensions,
 ) -> Result<Response> {
     let query = query.only(SIGNATURE_PARAMS)?;
     let path = ContentPath { job, run, task };
     // Before any lookup: without a signature nobody learns what exists.
     path.verify(&state.secret, &query, state.now())?;
+    in_flight::admit(&state, &extensions, Who::Job(job)).await?;
     let view = state.store().run(job, run).await?;
     let run = view.map(|view| view.run).filter(is_there).ok_or_else(ApiError::not_found)?;
     rows_of(&run, state.now())?;
@@ -76,8 +82,10 @@ async fn content(state: &ApiState, task: Task) -> Result<Response> {
             Err(ApiError::new(Code::TaskNotReady, format!("The task is {}.", task.status.as_str())))
         }
         TaskStatus::Failed => {
-            let problem = task.error.ok_or_else(|| corrupt(id, "failed without a problem"))?;
-            Err(ApiError::of_failed_task(problem))
+            Err(ApiError::of_failed_task(task.error.unwrap_or_else(|| damage::problem("error"))))
+        }
+        TaskStatus::Successful if task.result.is_none() && task.error.is_some() => {
+            Err(ApiError::of_failed_task(task.error.unwrap_or_else(|| damage::problem("result"))))
         }
         TaskStatus::Successful => {
             let result = task.result.ok_or_else(|| corrupt(id, "successful without a result"))?;

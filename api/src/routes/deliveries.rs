@@ -16,7 +16,7 @@ use conveyor_domain::delivery::{Delivery, DeliveryState, delivery_key};
 use conveyor_domain::record::{Expected, Record, RecordKind, RecordVersion, RecordWrite};
 use conveyor_domain::webhook::Target;
 use conveyor_domain::{EventId, Job, JobId, limits};
-use conveyor_store::port::RecordsQuery;
+use conveyor_store::port::{RecordsQuery, readable};
 
 /// Looks again this often if somebody else was quicker.
 const LOOKS_MAX: u32 = 5;
@@ -39,11 +39,14 @@ pub(super) async fn list(
         newest_first: true,
         limit: limit + 1,
     };
-    let mut records = state.store().records(page).await?;
+    let mut records = state.list(caller.id, state.store().records(page)).await?;
     let next_cursor = cursors.page(&mut records, limit, |record| record.key.id.clone());
     let shown = records.iter().filter(|record| !record.is_over(state.now()));
-    let shown = shown.map(|record| Ok(DeliveryJson::new(record, parse(record)?, false)));
-    let deliveries = shown.collect::<Result<_>>()?;
+    let read = |record: &Record| readable("delivery", || record.key.id.clone(), parsed(record));
+    let mut deliveries = Vec::new();
+    for record in shown {
+        deliveries.extend(read(record)?.map(|delivery| DeliveryJson::new(record, delivery, false)));
+    }
     Ok(Json(DeliveriesJson { deliveries, next_cursor }).into_response())
 }
 
@@ -112,5 +115,9 @@ async fn find(state: &ApiState, job: JobId, event: EventId) -> Result<(Record, D
 }
 
 fn parse(record: &Record) -> Result<Delivery> {
-    record.parse().map_err(|e| ApiError::internal(e.to_string()))
+    Ok(parsed(record)?)
+}
+
+fn parsed(record: &Record) -> conveyor_store::Result<Delivery> {
+    record.parse().map_err(|e| conveyor_store::Error::Corrupt(e.to_string()))
 }

@@ -30,7 +30,7 @@ pub(super) async fn list(
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
     if accept.is_some_and(|text| text.contains(event_stream::CONTENT_TYPE)) {
         let after = last_seen(query, &headers)?;
-        return Ok(event_stream::answer(state, caller.id, job, hidden, after));
+        return event_stream::answer(state, caller.id, job, hidden, after);
     }
     page(&state, &caller, job, hidden, query).await
 }
@@ -46,7 +46,7 @@ async fn page(
     let limit = query.limit(limits::EVENTS_PAGE_DEFAULT, limits::EVENTS_PAGE_MAX)?;
     let cursors = Cursors::new(state, caller.id, &format!("events|{job}"));
     let after = cursors.open(query.get("cursor"))?.unwrap_or(0);
-    let mut entries = state.store().events(job, after, limit + 1).await?;
+    let mut entries = state.list(caller.id, state.store().events(job, after, limit + 1)).await?;
     let next_cursor = cursors.page(&mut entries, limit, |entry| entry.number);
     let events = entries.iter().map(|entry| EventJson::of(entry, hidden)).collect();
     Ok(Json(EventsJson { events, next_cursor }).into_response())

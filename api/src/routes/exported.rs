@@ -4,10 +4,13 @@ use super::exports::{corrupt, export_of, file_name};
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Result};
 use crate::query::Query;
+use crate::request_rates::Who;
+use crate::shares::in_flight;
 use crate::signed_url::{ExportPath, SIGNATURE_PARAMS};
 use crate::state::Shared;
 use axum::body::Body;
 use axum::extract::State;
+use axum::http::Extensions;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::export;
@@ -20,10 +23,12 @@ pub(super) async fn by_signature(
     State(state): State<Shared>,
     Path((Id(job), Id(run), Id(export))): Path<(Id<JobId>, Id<RunId>, Id<ExportId>)>,
     query: Query,
+    extensions: Extensions,
 ) -> Result<Response> {
     let query = query.only(SIGNATURE_PARAMS)?;
     // Before any lookup: without a signature nobody learns what exists.
     ExportPath { job, run, export }.verify(&state.secret, &query, state.now())?;
+    in_flight::admit(&state, &extensions, Who::Job(job)).await?;
     let view = state.store().run(job, run).await?;
     view.filter(|view| view.run.status != RunStatus::Deleted).ok_or_else(ApiError::not_found)?;
     let (_, export) = export_of(&state, run, export).await?;

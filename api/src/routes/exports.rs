@@ -19,7 +19,7 @@ use conveyor_domain::export::{self, Export};
 use conveyor_domain::record::{Expected, Record, RecordKind, RecordWrite, Unreadable};
 use conveyor_domain::{ExportId, JobId, JobStatus, RunId, RunStatus, limits};
 use conveyor_store::Error;
-use conveyor_store::port::{BlobKey, RecordsQuery, Validity};
+use conveyor_store::port::{BlobKey, RecordsQuery, Validity, readable};
 
 type InRun = (Id<JobId>, Id<RunId>);
 type One = (Id<JobId>, Id<RunId>, Id<ExportId>);
@@ -43,7 +43,8 @@ pub(super) async fn start(
     found.rows(&state)?;
     refuse_too_many(&state, run).await?;
     let now = state.now();
-    let export = Export::new(ExportId::new(now, &state.entropy), job, run, format, now);
+    let export = Export::new(ExportId::new(now, &state.entropy), job, run, format, now)
+        .asked_by(caller.id, found.view.stats.total);
     let write = RecordWrite::put(export.record(&state.entropy), Expected::Absent);
     if !state.store().write_record(write).await? {
         return Err(Error::Conflict("another export has this id".to_owned()).into());
@@ -65,8 +66,9 @@ pub(super) async fn list(
     let limit = query.limit(limits::PAGE_DEFAULT, limits::PAGE_MAX)?;
     let cursors = Cursors::new(&state, caller.id, &format!("exports|{job}|{run}"));
     let before: Option<ExportId> = cursors.open(query.get("cursor"))?;
-    let mut exports = newest(&state, run, before, limit + 1).await?;
-    let next_cursor = cursors.page(&mut exports, limit, |export| export.id);
+    let mut records = state.list(caller.id, newest(&state, run, before, limit + 1)).await?;
+    let next_cursor = cursors.page(&mut records, limit, |record| record.key.id.clone());
+    let mut exports = parsed(&records)?;
     exports.retain(|export| export.is_there(state.now()));
     let mut shown = Vec::with_capacity(exports.len());
     for export in &exports {
@@ -125,7 +127,12 @@ pub(super) async fn export_of(state: &ApiState, run: RunId, id: ExportId) -> Res
     }
 }
 
-async fn newest(state: &ApiState, run: RunId, before: Option<ExportId>, limit: u32) -> Result<Vec<Export>> {
+async fn newest(
+    state: &ApiState,
+    run: RunId,
+    before: Option<ExportId>,
+    limit: u32,
+) -> conveyor_store::Result<Vec<Record>> {
     let query = RecordsQuery {
         kind: RecordKind::Export,
         owner: run.to_string(),
@@ -133,14 +140,23 @@ async fn newest(state: &ApiState, run: RunId, before: Option<ExportId>, limit: u
         newest_first: true,
         limit,
     };
-    let records = state.store().records(query).await?;
-    records.iter().map(|record| record.parse().map_err(unreadable)).collect()
+    state.store().records(query).await
+}
+
+/// Those that can be read.
+fn parsed(records: &[Record]) -> Result<Vec<Export>> {
+    let mut exports = Vec::new();
+    for record in records {
+        let parsed = record.parse().map_err(|e| Error::Corrupt(e.to_string()));
+        exports.extend(readable("export", || record.key.id.clone(), parsed)?);
+    }
+    Ok(exports)
 }
 
 /// Counted and then written, so that callers who ask at the same time may get a few more: it keeps nobody from anything but
 /// having thousands.
 async fn refuse_too_many(state: &ApiState, run: RunId) -> Result<()> {
-    let mut exports = newest(state, run, None, limits::EXPORTS_OF_RUN_MAX).await?;
+    let mut exports = parsed(&newest(state, run, None, limits::EXPORTS_OF_RUN_MAX).await?)?;
     exports.retain(|export| export.is_there(state.now()));
     let live = exports.iter().filter(|export| !export.is_over()).count();
     let detail = if live >= limits::EXPORTS_LIVE_MAX {

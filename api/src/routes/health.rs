@@ -2,30 +2,27 @@
 
 use super::shutting_down;
 use crate::problem::Result;
+use crate::readiness;
 use crate::state::Shared;
+use crate::wire::clock;
 use crate::wire::health::HealthJson;
 use axum::Json;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use conveyor_domain::limits;
-use conveyor_store::Error;
 
 /// The process runs. It asks nobody: a store that is away is no reason to be restarted.
 pub(super) async fn healthz() -> Json<HealthJson> {
-    Json(HealthJson { status: "ok" })
+    Json(HealthJson { status: "ok", warnings: Vec::new() })
 }
 
 pub(super) async fn readyz(State(state): State<Shared>) -> Result<Json<HealthJson>> {
     if state.is_shutting_down() {
         return Err(shutting_down());
     }
-    let backend = &state.backend;
-    let asked = async { tokio::join!(backend.store.ready(), backend.queue.ready(), backend.blobs.ready()) };
-    let late = |_| Error::Unavailable("no answer in time".to_owned());
-    let (store, queue, blobs) = tokio::time::timeout(limits::READY_WITHIN, asked).await.map_err(late)?;
-    store.and(queue).and(blobs)?;
-    Ok(Json(HealthJson { status: "ready" }))
+    let watch = readiness::check(&state).await?;
+    let warnings = clock::warnings(state.clock.as_ref(), watch.as_ref());
+    Ok(Json(HealthJson { status: "ready", warnings }))
 }
 
 pub(super) async fn metrics(State(state): State<Shared>) -> impl IntoResponse {

@@ -67,10 +67,11 @@ pub(super) async fn list(caller: Caller, State(state): State<Shared>, query: Que
     let limit = query.limit(limits::PAGE_DEFAULT, limits::PAGE_MAX)?;
     let cursors = Cursors::new(&state, caller.id, "job_inputs");
     let before = cursors.open(query.get("cursor"))?;
-    let wanted = UploadsQuery { caller: caller.id, before, limit: limit + 1 };
-    let mut uploads = state.store().uploads(wanted, state.now()).await?;
-    let next_cursor = cursors.page(&mut uploads, limit, |upload| upload.id);
-    let job_inputs = uploads.iter().map(InputJson::new).collect();
+    let look = limits::LIST_LOOK_MAX;
+    let wanted = UploadsQuery { caller: caller.id, before, limit: limit + 1, look };
+    let mut page = state.list(caller.id, state.store().uploads(wanted, state.now())).await?;
+    let next_cursor = cursors.scanned(&mut page, limit, |upload| upload.id);
+    let job_inputs = page.rows.iter().map(InputJson::new).collect();
     Ok(Json(InputsJson { job_inputs, next_cursor }).into_response())
 }
 

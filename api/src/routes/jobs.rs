@@ -25,11 +25,12 @@ pub(super) async fn list(caller: Caller, State(state): State<Shared>, query: Que
     let (status_text, type_text) = (query.get("status").unwrap_or(""), query.get("type").unwrap_or(""));
     let cursors = Cursors::new(&state, caller.id, &format!("jobs|status={status_text}|type={type_text}"));
     let before = cursors.open(query.get("cursor"))?;
-    let query = JobsQuery { caller: caller.id, status, scheduled, before, limit: limit + 1 };
-    let mut views = state.store().jobs(query).await?;
-    let next_cursor = cursors.page(&mut views, limit, |view| view.job.id);
+    let look = limits::LIST_LOOK_MAX;
+    let query = JobsQuery { caller: caller.id, status, scheduled, before, limit: limit + 1, look };
+    let mut page = state.list(caller.id, state.store().jobs(query)).await?;
+    let next_cursor = cursors.scanned(&mut page, limit, |view| view.job.id);
     let now = state.now();
-    let jobs = views.iter().map(|view| JobJson::of(view, now)).collect();
+    let jobs = page.rows.iter().map(|view| JobJson::of(view, now)).collect();
     Ok(Json(JobsJson { jobs, next_cursor }).into_response())
 }
 

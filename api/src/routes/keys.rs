@@ -51,7 +51,7 @@ pub(super) async fn list(_: Operator, State(state): State<Shared>, query: Query)
     // Keys of one caller have the same.
     let mut known = BTreeMap::new();
     let mut keys = Vec::with_capacity(rows.len());
-    for (id, kept) in rows {
+    for (id, kept) in rows.into_iter().filter_map(|(id, kept)| Some((id, kept?))) {
         let quotas = match kept.opens {
             Opens::Operator => None,
             Opens::Caller(caller) => match known.get(&caller) {

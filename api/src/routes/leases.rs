@@ -39,10 +39,10 @@ struct Live {
 async fn live_runs(state: &ApiState, caller: CallerId, after: Option<JobId>, limit: usize) -> Result<Live> {
     let (mut views, mut before) = (Vec::new(), after);
     for _ in 0..limits::LEASES_LOOK_MAX / limits::PAGE_MAX {
-        let query = JobsQuery { caller, status: None, scheduled: None, before, limit: limits::PAGE_MAX };
-        let page = state.store().jobs(query).await?;
-        let is_last = page.len() < limits::PAGE_MAX as usize;
-        for view in page {
+        let most = limits::PAGE_MAX;
+        let query = JobsQuery { caller, status: None, scheduled: None, before, limit: most, look: most };
+        let page = state.list(caller, state.store().jobs(query)).await?;
+        for view in page.rows {
             if view.latest.run.status.is_terminal() {
                 before = Some(view.job.id);
             } else if views.len() < limit {
@@ -52,7 +52,8 @@ async fn live_runs(state: &ApiState, caller: CallerId, after: Option<JobId>, lim
                 return Ok(Live { views, next: before });
             }
         }
-        if is_last {
+        before = page.next;
+        if before.is_none() {
             return Ok(Live { views, next: None });
         }
     }

@@ -2,6 +2,7 @@
 
 mod audit;
 mod callers;
+mod clock;
 mod complete;
 mod content;
 mod dead_letters;
@@ -33,6 +34,7 @@ use crate::answer;
 use crate::auth::{Caller, Operator};
 use crate::problem::{ApiError, Code, Result};
 use crate::request_rates;
+use crate::shares::in_flight;
 use crate::state::{ApiState, Shared};
 use crate::unread;
 use crate::wire::run::is_there;
@@ -59,6 +61,7 @@ pub(crate) fn all(state: Shared) -> Router {
         // Last, so outermost: also around the fallbacks.
         .layer(middleware::from_fn_with_state(state.clone(), answer::complete))
         .layer(middleware::from_fn(unread::discard))
+        .layer(middleware::from_fn(in_flight::hold))
         .with_state(state)
 }
 
@@ -150,6 +153,8 @@ fn with_key() -> Routes {
 fn with_operator_key() -> Routes {
     Routes::new()
         .route("/v1/admin/reconcile", post(reconcile::reconcile))
+        .route("/v1/admin/clock", get(clock::show))
+        .route("/v1/admin/clock/confirm", post(clock::confirm))
         .route("/v1/admin/keys", post(keys::create).get(keys::list))
         .route("/v1/admin/keys/{key_id}", delete(keys::revoke))
         .route("/v1/admin/callers/{caller}", get(callers::show).patch(callers::change))

@@ -135,7 +135,9 @@ async fn plan(
             let (key, replay) =
                 (RunKey { job: job.id, run }, Replay { run, selection: Selection::default() });
             let params = &job.spec.params;
-            Survey { state, key, replay: &replay, params, overrides: &overrides }.sense().await?;
+            Survey { state, caller: job.caller, key, replay: &replay, params, overrides: &overrides }
+                .sense()
+                .await?;
         }
         // What its runs are made of is always there.
         let (run, first) = schedule.run_of_template(RunId::new(now, &state.entropy), earlier.id);
@@ -153,7 +155,14 @@ async fn plan(
     }
     let key = rows_of(earlier, now)?;
     let replay = Replay { run: earlier.id, selection: selection.clone() };
-    let survey = Survey { state, key, replay: &replay, params: &job.spec.params, overrides: &overrides };
+    let survey = Survey {
+        state,
+        caller: job.caller,
+        key,
+        replay: &replay,
+        params: &job.spec.params,
+        overrides: &overrides,
+    };
     let few = survey.few(latest.stats.total).await?;
     let Outlook { retried, inherited } = match &few {
         Some(tasks) => split(tasks),

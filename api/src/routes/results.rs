@@ -12,7 +12,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::retention::{is_expired, is_over};
-use conveyor_domain::{JobId, RunId, Task, limits};
+use conveyor_domain::{JobId, RunId, limits};
 use conveyor_store::port::{RunKey, StatusFilter, TasksQuery};
 
 /// `processing` is what the batch client calls everything that has not ended.
@@ -60,9 +60,12 @@ async fn page(
     // The run, not "the latest": pages of one list must not come from two runs.
     let cursors = Cursors::new(state, caller.id, &format!("results|{job}|{run}|{filter:?}"));
     let after = cursors.open(query.get("cursor"))?;
-    let (mut tasks, limit) =
-        read(state, TasksQuery { key, filter, after, limit, max_bytes: limits::RESULTS_PAGE_BYTES }).await?;
-    let next_cursor = cursors.page(&mut tasks, limit, |task| task.id);
+    // One past the limit: whether there is another page. Rows differ in size a thousandfold, so it may end early.
+    let rows = TasksQuery { key, filter, after, limit: limit + 1, max_bytes: limits::RESULTS_PAGE_BYTES };
+    let read = state.store().scan_tasks(rows, limits::LOOK_ROWS_MAX);
+    let mut page = state.list(caller.id, read).await?;
+    let next_cursor = cursors.scanned(&mut page, limit, |task| task.id);
+    let tasks = page.rows;
     let mut results = Vec::with_capacity(tasks.len());
     let spec = &found.job.spec;
     // One that is over is not there, whether or not it was removed yet.
@@ -71,14 +74,4 @@ async fn page(
         results.push(TaskJson::new(run, task, is_expired(task, spec, state.now()), result_url));
     }
     Ok(Json(ResultsJson { results, next_cursor }).into_response())
-}
-
-/// Rows for a page, one past its limit if there are more. Rows differ in size a thousandfold, so the page ends early, with a
-/// smaller limit, when they become too much.
-async fn read(state: &ApiState, query: TasksQuery) -> Result<(Vec<Task>, u32)> {
-    let wanted = query.limit + 1;
-    let tasks = state.store().tasks(TasksQuery { limit: wanted, ..query }).await?;
-    let have = u32::try_from(tasks.len()).unwrap_or(wanted);
-    let cut = have < wanted && tasks.iter().map(Task::weight).sum::<usize>() >= query.max_bytes;
-    Ok((tasks, if cut { (have - 1).max(1) } else { query.limit }))
 }

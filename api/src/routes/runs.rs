@@ -12,7 +12,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::{JobId, RunId, limits};
-use conveyor_store::port::RunKey;
+use conveyor_store::port::{RunKey, RunsQuery};
 
 pub(super) async fn list(
     caller: Caller,
@@ -25,9 +25,10 @@ pub(super) async fn list(
     let limit = query.limit(limits::PAGE_DEFAULT, limits::PAGE_MAX)?;
     let cursors = Cursors::new(&state, caller.id, &format!("runs|{job}"));
     let before = cursors.open(query.get("cursor"))?;
-    let mut views = state.store().runs(job, before, limit + 1).await?;
-    let next_cursor = cursors.page(&mut views, limit, |view| view.run.sequence);
-    Ok(Json(RunsJson { runs: views.iter().map(RunJson::from).collect(), next_cursor }).into_response())
+    let query = RunsQuery { job, before, limit: limit + 1, look: limits::LIST_LOOK_MAX };
+    let mut page = state.list(caller.id, state.store().runs(query)).await?;
+    let next_cursor = cursors.scanned(&mut page, limit, |view| view.run.id);
+    Ok(Json(RunsJson { runs: page.rows.iter().map(RunJson::from).collect(), next_cursor }).into_response())
 }
 
 pub(super) async fn show(

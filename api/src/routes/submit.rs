@@ -5,13 +5,13 @@ use super::schedule::scheduled;
 use super::{send, webhook};
 use crate::admission;
 use crate::auth::Caller;
-use crate::body::room_within;
 use crate::direct;
 use crate::dry_run::dry_run;
 use crate::idempotency::{self, Begun, Intent, Turn};
 use crate::invalid_tasks::InvalidTasks;
 use crate::problem::{ApiError, Result};
 use crate::query::Query;
+use crate::shares::bodies::room_within;
 use crate::split::{Lines, Rest};
 use crate::staged;
 use crate::state::{ApiState, Shared};
@@ -196,7 +196,7 @@ async fn from_staged(
     source: Source,
 ) -> Result<Response> {
     if source.staged.size <= limits::SYNC_LIST_MAX_BYTES {
-        let _room = room_within(limits::SYNC_LIST_EXPANDED_MAX_BYTES, &state.bodies).await?;
+        let _room = room_within(limits::SYNC_LIST_EXPANDED_MAX_BYTES, caller.id, &state.bodies).await?;
         if let Some(short) = submit::read_short(state, &source, &spec.params).await? {
             if spec.schedule.is_some() {
                 short.check(source.on_invalid_rows, state.config.run_tasks_max)?;

@@ -7,6 +7,8 @@ use crate::incoming::Incoming;
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
+use crate::request_rates::Who;
+use crate::shares::{Full, in_flight};
 use crate::signed_url::{SIGNATURE_PARAMS, UploadPath};
 use crate::staged;
 use crate::state::{ApiState, Shared};
@@ -95,8 +97,14 @@ fn check_content_type(headers: &HeaderMap, signed_for: &'static str) -> Result<(
 /// Takes in a body of at most `max` bytes.
 async fn receive(state: &ApiState, upload: &Upload, request: Request, max: u64) -> Result<Staged> {
     check_encoding(request.headers())?;
-    let busy = || ApiError::new(Code::Unavailable, "Too many lists are being uploaded at once; try again.");
-    let _turn = state.uploads.try_acquire().map_err(|_| busy())?;
+    in_flight::admit(state, request.extensions(), Who::Upload(upload.caller)).await?;
+    let _place = state.uploads.take(upload.caller).map_err(|full| match full {
+        Full::Own => {
+            let detail = "The caller uploads as many lists at once as it may; wait for one to end.";
+            ApiError::new(Code::TooManyUploads, detail)
+        }
+        Full::All => ApiError::overloaded(),
+    })?;
     let list_max = state.config.list_max_bytes;
     let announced = announced_length(request.headers());
     // An honest client is told before it sends; what a dishonest one sends is counted.

@@ -117,7 +117,7 @@ async fn check(state: &ApiState, caller: &Caller, hook: &WebhookConfig, name: &s
         };
         ApiError::new(code, format!("`{name}`: {fault}."))
     };
-    state.webhooks.check(&hook.url).await.map_err(refuse)?;
+    state.webhooks.check(caller.id, &hook.url).await.map_err(refuse)?;
     if hook.signature && hmac::keys_of(state, caller).await?.active.is_none() {
         let detail =
             "There is no active signing key: make one with `POST /v1/hmac/keys/rotate` and `.../finalize`.";

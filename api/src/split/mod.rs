@@ -113,6 +113,15 @@ impl Splitter {
         Ok(())
     }
 
+    /// Bytes that it holds of the body.
+    pub fn held(&self) -> usize {
+        let task = match &self.list {
+            List::Task(task) => task.held(),
+            List::NotYet | List::Between { .. } | List::Over => 0,
+        };
+        self.rest.bytes.len() + task
+    }
+
     /// The body is over.
     pub fn finish(self) -> Result<Rest, SplitError> {
         match self.list {

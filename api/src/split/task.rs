@@ -21,6 +21,10 @@ impl Task {
         Task { begins, kept: Vec::new(), seen: 0, length: 0, depth: 0, string: None }
     }
 
+    pub fn held(&self) -> usize {
+        self.kept.len()
+    }
+
     /// Takes in bytes up to the one that ends the task, if it is among them.
     pub fn take(&mut self, bytes: &[u8]) -> (usize, bool) {
         let mut n = 0;

@@ -1,11 +1,12 @@
 //! Takes in the body of a submit. Few tasks stay in memory; as soon as there are too many for that, they are staged as
 //! they arrive, a line each, like a list that was uploaded.
 
-use crate::body::{self, room_for};
+use crate::body;
 use crate::fields::not_json;
 use crate::idempotency::Intent;
 use crate::incoming::{Incoming, slow};
 use crate::problem::{ApiError, Code, Result};
+use crate::shares::{Room, in_flight};
 use crate::split::{Lines, Rest, SplitError, Splitter};
 use crate::staged;
 use crate::state::{ApiState, Shared};
@@ -18,7 +19,7 @@ use conveyor_domain::upload::{Declared, Staged, Upload};
 use conveyor_domain::{CallerId, UploadId, limits};
 use futures::stream;
 use std::borrow::Cow;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 
 /// A body, with its tasks apart.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ pub(crate) struct Submitted {
     pub rest: Rest,
     pub tasks: Tasks,
     /// Its share of the room for bodies.
-    pub room: OwnedSemaphorePermit,
+    pub room: Room,
     /// All of the body has passed by it.
     pub intent: Option<Intent>,
 }
@@ -118,15 +119,20 @@ pub(crate) async fn receive(
     if announced.is_some_and(|length| length > state.config.list_max_bytes.max(max as u64)) {
         return Err(body::too_large(max));
     }
+    let who = in_flight::who(request.extensions());
     let body = Incoming::new(request.into_body(), announced).passing(intent);
     // What is held in memory takes room from others, and has no longer than any body; what is staged does not.
-    let held = tokio::time::timeout(limits::BODY_TIMEOUT, hold(state, body, announced, max));
-    match held.await.map_err(|_| slow())?? {
+    let most = announced.and_then(|length| usize::try_from(length).ok()).unwrap_or(max).min(max);
+    let held = async {
+        let room = state.bodies.enter(who, most).await?;
+        hold(state, body, room, max).await
+    };
+    match tokio::time::timeout(limits::BODY_TIMEOUT, held).await.map_err(|_| slow())?? {
         Held::All { rest, lines, room, intent } => {
             Ok(Submitted { rest, tasks: Tasks::Inline(lines), room, intent })
         }
-        Held::Begun { sorting, room } => {
-            let (rest, tasks, intent) = stage(state, caller, sorting).await?;
+        Held::Begun(sorting) => {
+            let (End { rest, room, intent, .. }, tasks) = stage(state, caller, sorting).await?;
             Ok(Submitted { rest, tasks: Tasks::Staged(tasks), room, intent })
         }
     }
@@ -136,49 +142,39 @@ enum Held {
     All {
         rest: Rest,
         lines: Lines,
-        room: OwnedSemaphorePermit,
+        room: Room,
         intent: Option<Intent>,
     },
     /// There are more tasks than are written on a request.
-    Begun {
-        sorting: Sorting,
-        room: OwnedSemaphorePermit,
-    },
+    Begun(Sorting),
 }
 
-async fn hold(state: &ApiState, body: Incoming, announced: Option<u64>, max: usize) -> Result<Held> {
-    let most =
-        announced.and_then(|length| usize::try_from(length).ok()).map_or(max, |length| length.min(max));
-    let room = room_for(most, &state.bodies).await?;
+async fn hold(state: &ApiState, body: Incoming, room: Room, max: usize) -> Result<Held> {
     let splitter = Splitter::new(limits::SUBMIT_REST_MAX_BYTES.min(max));
     let tasks_max = state.config.run_tasks_max;
-    let mut sorting = Sorting { body, splitter, lines: Lines::default(), tasks_max };
+    let mut sorting = Sorting { body, room, splitter, lines: Lines::default(), tasks_max };
     while sorting.more().await? {
         if sorting.body.received() > max as u64 {
             return Err(body::too_large(max));
         }
         if sorting.lines.count > state.config.inline_tasks_max {
             // What was gathered is handed on at once; from then on no more than a task and the rest of the body is held.
-            let room = shrunk(room, limits::SUBMIT_REST_MAX_BYTES + limits::TASK_JSON_MAX_BYTES);
-            return Ok(Held::Begun { sorting, room });
+            let most = limits::SUBMIT_REST_MAX_BYTES + limits::TASK_JSON_MAX_BYTES;
+            sorting.room.expect(sorting.held(), most);
+            return Ok(Held::Begun(sorting));
         }
     }
-    let Sorting { body, splitter, lines, .. } = sorting;
+    let Sorting { body, mut room, splitter, lines, .. } = sorting;
     let rest = splitter.finish().map_err(refuse)?;
-    let room = shrunk(room, rest.bytes.len() + lines.bytes.len());
+    room.settle(rest.bytes.len() + lines.bytes.len());
     Ok(Held::All { rest, lines, room, intent: body.passed() })
-}
-
-/// Gives back what turned out not to be needed: a body without a length has room for the longest one.
-fn shrunk(mut room: OwnedSemaphorePermit, bytes: usize) -> OwnedSemaphorePermit {
-    let needed = bytes.div_ceil(limits::KIB).min(room.num_permits());
-    room.split(needed).unwrap_or(room)
 }
 
 /// A body that is being taken apart.
 #[derive(Debug)]
 struct Sorting {
     body: Incoming,
+    room: Room,
     splitter: Splitter,
     lines: Lines,
     tasks_max: u32,
@@ -187,14 +183,20 @@ struct Sorting {
 impl Sorting {
     /// Takes in a piece of the body; false at its end.
     async fn more(&mut self) -> Result<bool> {
-        let Some(piece) = self.body.next().await? else { return Ok(false) };
+        let Some(piece) = self.room.next(&mut self.body).await? else { return Ok(false) };
         self.splitter.feed(&piece, &mut self.lines).map_err(refuse)?;
+        self.room.grow_to(self.held()).await?;
         if self.lines.count > self.tasks_max as usize {
             let detail =
                 format!("`tasks` has more than {} items, which is what a run takes.", self.tasks_max);
             return Err(ApiError::new(Code::TooManyTasks, detail));
         }
         Ok(true)
+    }
+
+    /// Bytes of the body that are in memory.
+    fn held(&self) -> usize {
+        self.splitter.held() + self.lines.bytes.len()
     }
 }
 
@@ -206,11 +208,7 @@ fn refuse(error: SplitError) -> ApiError {
 }
 
 /// Stages the tasks under an upload of their own, so that whatever breaks off is found and removed with it.
-async fn stage(
-    state: &Shared,
-    caller: CallerId,
-    sorting: Sorting,
-) -> Result<(Rest, StagedTasks, Option<Intent>)> {
+async fn stage(state: &Shared, caller: CallerId, sorting: Sorting) -> Result<(End, StagedTasks)> {
     let now = state.now();
     let upload = Upload {
         id: UploadId::new(now, &state.entropy),
@@ -229,8 +227,9 @@ async fn stage(
     state.store().create_upload(upload, u32::MAX).await?;
     let upload = OwnUpload { state: state.clone(), caller, id, settled: false };
     match write(state, id, sorting).await {
-        Ok((End { rest, count, intent }, staged)) => {
-            Ok((rest, StagedTasks { upload, staged, count }, intent))
+        Ok((end, staged)) => {
+            let count = end.count;
+            Ok((end, StagedTasks { upload, staged, count }))
         }
         Err(error) => {
             upload.abandon().await;
@@ -252,6 +251,7 @@ async fn write(state: &ApiState, upload: UploadId, sorting: Sorting) -> Result<(
 /// What is left of a body when its tasks are staged.
 struct End {
     rest: Rest,
+    room: Room,
     count: u32,
     intent: Option<Intent>,
 }
@@ -270,11 +270,12 @@ impl Writing {
     async fn next(mut self) -> Result<Option<(Bytes, Writing)>> {
         while self.sorting.lines.bytes.is_empty() {
             if !self.sorting.more().await? {
-                let Sorting { body, splitter, lines, .. } = self.sorting;
+                let Sorting { body, mut room, splitter, lines, .. } = self.sorting;
                 let rest = splitter.finish().map_err(refuse)?;
+                room.settle(rest.bytes.len());
                 let count = u32::try_from(lines.count).map_err(|e| ApiError::internal(e.to_string()))?;
                 // Nobody is there to hear it only if nobody waits for the answer.
-                let _ = self.done.send(End { rest, count, intent: body.passed() });
+                let _ = self.done.send(End { rest, room, count, intent: body.passed() });
                 return Ok(None);
             }
             if self.sorting.body.received() > self.max {
@@ -282,6 +283,7 @@ impl Writing {
             }
         }
         let lines = self.sorting.lines.bytes.split().freeze();
+        self.sorting.room.shrink_to(self.sorting.splitter.held());
         let sealed = match self.headers.seal_lines(&self.upload, &lines) {
             Cow::Borrowed(_) => None,
             Cow::Owned(sealed) => Some(Bytes::from(sealed)),

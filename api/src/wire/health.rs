@@ -6,4 +6,7 @@ use serde::Serialize;
 pub(crate) struct HealthJson {
     #[schemars(extend("enum" = ["ok", "ready"]))]
     pub status: &'static str,
+    /// Left out if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }

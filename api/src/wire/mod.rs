@@ -2,6 +2,7 @@
 
 pub(crate) mod bodies;
 pub(crate) mod budget;
+pub(crate) mod clock;
 pub(crate) mod delivery;
 pub(crate) mod dry_run;
 pub(crate) mod event;

@@ -44,7 +44,9 @@ impl<'a> TaskJson<'a> {
     pub fn new(run: RunId, task: &'a Task, expired: bool, result_url: Option<String>) -> TaskJson<'a> {
         let successful = task.status == TaskStatus::Successful;
         // A task that waits for another attempt may carry the error of the last one; that belongs to its history.
-        let error = task.error.as_ref().filter(|_| task.status == TaskStatus::Failed);
+        // A damaged row is marked in whatever state it is (SPEC 6.14).
+        let shown = |error: &&Problem| task.status == TaskStatus::Failed || error.is_damage();
+        let error = task.error.as_ref().filter(shown);
         TaskJson {
             task_id: task.id.to_string(),
             external_id: task.input.external_id.as_deref(),

@@ -5,6 +5,7 @@ use axum::body::Body;
 use axum::http::Request;
 use conveyor_domain::JobId;
 use conveyor_domain::limits;
+use conveyor_store::clock_watch;
 use futures::future::join_all;
 use serde_json::{Value, json};
 use std::pin::pin;
@@ -123,6 +124,18 @@ async fn a_day_later_the_key_is_free_again() {
     assert!(!is_replay(&second));
     assert_ne!(second.run_key(), first);
     assert_eq!(send(&world, "/v1/jobs", "k", &submit(2)).await.body, second.body);
+}
+
+#[tokio::test]
+async fn a_key_is_not_free_by_a_time_that_is_in_doubt() {
+    let world = World::new().await;
+    let first = send(&world, "/v1/jobs", "k", &submit(1)).await.run_key();
+    clock_watch::observe(world.backend.store.as_ref(), world.now()).await.unwrap();
+    world.pass_days(60);
+    let repeat = send(&world, "/v1/jobs", "k", &submit(1)).await;
+    assert_eq!((is_replay(&repeat), repeat.run_key()), (true, first));
+    clock_watch::confirm(world.backend.store.as_ref(), world.now()).await.unwrap();
+    assert!(!is_replay(&send(&world, "/v1/jobs", "k", &submit(1)).await));
 }
 
 /// Fifty at once: one is carried out, and whoever comes later gets its answer.

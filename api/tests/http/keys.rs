@@ -1,12 +1,15 @@
 //! Keys that operators make (SPEC 6.24).
 
+use crate::operations::alone;
 use crate::world::{KEY, OPERATOR_KEY, OTHER_KEY, World, golden};
 use conveyor_api::accept_only;
 use conveyor_domain::api_key::{self, ApiKey, Opens, OperatorHash};
 use conveyor_domain::record::{Expected, Record, RecordVersion, RecordWrite};
 use conveyor_domain::seal::KeyHash;
-use conveyor_domain::{ApiKeyId, CallerId};
+use conveyor_domain::{ApiKeyId, CallerId, limits};
+use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 async fn made(world: &World, body: Value) -> Value {
     let answer = world.operate("POST", "keys", Some(body)).await;
@@ -97,6 +100,7 @@ async fn a_server_without_an_operator_key_of_its_own_takes_those_that_were_made(
     assert_eq!(world.call("GET", "/v1/admin/keys", Some(&key), None).await.status, 200);
     let revoked = ApiKey { revoked: Some(world.now()), ..kept };
     write(Record::new(api_key::record_key(id), version(), &revoked)).await;
+    world.pass(limits::KEY_ACCEPTED_FOR);
     world.call("GET", "/v1/admin/keys", Some(&key), None).await.refused(403, "forbidden");
 }
 
@@ -159,6 +163,42 @@ async fn what_is_no_key_is_refused_and_nothing_is_made() {
     assert_eq!(world.operate("GET", "keys", None).await.json(), json!({"keys": []}));
 }
 
+/// What another process did to a key is noticed within the time for which it is remembered.
+#[tokio::test]
+async fn a_key_that_another_process_revoked_stops_within_its_time() {
+    let world = World::new().await;
+    let status = async |key| world.call("GET", "/v1/jobs", Some(key), None).await.status.as_u16();
+    assert_eq!((status(KEY).await, status(OTHER_KEY).await), (200, 200));
+    world.backend.store.revoke_key(KeyHash::of(KEY), world.now()).await.unwrap();
+    world.pass(limits::KEY_ACCEPTED_FOR - Duration::from_millis(1));
+    assert_eq!(status(KEY).await, 200, "remembered");
+    world.pass(Duration::from_millis(1));
+    assert_eq!((status(KEY).await, status(OTHER_KEY).await), (401, 200));
+    let caller = CallerId::new(world.now(), &world.entropy);
+    world.backend.store.put_key(KeyHash::of(KEY), caller, world.now()).await.unwrap();
+    assert_eq!(status(KEY).await, 200, "only accepted keys are remembered");
+}
+
+#[test]
+fn a_hundred_requests_with_one_key_read_it_once() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
+    metrics::with_local_recorder(&recorder, || {
+        alone(async {
+            let world = World::new().await;
+            for _ in 0..50 {
+                assert_eq!(world.get("/v1/jobs").await.status, 200);
+            }
+            let at_once = futures::future::join_all((0..50).map(|_| world.get("/v1/jobs"))).await;
+            assert!(at_once.iter().all(|answer| answer.status == 200));
+        });
+    });
+    let text = handle.render();
+    for line in [r#"{source="read"} 1"#, r#"{source="cached"} 99"#] {
+        assert!(text.contains(&format!("conveyor_key_lookups_total{line}\n")), "{text}");
+    }
+}
+
 #[tokio::test]
 async fn a_start_keeps_keys_that_operators_made_and_no_others() {
     let world = World::new().await;
@@ -172,6 +212,7 @@ async fn a_start_keeps_keys_that_operators_made_and_no_others() {
     assert_eq!(world.call("GET", "/v1/jobs", Some(text(&revoked, "key")), None).await.status, 200);
 
     accept_only(&*world.backend.store, [KeyHash::of(KEY)], world.now()).await.unwrap();
+    world.pass(limits::KEY_ACCEPTED_FOR);
     for (key, status) in
         [(KEY, 200), (OTHER_KEY, 401), (text(&kept, "key"), 200), (text(&revoked, "key"), 401)]
     {

@@ -11,6 +11,7 @@ use conveyor_domain::task::Outcome;
 use conveyor_domain::{CallerId, FailureClass, JobId, Spend, TaskId, Timestamp, WorkerId, limits};
 use conveyor_store::port::{Claim, RunKey};
 use conveyor_store::{Backend, Coordinator, Error};
+use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -325,6 +326,15 @@ async fn a_job_says_why_it_waits() {
 
     let deliveries = world.backend.queue.receive(QueueName::Run(run), 2, limits::VISIBILITY, world.now());
     let receipts = deliveries.await.unwrap().into_iter().map(|delivery| delivery.receipt).collect();
+    assert_eq!(world.reason(job).await, "gateway_backoff");
+    world.pass_ms(500);
+    let until = Timestamp(world.now().0 + 500);
+    let wait = DomainWait { domain: "site.example".to_owned(), until };
+    coordinator.hold(&scope, Hold::Domain(wait), world.now()).await.unwrap();
+    let waiting = world.limits(job).await["waiting"].clone();
+    assert_eq!((&waiting["reason"], &waiting["until"]), (&json!("domain_budget"), &json!(until.to_string())));
+    assert!(waiting["detail"].as_str().unwrap().contains("site.example"), "{waiting}");
+    world.pass_ms(500);
     let waiting = world.limits(job).await["waiting"].clone();
     assert_eq!(waiting["reason"], "nothing_queued");
     assert!(waiting["detail"].as_str().unwrap().contains("2 tasks are in flight"), "{waiting}");
@@ -399,7 +409,7 @@ async fn leases_look_at_so_many_jobs_a_page_and_no_further() {
         let RunKey { job, .. } = world.submitted(json!({"status": "open"})).await;
         world.apply(job, Command::Stop).await;
     });
-    futures::future::join_all(ended).await;
+    stream::iter(ended).buffer_unordered(64).collect::<Vec<()>>().await;
     let mut page = world.get("/v1/leases").await.json();
     assert_eq!(page["leases"], json!([]), "the one that is live is further back");
     let cursor = page["next_cursor"].take();

@@ -31,6 +31,7 @@ mod reruns;
 mod results;
 mod retention;
 mod schedules;
+mod shares;
 mod staged_lists;
 mod tasks;
 mod two_callers;

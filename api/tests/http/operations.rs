@@ -1,4 +1,5 @@
 use crate::world::{KEY, OPERATOR_KEY, World, config};
+use conveyor_domain::limits;
 use conveyor_domain::params::Format;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::json;
@@ -18,6 +19,32 @@ async fn probes_need_no_key() {
 }
 
 #[tokio::test]
+async fn a_clock_that_jumped_is_a_warning_until_it_is_confirmed() {
+    let world = World::new().await;
+    let clock = world.operate("GET", "clock", None).await;
+    assert_eq!(clock.json(), json!({"now": "2026-01-01T00:00:00.000Z", "removal": "running"}));
+    let seen = conveyor_store::clock_watch::observe(world.backend.store.as_ref(), world.now()).await.unwrap();
+    world.pass_days(60);
+    let halted = json!({
+        "now": "2026-03-02T00:00:00.000Z", "seen_at": seen.seen.to_string(), "removal": "halted",
+        "believed_at": "2026-03-02T01:00:00.000Z",
+    });
+    assert_eq!(world.operate("GET", "clock", None).await.json(), halted);
+    let ready = world.call("GET", "/readyz", None, None).await;
+    assert_eq!(
+        (ready.status.as_u16(), &ready.json()["status"]),
+        (200, &json!("ready")),
+        "it serves all the same"
+    );
+    let warning = ready.json()["warnings"][0].as_str().unwrap().to_owned();
+    assert!(warning.contains("2026-01-01T00:00:00.000Z") && warning.contains("clock confirm"), "{warning}");
+    let confirmed = world.operate("POST", "clock/confirm", None).await.json();
+    assert_eq!((&confirmed["removal"], &confirmed["seen_at"]), (&json!("running"), &confirmed["now"]));
+    world.pass(limits::READY_KEPT);
+    assert_eq!(world.call("GET", "/readyz", None, None).await.json(), json!({"status": "ready"}));
+}
+
+#[tokio::test]
 async fn a_process_that_shuts_down_takes_no_more_requests() {
     let world = World::new().await;
     let key = world.submit("open", 1).await;
@@ -33,7 +60,7 @@ async fn a_process_that_shuts_down_takes_no_more_requests() {
 }
 
 /// Runs on this thread alone, so that a recorder or subscriber of this thread sees everything.
-fn alone<T>(future: impl Future<Output = T>) -> T {
+pub fn alone<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 

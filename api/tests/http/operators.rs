@@ -15,6 +15,8 @@ fn routes() -> Vec<(&'static str, String, Option<Value>)> {
         ("DELETE", format!("dead_letters/{letter}"), None),
         ("POST", "dead_letters/redrive".into(), Some(json!({"all": true}))),
         ("PUT", "reconcile".into(), None),
+        ("GET", "clock".into(), None),
+        ("POST", "clock/confirm".into(), None),
     ]
 }
 

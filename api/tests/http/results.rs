@@ -1,8 +1,8 @@
 use crate::world::{World, config, golden, problem};
 use conveyor_domain::lifecycle::Command;
-use conveyor_domain::limits;
 use conveyor_domain::params::Format;
 use conveyor_domain::task::Outcome;
+use conveyor_domain::{TaskInput, limits};
 use conveyor_store::port::RunKey;
 use serde_json::{Value, json};
 
@@ -50,6 +50,26 @@ async fn results_are_filtered_by_status() {
     let unfinished = ["https://a.example/2", "https://a.example/3", "https://a.example/4"];
     assert_eq!(urls(&with("processing").await), unfinished);
     assert_eq!(urls(&with("all").await).len(), 5);
+}
+
+/// A page looks at so many rows, and says that more follow, though it is empty.
+#[tokio::test]
+async fn a_filtered_page_ends_when_it_has_looked_far_enough() {
+    let world = World::new().await;
+    let key = world.submit("open", 1).await;
+    let far = 2 * limits::LOOK_ROWS_MAX;
+    let input = TaskInput::from_url("https://site.example/far").unwrap();
+    world.backend.store.put_tasks(key, vec![(far, input)], world.now()).await.unwrap();
+    world.succeed(key, far, Format::Html, b"far").await;
+    let base = format!("/v1/jobs/{}/results?status=successful", key.job);
+    let (mut path, mut pages) = (base.clone(), Vec::new());
+    loop {
+        let page = world.get(&path).await.json();
+        pages.push(urls(&page).into_iter().map(str::to_owned).collect::<Vec<_>>());
+        let Some(cursor) = page["next_cursor"].as_str() else { break };
+        path = format!("{base}&cursor={cursor}");
+    }
+    assert_eq!(pages, [vec![], vec![], vec!["https://site.example/far".to_owned()]]);
 }
 
 #[tokio::test]

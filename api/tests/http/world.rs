@@ -23,6 +23,7 @@ use conveyor_testkit::ManualClock;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -65,6 +66,7 @@ pub fn config() -> ApiConfig {
         quotas: Quotas::default(),
         // The clock stands still: whoever asks often would run out.
         requests: None,
+        requests_inflight_max: limits::REQUESTS_INFLIGHT_MAX,
     }
 }
 
@@ -151,6 +153,10 @@ impl World {
 
     pub fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    pub fn pass(&self, time: Duration) {
+        self.pass_ms(i64::try_from(time.as_millis()).unwrap());
     }
 
     pub fn pass_ms(&self, ms: i64) {

@@ -9,6 +9,7 @@
 
 mod args;
 mod audit;
+mod clock;
 mod control;
 mod deliveries;
 mod dlq;
@@ -81,6 +82,7 @@ async fn dispatch(command: ClientCommand, output: Output) -> Result<ExitCode, Fa
         }
         ClientCommand::Dlq(args) => dlq::run(&api, &args, output).await.map_err(Failure::of_operator),
         ClientCommand::Keys(args) => keys::run(&api, &args, output).await.map_err(Failure::of_operator),
+        ClientCommand::Clock(args) => clock::run(&api, &args, output).await.map_err(Failure::of_operator),
     }
 }
 

@@ -116,9 +116,9 @@ async fn rebuild(args: &RebuildArgs) -> Result<Report, Failure> {
         // Opening it would make it, and then find nothing in it.
         return Err(Failure::no_data(dir));
     }
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let clock = Arc::new(SystemClock::new());
     let entropy = Arc::new(entropy().map_err(Failure::unopened)?);
-    let opened = Opened::open(&args.place, &entropy, clock.now()).await.map_err(Failure::unopened)?;
+    let opened = Opened::open(&args.place, &entropy, &clock).await.map_err(Failure::unopened)?;
     let backend = opened.backend();
     // What is written is found by whoever looks since now, however old the job is.
     backend.store.tell(clock.now());

@@ -185,7 +185,7 @@ pub struct ServerArgs {
     #[command(flatten)]
     pub caller: CallerArgs,
 
-    /// Lists that this process ingests at once
+    /// Ingest so many long lists of one caller at once, and as many short ones; twice that of all callers
     #[arg(long, env = "CONVEYOR_INGESTS_MAX", value_name = "N", default_value_t = limits::INGESTS_MAX, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Limits")]
     pub ingests_max: u32,
 
@@ -193,7 +193,7 @@ pub struct ServerArgs {
     #[arg(long, env = "CONVEYOR_CHUNK_ROWS", value_name = "N", default_value_t = limits::CHUNK_ROWS, value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Limits")]
     pub chunk_rows: u32,
 
-    /// Exports that this process builds at once
+    /// Build so many long exports of one caller at once, and as many short ones; twice that of all callers
     #[arg(long, env = "CONVEYOR_EXPORTS_MAX", value_name = "N", default_value_t = limits::EXPORTS_MAX, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Limits")]
     pub exports_max: u32,
 

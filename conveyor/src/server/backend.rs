@@ -2,7 +2,8 @@
 
 use super::args::{BackendArgs, BackendKind};
 use super::aws;
-use conveyor_domain::{Entropy, Timestamp};
+use super::system::SystemClock;
+use conveyor_domain::{Clock, Entropy};
 use conveyor_store::Backend;
 use conveyor_store::embedded::Embedded;
 use std::sync::Arc;
@@ -14,10 +15,14 @@ pub enum Opened {
 }
 
 impl Opened {
-    pub async fn open(args: &BackendArgs, entropy: &Arc<Entropy>, now: Timestamp) -> anyhow::Result<Opened> {
+    pub async fn open(
+        args: &BackendArgs,
+        entropy: &Arc<Entropy>,
+        clock: &SystemClock,
+    ) -> anyhow::Result<Opened> {
         match args.backend {
-            BackendKind::Embedded => Ok(Opened::Embedded(Embedded::open(&args.data_dir, now)?)),
-            BackendKind::Aws => Ok(Opened::Aws(aws::open(&args.aws, entropy).await?)),
+            BackendKind::Embedded => Ok(Opened::Embedded(Embedded::open(&args.data_dir, clock.now())?)),
+            BackendKind::Aws => Ok(Opened::Aws(aws::open(&args.aws, entropy, clock.server_time()).await?)),
         }
     }
 

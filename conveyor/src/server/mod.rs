@@ -29,7 +29,7 @@ use args::Gate;
 use conveyor_api::{Api, ApiConfig, MetricsText, OperatorKeys};
 use conveyor_domain::headers::HeaderSeal;
 use conveyor_domain::seal::Secret;
-use conveyor_domain::{Clock, Entropy, WorkerId};
+use conveyor_domain::{Clock, Entropy, WorkerId, limits};
 use conveyor_exports::{Builder, ExportConfig};
 use conveyor_ingest::{IngestConfig, Ingester};
 use conveyor_notify::Notifier;
@@ -104,21 +104,22 @@ pub async fn run(role: Role, args: ServerArgs) -> anyhow::Result<ExitCode> {
     args.domain_limits()?;
     let mut signals = Signals::new()?;
     // First the port, then the data: a port that is taken must not cost the other process its lock's note.
-    let listener = bind(&args).await?;
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let listener = bind(&args)?;
+    let clock = Arc::new(SystemClock::new());
     let entropy = Arc::new(system::entropy()?);
-    let store = Opened::open(&args.place, &entropy, clock.now()).await?;
+    let store = Opened::open(&args.place, &entropy, &clock).await?;
     let (ended, mut unexpected) = mpsc::unbounded_channel();
     let parts = Parts {
         backend: store.backend(),
         secret: secrets::load_secret(&args, role)?,
         entropy,
-        clock,
+        clock: clock.clone(),
         stop: CancellationToken::new(),
         running: TaskTracker::new(),
         ended,
         args,
     };
+    parts.start("watch of the clock", system::watch_skew(clock, parts.stop.clone()));
     let notifier = notify::open(&parts).await?;
     let (shutting_down, is_shutting_down) = watch::channel(false);
     if role.works() {
@@ -170,9 +171,9 @@ pub async fn run(role: Role, args: ServerArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn bind(args: &ServerArgs) -> anyhow::Result<TcpListener> {
+fn bind(args: &ServerArgs) -> anyhow::Result<TcpListener> {
     let hint = "is another process using the port? choose one with --listen";
-    TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {} ({hint})", args.listen))
+    listen::bind(args.listen).with_context(|| format!("cannot listen on {} ({hint})", args.listen))
 }
 
 fn start_worker(parts: &Parts) -> anyhow::Result<()> {
@@ -212,6 +213,7 @@ fn start_ingester(parts: &Parts) {
         list_expanded_max_bytes: args.list_expanded_max_bytes,
         param_policy: args.param_policy(),
         visibility: args.visibility(),
+        ..IngestConfig::default()
     };
     let ingester = Ingester::new(parts.backend.clone(), parts.clock.clone(), &parts.entropy, config)
         .sealing(HeaderSeal::new(parts.secret.clone(), parts.entropy.clone()));
@@ -256,6 +258,7 @@ fn serve(
 ) -> anyhow::Result<()> {
     let args = &parts.args;
     let address = listener.local_addr().context("listening address")?;
+    let connections_max = listen::connections_max();
     let config = ApiConfig {
         max_body_bytes: args.max_body_bytes,
         inline_tasks_max: args.inline_tasks_max,
@@ -268,6 +271,8 @@ fn serve(
         result_ttl_days: args.result_ttl_days,
         quotas: args.caller.quotas(),
         requests: args.caller.requests(),
+        requests_inflight_max: (connections_max / limits::REQUESTS_INFLIGHT_PART)
+            .min(limits::REQUESTS_INFLIGHT_MAX),
     };
     let repairs = Repairs::new(parts.backend.clone(), parts.clock.clone(), parts.stop.clone());
     let api = Api {
@@ -283,7 +288,8 @@ fn serve(
         shutting_down,
     };
     let app = if role.serves_api() { api.router() } else { api.operations() };
-    parts.start("HTTP server", listen::serve(listener, app, parts.stop.clone(), args.shutdown_grace()));
+    let serving = listen::serve(listener, app, connections_max, parts.stop.clone(), args.shutdown_grace());
+    parts.start("HTTP server", serving);
     println!("listening on http://{address}");
     println!("{}, gateway {}", backend::describe(&args.place)?, args.gateway());
     if role == Role::Dev && args.operator_keys.is_empty() {

@@ -1,51 +1,99 @@
 //! The real clock and the real randomness: the only place that reads them.
 
-use conveyor_domain::{Clock, Entropy, Timestamp};
+use conveyor_domain::clock::Steady;
+use conveyor_domain::{Clock, Entropy, Timestamp, limits};
+use conveyor_store::server_time::ServerTime;
 use rand::TryRng;
 use rand::rngs::SysRng;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-/// The system's time, except that it never goes back: every message and every retry that was due would lie in the future
-/// again, and work would stand still until the clock had caught up. After a step back it runs on from where it was; a step
-/// forward, or a sleep of the machine, is followed.
+/// The time that a process goes by (SPEC 6.26): the backend's where its answers say what that is, otherwise the wall clock's.
+/// Either is followed without going back, unless it was days ahead: every message and every retry that was due would lie in
+/// the future again.
 #[derive(Debug)]
 pub struct SystemClock {
-    /// What is added to the monotonic clock, in milliseconds. It only grows.
-    offset_ms: AtomicI64,
     started: Instant,
+    server: Arc<ServerTime>,
+    following: Mutex<Following>,
 }
 
-/// Smaller differences are the two clocks drifting apart, not a step.
-const STEP_MS: i64 = 1_000;
+#[derive(Debug)]
+struct Following {
+    steady: Steady,
+    is_server: bool,
+}
 
 impl SystemClock {
     pub fn new() -> SystemClock {
-        SystemClock { offset_ms: AtomicI64::new(wall_ms()), started: Instant::now() }
+        let steady = Steady::new(Duration::ZERO, wall());
+        SystemClock {
+            started: Instant::now(),
+            server: Arc::default(),
+            following: Mutex::new(Following { steady, is_server: false }),
+        }
     }
 
-    fn at(&self, wall_ms: i64, elapsed_ms: i64) -> Timestamp {
-        let now = self.offset_ms.load(Ordering::Relaxed) + elapsed_ms;
-        if wall_ms > now + STEP_MS {
-            self.offset_ms.fetch_max(wall_ms - elapsed_ms, Ordering::Relaxed);
-            return Timestamp(wall_ms);
+    /// What a backend tells its time.
+    pub fn server_time(&self) -> Arc<ServerTime> {
+        self.server.clone()
+    }
+}
+
+impl Following {
+    fn now(&mut self, monotonic: Duration, server: Option<Timestamp>, wall: Timestamp) -> Timestamp {
+        let Some(server) = server else {
+            return self.steady.follow(monotonic, wall, limits::CLOCK_STEP_MIN);
+        };
+        if !self.is_server {
+            // Nothing was decided before the first answer of the backend.
+            *self = Following { steady: Steady::new(monotonic, server), is_server: true };
         }
-        Timestamp(now)
+        self.steady.follow(monotonic, server, Duration::ZERO)
     }
 }
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        let elapsed_ms = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
-        self.at(wall_ms(), elapsed_ms)
+        let server = self.server.now();
+        let mut following = self.following.lock().unwrap_or_else(PoisonError::into_inner);
+        following.now(self.started.elapsed(), server, wall())
+    }
+
+    fn skew_ms(&self) -> Option<i64> {
+        Some(wall().0.saturating_sub(self.now().0))
+    }
+}
+
+/// Shows the skew, and warns when it becomes large and when it is small again.
+pub async fn watch_skew(clock: Arc<SystemClock>, stop: CancellationToken) {
+    let mut warned = false;
+    while !stop.is_cancelled() {
+        let skew_ms = clock.skew_ms().unwrap_or(0);
+        metrics::gauge!("conveyor_clock_skew_seconds").set(skew_ms as f64 / 1000.0);
+        let large = Duration::from_millis(skew_ms.unsigned_abs()) > limits::CLOCK_SKEW_MAX;
+        if large && !warned {
+            tracing::warn!(
+                skew_ms,
+                "the clock of this machine is not the time that this process goes by; set it right"
+            );
+        } else if warned && !large {
+            tracing::info!(skew_ms, "the clock of this machine is right again");
+        }
+        warned = large;
+        tokio::select! {
+            () = tokio::time::sleep(limits::CLOCK_SKEW_EVERY) => {}
+            () = stop.cancelled() => {}
+        }
     }
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is where the time comes from")]
-fn wall_ms() -> i64 {
+fn wall() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
 pub fn entropy() -> anyhow::Result<Entropy> {
@@ -62,12 +110,20 @@ pub fn random_32() -> anyhow::Result<[u8; 32]> {
 mod tests {
     use super::*;
 
+    const MINUTE: i64 = 60_000;
+
     #[test]
-    fn time_follows_a_step_forward_and_never_goes_back() {
-        let clock = SystemClock { offset_ms: AtomicI64::new(1_000_000), started: Instant::now() };
-        assert_eq!(clock.at(1_000_010, 10), Timestamp(1_000_010));
-        assert_eq!(clock.at(500_000, 20), Timestamp(1_000_020), "a step back");
-        assert_eq!(clock.at(9_000_000, 30), Timestamp(9_000_000), "a step forward, or a sleep");
-        assert_eq!(clock.at(9_000_005, 40), Timestamp(9_000_010));
+    fn the_wall_clock_counts_until_the_backend_says_what_time_it_is() {
+        let at = |ms: i64| Timestamp(1_800_000_000_000 + ms);
+        let mono = |ms: i64| Duration::from_millis(ms.unsigned_abs());
+        let mut following = Following { steady: Steady::new(mono(0), at(MINUTE)), is_server: false };
+        assert_eq!(following.now(mono(10), None, at(MINUTE + 10)), at(MINUTE + 10));
+        assert_eq!(following.now(mono(20), Some(at(20)), at(MINUTE + 20)), at(20), "set, not slewed");
+        assert_eq!(
+            following.now(mono(30), Some(at(30)), at(99 * MINUTE)),
+            at(30),
+            "steps of the wall clock are nothing"
+        );
+        assert_eq!(following.now(mono(40), Some(at(34)), at(0)), at(35), "half speed");
     }
 }

@@ -13,8 +13,8 @@ pub struct Reached(pub Arc<Notifier>);
 
 #[async_trait]
 impl Webhooks for Reached {
-    async fn check(&self, url: &str) -> std::result::Result<(), UrlFault> {
-        self.0.receivers.check(url).await
+    async fn check(&self, caller: CallerId, url: &str) -> std::result::Result<(), UrlFault> {
+        self.0.receivers.check(caller, url).await
     }
 
     async fn send_test(&self, caller: CallerId, hook: &WebhookConfig) -> Result<TestSent> {

@@ -310,16 +310,19 @@ fn matches(pattern: &str, text: &str) -> bool {
 #[test]
 fn only_the_api_gets_at_api_keys() {
     let keys = read("store/aws/src/table/keys.rs");
-    assert!(keys.contains(r#"KEYS_PARTITION: &str = "Keys";"#), "deploy/iam names another partition");
+    for partition in [r##"KEYS_PARTITIONS: &str = "Keys#";"##, r##"OLD_KEYS_PARTITION: &str = "Keys";"##] {
+        assert!(keys.contains(partition), "deploy/iam names other partitions");
+    }
     assert!(keys.contains(r##"format!("Rec#{}#{owner}", kind.as_str())"##), "deploy/iam names other records");
     let made = [api_key::owner().to_owned(), api_key::operator_key(KeyHash([0; 32])).owner]
         .map(|owner| format!("Rec#{}#{owner}", RecordKind::ApiKey.as_str()));
-    let partitions: Vec<&str> = ["Keys"].into_iter().chain(made.iter().map(String::as_str)).collect();
+    let partitions: Vec<&str> =
+        ["Keys", "Keys#*"].into_iter().chain(made.iter().map(String::as_str)).collect();
     for role in ["ingest", "worker", "sweeper"] {
         let (denied, others): (Vec<_>, Vec<_>) =
             policy(role).into_iter().partition(|statement| statement.effect == "Deny");
         let [deny] = &denied[..] else { panic!("{role} has {} denials", denied.len()) };
-        assert_eq!(deny.condition["ForAnyValue:StringEquals"]["dynamodb:LeadingKeys"], partitions, "{role}");
+        assert_eq!(deny.condition["ForAnyValue:StringLike"]["dynamodb:LeadingKeys"], partitions, "{role}");
         let rows = others.iter().find(|statement| statement.resources == deny.resources);
         assert_eq!(rows.map(|rows| &rows.actions), Some(&deny.actions), "{role}");
     }

@@ -5,6 +5,7 @@ use conveyor_domain::record::{Expected, RecordWrite};
 use conveyor_domain::task::{Outcome, ResultRef};
 use conveyor_domain::{TaskId, limits};
 use conveyor_exports::{End, ExportConfig};
+use conveyor_store::clock_watch;
 use conveyor_store::port::BlobKey;
 use std::time::Duration;
 
@@ -68,6 +69,25 @@ async fn it_goes_after_twelve_hours_object_first() {
     assert_eq!(world.build().await, []);
     assert_eq!(world.find(&export).await, None);
     assert!(world.objects(&export).is_empty());
+}
+
+#[tokio::test]
+async fn it_stays_while_the_time_is_in_doubt_and_others_are_built() {
+    let world = World::new();
+    let bodies = bodies(3);
+    let key = world.finished(&bodies, false).await;
+    let export = world.ask(key, ExportFormat::Zip).await;
+    world.build().await;
+    let store = world.backend.store.as_ref();
+    clock_watch::observe(store, world.now()).await.unwrap();
+    world.clock.advance(Duration::from_secs(2 * 24 * 3600));
+    let other = world.ask(key, ExportFormat::Zip).await;
+    assert_eq!(world.build().await, [End::Completed]);
+    assert_eq!(unzip(&world.file(&export).await), expected(key, &bodies));
+    clock_watch::confirm(store, world.now()).await.unwrap();
+    assert_eq!(world.build().await, []);
+    assert_eq!((world.find(&export).await, world.objects(&export).len()), (None, 0));
+    assert!(world.find(&other).await.is_some());
 }
 
 #[tokio::test]

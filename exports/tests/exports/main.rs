@@ -9,5 +9,6 @@ mod ends;
 mod large;
 mod memory;
 mod rows;
+mod turns;
 mod world;
 mod zips;

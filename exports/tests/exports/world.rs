@@ -50,6 +50,10 @@ impl World {
 
     /// A run of `count` tasks, none of which has ended.
     pub async fn run(&self, count: u32) -> RunKey {
+        self.run_of(CallerId::new(self.now(), &self.entropy), count).await
+    }
+
+    pub async fn run_of(&self, caller: CallerId, count: u32) -> RunKey {
         let input = |i: u32| {
             let mut input = TaskInput::from_url(&format!("https://site.example/{i}")).unwrap();
             input.external_id = (i % 2 == 1).then(|| format!("row-{i}"));
@@ -59,7 +63,6 @@ impl World {
             (i, input)
         };
         let (job, run) = (JobId::new(self.now(), &self.entropy), RunId::new(self.now(), &self.entropy));
-        let caller = CallerId::new(self.now(), &self.entropy);
         let rows = lifecycle::submit(job, run, caller, JobSpec::default(), false, count, self.now());
         let tasks = (0..count).map(input).collect();
         let submission = Submission { job: rows.job, run: rows.run, tasks, list: None, once: None };
@@ -111,11 +114,22 @@ impl World {
     }
 
     pub async fn ask(&self, key: RunKey, format: ExportFormat) -> Export {
+        let export = self.prepare(key, format).await;
+        self.put(&export).await;
+        export
+    }
+
+    /// An export that nobody can see yet.
+    pub async fn prepare(&self, key: RunKey, format: ExportFormat) -> Export {
         let id = ExportId::new(self.now(), &self.entropy);
-        let export = Export::new(id, key.job, key.run, format, self.now());
+        let view = self.backend.store.any_job(key.job).await.unwrap().unwrap();
+        Export::new(id, key.job, key.run, format, self.now())
+            .asked_by(view.job.caller, view.latest.stats.total)
+    }
+
+    pub async fn put(&self, export: &Export) {
         let write = RecordWrite::put(export.record(&self.entropy), Expected::Absent);
         assert!(self.backend.store.write_record(write).await.unwrap());
-        export
     }
 
     pub fn builder(&self) -> Builder {

@@ -7,7 +7,9 @@ use conveyor_store::{Backend, Error, Result};
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use tokio::sync::Semaphore;
 
 pub type Act = Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>;
 
@@ -25,11 +27,30 @@ pub enum Read {
 struct Scripted {
     inner: Arc<dyn Blobs>,
     reads: Mutex<VecDeque<Read>>,
+    gated: Arc<Gated>,
+}
+
+/// Reads that wait.
+pub struct Gated {
+    objects: Vec<String>,
+    /// Once it is closed, all of them work.
+    pub gate: Semaphore,
+    pub waiting: AtomicUsize,
 }
 
 pub fn scripted(backend: &Backend, reads: impl IntoIterator<Item = Read>) -> Backend {
-    let reads = Mutex::new(reads.into_iter().collect());
-    Backend { blobs: Arc::new(Scripted { inner: backend.blobs.clone(), reads }), ..backend.clone() }
+    with(backend, Mutex::new(reads.into_iter().collect()), Vec::new()).1
+}
+
+/// Reads of these objects wait.
+pub fn gated(backend: &Backend, objects: Vec<String>) -> (Arc<Gated>, Backend) {
+    with(backend, Mutex::default(), objects)
+}
+
+fn with(backend: &Backend, reads: Mutex<VecDeque<Read>>, objects: Vec<String>) -> (Arc<Gated>, Backend) {
+    let gated = Arc::new(Gated { objects, gate: Semaphore::new(0), waiting: AtomicUsize::new(0) });
+    let scripted = Scripted { inner: backend.blobs.clone(), reads, gated: gated.clone() };
+    (gated, Backend { blobs: Arc::new(scripted), ..backend.clone() })
 }
 
 fn outage() -> Error {
@@ -39,6 +60,10 @@ fn outage() -> Error {
 #[async_trait]
 impl Blobs for Scripted {
     async fn read_pinned(&self, key: &BlobKey, etag: &str, offset: u64) -> Result<ByteStream> {
+        if self.gated.objects.contains(&key.to_string()) {
+            self.gated.waiting.fetch_add(1, Ordering::SeqCst);
+            assert!(self.gated.gate.acquire().await.is_err(), "nobody adds to it");
+        }
         let next = self.reads.lock().unwrap().pop_front();
         let stream = self.inner.read_pinned(key, etag, offset).await?;
         match next {

@@ -11,4 +11,5 @@ mod lists;
 mod messages;
 mod reruns;
 mod schedules;
+mod turns;
 mod world;

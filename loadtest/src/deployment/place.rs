@@ -71,6 +71,11 @@ impl Place {
         self.servers.as_ref().map(|running| running.environment.sqs_url.as_str())
     }
 
+    /// The same of DynamoDB.
+    pub fn dynamodb_url(&self) -> Option<&str> {
+        self.servers.as_ref().map(|running| running.environment.dynamodb_url.as_str())
+    }
+
     pub fn set<'a>(&mut self, variables: impl IntoIterator<Item = (&'a str, &'a str)>) {
         self.variables.extend(variables.into_iter().map(|(name, value)| (name.into(), value.into())));
     }

@@ -119,6 +119,7 @@ async fn start(settings: &Settings, program: &Path) -> anyhow::Result<System> {
         workers: settings.workers,
         worker_flags: Vec::new(),
         latency_ms: settings.latency_ms,
+        proxied: false,
     };
     System::start(&plan).await
 }

@@ -151,6 +151,7 @@ async fn measure(
             .map(str::to_owned)
             .into(),
         latency_ms: settings.latency_ms,
+        proxied: false,
     };
     let mut system = System::start(&plan).await?;
     let conveyor = system.caller()?;

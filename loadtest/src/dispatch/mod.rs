@@ -2,6 +2,7 @@
 //! record, prints one line of JSON, and knows what the line has to say.
 
 pub mod cap;
+pub mod domains;
 mod excess;
 pub mod fair;
 pub mod gate;
@@ -9,7 +10,9 @@ mod job;
 mod queues;
 pub mod rate;
 mod system;
+pub mod throttle;
 
+use crate::round;
 use anyhow::ensure;
 use clap::Args;
 use serde::Serialize;
@@ -47,4 +50,26 @@ fn conclude<F: Findings>(bench: &'static str, findings: &F, check: bool) -> anyh
     ensure!(!check || unmet.is_empty(), "not met: {}", unmet.join("; "));
     unmet.iter().for_each(|what| eprintln!("not met: {what}"));
     Ok(())
+}
+
+fn median(seconds: &[f64]) -> f64 {
+    let mut sorted = seconds.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => f64::NAN,
+        odd if odd % 2 == 1 => sorted[odd / 2],
+        even => round::seconds(f64::midpoint(sorted[even / 2 - 1], sorted[even / 2])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_is_far_off_does_not_move_the_median() {
+        assert_eq!(median(&[9.0, 0.1, 0.3]), 0.3);
+        assert_eq!(median(&[0.4, 0.1, 0.2, 9.0]), 0.3);
+        assert!(median(&[]).is_nan());
+    }
 }

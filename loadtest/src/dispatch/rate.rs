@@ -97,6 +97,7 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
         workers: settings.workers,
         worker_flags: visibility.into(),
         latency_ms: settings.latency_ms,
+        proxied: false,
     };
     let mut system = System::start(&plan).await?;
     let begin = Instant::now();

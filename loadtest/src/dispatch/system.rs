@@ -4,6 +4,7 @@ use super::queues;
 use crate::client::Conveyor;
 use crate::deployment::{Place, Roles, total};
 use crate::gateway::{self, Serving};
+use crate::proxy;
 use anyhow::Context;
 use clap::ValueEnum;
 use conveyor_aws_servers::Combination;
@@ -43,12 +44,15 @@ pub struct Plan {
     pub worker_flags: Vec<String>,
     /// Of the gateway.
     pub latency_ms: u64,
+    /// On the AWS backend: with a proxy in front of DynamoDB.
+    pub proxied: bool,
 }
 
 /// Fields go in this order: processes end before what they run on.
 #[derive(Debug)]
 pub struct System {
     roles: Roles,
+    pub proxy: Option<proxy::Serving>,
     place: Place,
     pub gateway: Serving,
     scratch: TempDir,
@@ -67,6 +71,13 @@ impl System {
             Backend::Aws => Place::start(Combination::Default, &gateway.url).await?,
         };
         place.set([("CONVEYOR_SHUTDOWN_GRACE_MS", SHUTDOWN_GRACE_MS)]);
+        let proxy = match place.dynamodb_url().filter(|_| plan.proxied) {
+            Some(dynamodb_url) => Some(proxy::Serving::start(dynamodb_url).await?),
+            None => None,
+        };
+        if let Some(proxy) = &proxy {
+            place.set([("AWS_ENDPOINT_URL_DYNAMODB", proxy.url.as_str())]);
+        }
         let mut roles = Roles::new(plan.program.clone(), place.variables.clone(), scratch.path())?;
         let (api, workers, worker_role) = match plan.backend {
             Backend::Embedded => {
@@ -86,7 +97,7 @@ impl System {
             }
         };
         let worker_flags = plan.worker_flags.clone();
-        Ok(System { roles, place, gateway, scratch, api, workers, worker_role, worker_flags })
+        Ok(System { roles, proxy, place, gateway, scratch, api, workers, worker_role, worker_flags })
     }
 
     /// The first of two callers.

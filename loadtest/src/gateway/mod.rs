@@ -13,6 +13,7 @@ use axum::Router;
 use axum::routing::{get, post};
 use clap::Args;
 use stats::{Counts, Stats};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -38,7 +39,8 @@ use tokio::task::JoinHandle;
 ///
 /// GET /_stats counts calls, the most in flight at once, and URLs that were called more
 /// than once. POST /_reset forgets them. With --record it also keeps when each of the first
-/// million calls began and ended: GET /_log has `arrivals_us` and `changes`, which are pairs of
+/// million calls began and ended: GET /_log has `arrivals_us`, `hosts` with the same by the
+/// host of the target, and `changes`, which are pairs of
 /// a time in microseconds and what was in flight from then on; GET /_stats has the average,
 /// since the first call or of ?from_us=1000000&to_us=2000000.
 #[derive(Clone, Debug, Args)]
@@ -159,6 +161,12 @@ impl Serving {
             self.shared.stats.history().context("this gateway does not record")?;
         ensure!(unrecorded == 0, "the gateway had more calls than it records");
         Ok((history, now_us))
+    }
+
+    /// When the calls of each host began, in microseconds. A record with holes is an error.
+    pub fn arrivals_by_host(&self) -> anyhow::Result<BTreeMap<String, Vec<u64>>> {
+        self.history()?;
+        self.shared.stats.arrivals_by_host().context("this gateway does not record")
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::history::{Change, History, Span};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use tokio::time::Instant;
 
 /// Two for each of a million calls: 32 MB.
@@ -12,6 +13,8 @@ pub struct Record {
     /// Times count from here, and go on when the rest is forgotten.
     begin: Instant,
     changes: Vec<Change>,
+    /// When the calls of each host began, in microseconds.
+    arrivals_us: BTreeMap<String, Vec<u64>>,
     unrecorded: u64,
 }
 
@@ -20,6 +23,8 @@ pub struct Record {
 pub struct Log {
     pub now_us: u64,
     pub arrivals_us: Vec<u64>,
+    /// The same by the host of the target.
+    pub hosts: BTreeMap<String, Vec<u64>>,
     pub changes: Vec<Change>,
     /// Changes that there was no room for: then what is here is only the beginning.
     pub unrecorded: u64,
@@ -39,7 +44,7 @@ pub struct Summary {
 
 impl Record {
     pub fn start() -> Record {
-        Record { begin: Instant::now(), changes: Vec::new(), unrecorded: 0 }
+        Record { begin: Instant::now(), changes: Vec::new(), arrivals_us: BTreeMap::new(), unrecorded: 0 }
     }
 
     pub fn now_us(&self) -> u64 {
@@ -55,9 +60,25 @@ impl Record {
         }
     }
 
+    /// A call began; its change of what is in flight is noted by itself.
+    pub fn note_arrival(&mut self, target: &str) {
+        if self.changes.len() < CHANGES_MAX {
+            let host = target.split('/').nth(2).unwrap_or_default();
+            let at_us = self.now_us();
+            match self.arrivals_us.get_mut(host) {
+                Some(arrivals) => arrivals.push(at_us),
+                None => drop(self.arrivals_us.insert(host.to_owned(), vec![at_us])),
+            }
+        }
+    }
+
+    pub fn arrivals_by_host(&self) -> BTreeMap<String, Vec<u64>> {
+        self.arrivals_us.clone()
+    }
+
     /// Everything but the time.
     pub fn forget(self) -> Record {
-        Record { begin: self.begin, changes: Vec::new(), unrecorded: 0 }
+        Record { begin: self.begin, ..Record::start() }
     }
 
     pub fn history(&self) -> History {
@@ -73,6 +94,7 @@ impl Record {
         Log {
             now_us: self.now_us(),
             arrivals_us: history.arrivals_us(),
+            hosts: self.arrivals_us.clone(),
             changes: history.changes().to_vec(),
             unrecorded: self.unrecorded,
         }

@@ -3,7 +3,7 @@
 use super::record::{Log, Record, Summary};
 use crate::history::History;
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -59,6 +59,9 @@ impl Stats {
         counts.calls += 1;
         counts.in_flight += 1;
         counts.max_in_flight = counts.max_in_flight.max(counts.in_flight);
+        if let Some(record) = &mut state.record {
+            record.note_arrival(target);
+        }
         state.note();
         Call { stats: self, epoch: state.epoch, ordinal }
     }
@@ -81,6 +84,11 @@ impl Stats {
     /// With the time, and how much of it is missing; `None` unless it records.
     pub fn history(&self) -> Option<(History, u64, u64)> {
         self.lock().record.as_ref().map(|record| (record.history(), record.now_us(), record.unrecorded()))
+    }
+
+    /// When the calls of each host began; `None` unless it records.
+    pub fn arrivals_by_host(&self) -> Option<BTreeMap<String, Vec<u64>>> {
+        self.lock().record.as_ref().map(Record::arrivals_by_host)
     }
 
     pub fn reset(&self) {

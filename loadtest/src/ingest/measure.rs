@@ -1,7 +1,7 @@
 //! One list through Conveyor, timed: upload, submit, and the wait until it is ingested.
 
-use super::latency::{Latencies, Summary};
 use crate::client::{Conveyor, ResultRow, Run};
+use crate::latency::{Latencies, Summary};
 use crate::list::{self, List};
 use anyhow::{bail, ensure};
 use std::time::Duration;

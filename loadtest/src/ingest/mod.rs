@@ -1,6 +1,5 @@
 //! `loadtest ingest`: how fast Conveyor ingests a staged list, and how fast others take the same rows beside it.
 
-mod latency;
 mod measure;
 mod report;
 mod server;

@@ -1,8 +1,8 @@
 //! The line that `loadtest ingest` prints.
 
-use super::latency::{Summary, in_ms};
 use super::measure::Measured;
 use crate::floors::Floors;
+use crate::latency::{Summary, in_ms};
 use crate::list::List;
 use crate::process::Memory;
 use crate::round;

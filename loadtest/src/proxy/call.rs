@@ -39,6 +39,13 @@ where
     proxy.stats.count_call(&operation);
     let luck = proxy.draw();
     let faults = unblocked(proxy).await;
+    let (faults, body) = match faults.only {
+        None => (faults, body),
+        Some(_) => {
+            let whole = to_bytes(body, BATCH_MAX_BYTES).await.map_err(Hangup::Caller)?;
+            (faults.befalling(&whole), Body::from(whole))
+        }
+    };
     tokio::time::sleep(luck.delay(&faults)).await;
     let answer = act(proxy, &operation, &luck, decide(&operation, &faults, &luck), parts, body).await?;
     // It may have been blocked meanwhile: then the answer waits too.
@@ -49,13 +56,13 @@ where
 /// The faults that hold once calls may pass.
 async fn unblocked(proxy: &Proxy) -> Faults {
     let mut faults = proxy.faults.subscribe();
-    let now = *faults.borrow_and_update();
+    let now = faults.borrow_and_update().clone();
     if !now.blocked {
         return now;
     }
     proxy.stats.count_fault(Fault::Blocked);
     match faults.wait_for(|faults| !faults.blocked).await {
-        Ok(faults) => *faults,
+        Ok(faults) => faults.clone(),
         // The sender lives in the proxy itself.
         Err(_) => now,
     }

@@ -17,7 +17,7 @@ pub fn router(proxy: Arc<Proxy>) -> Router {
 }
 
 async fn show_faults(State(proxy): State<Arc<Proxy>>) -> Json<Faults> {
-    Json(*proxy.faults.borrow())
+    Json(proxy.faults.borrow().clone())
 }
 
 /// All of them at once: what is left out does not happen any more.
@@ -26,7 +26,7 @@ async fn set_faults(
     Json(faults): Json<Faults>,
 ) -> Result<Json<Faults>, (StatusCode, String)> {
     faults.check(proxy.service).map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
-    proxy.faults.send_replace(faults);
+    proxy.faults.send_replace(faults.clone());
     Ok(Json(faults))
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 const DELAY_MAX_MS: u64 = 600_000;
 
 /// Shares are of the calls that they can befall, 0 to 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Faults {
     pub throttle: f64,
@@ -21,6 +21,9 @@ pub struct Faults {
     pub partial: f64,
     pub delay_ms: Delay,
     pub blocked: bool,
+    /// Only calls whose body has this text, such as the id of a job in the keys of its rows. Not for `blocked`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub only: Option<String>,
 }
 
 /// The shortest and the longest delay of a call.
@@ -39,6 +42,13 @@ impl FromStr for Delay {
 }
 
 impl Faults {
+    /// What may befall a call with this body.
+    pub fn befalling(self, body: &[u8]) -> Faults {
+        let has =
+            |text: &str| text.is_empty() || body.windows(text.len()).any(|part| part == text.as_bytes());
+        if self.only.as_deref().is_none_or(has) { self } else { Faults::default() }
+    }
+
     pub fn check(&self, service: Service) -> anyhow::Result<()> {
         let shares = [
             ("throttle", self.throttle, true),
@@ -129,13 +139,24 @@ mod tests {
     fn faults_befall_the_calls_that_they_can() {
         let luck = Luck::draw(&mut Chance::new(1));
         let of = |operation, faults: Faults| decide(operation, &faults, &luck);
-        let all = Faults { drop_answers: 1.0, conflict: 1.0, partial: 1.0, ..Faults::default() };
+        let all = || Faults { drop_answers: 1.0, conflict: 1.0, partial: 1.0, ..Faults::default() };
         assert_eq!(of("TransactWriteItems", Faults::default()), NONE);
-        assert_eq!(of("TransactWriteItems", all), Plan::Conflict);
-        assert_eq!(of("BatchExecuteStatement", all), Plan::Forward { partial: true, drop_answer: true });
-        assert_eq!(of("PutItem", all), Plan::Forward { partial: false, drop_answer: true });
-        assert_eq!(of("TransactWriteItems", Faults { throttle: 1.0, ..all }), Plan::Throttle);
-        assert_eq!(of("PutItem", Faults { throttle: 1.0, drop_requests: 1.0, ..all }), Plan::DropRequest);
+        assert_eq!(of("TransactWriteItems", all()), Plan::Conflict);
+        assert_eq!(of("BatchExecuteStatement", all()), Plan::Forward { partial: true, drop_answer: true });
+        assert_eq!(of("PutItem", all()), Plan::Forward { partial: false, drop_answer: true });
+        assert_eq!(of("TransactWriteItems", Faults { throttle: 1.0, ..all() }), Plan::Throttle);
+        assert_eq!(of("PutItem", Faults { throttle: 1.0, drop_requests: 1.0, ..all() }), Plan::DropRequest);
+    }
+
+    #[test]
+    fn faults_can_be_limited_to_calls_that_name_something() {
+        let all = || Faults { throttle: 1.0, ..Faults::default() };
+        let one = || Faults { only: Some("Job#1".to_owned()), ..all() };
+        assert_eq!(all().befalling(b""), all());
+        assert_eq!(one().befalling(br#"{"pk": {"S": "Job#1"}}"#), one());
+        for other in [&b""[..], b"Job#", br#"{"pk": {"S": "Job#2"}}"#] {
+            assert_eq!(one().befalling(other), Faults::default());
+        }
     }
 
     #[test]

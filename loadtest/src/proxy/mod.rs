@@ -23,13 +23,14 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use service::Service;
-use stats::Stats;
+use stats::{Fault, Stats};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
 use tower::service_fn;
 use url::Url;
 
@@ -52,9 +53,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// replaces them while it runs:
 ///
 ///   {"throttle": 0.3, "drop_requests": 0.05, "drop_answers": 0.05, "conflict": 0.1,
-///    "partial": 0.1, "delay_ms": [0, 200], "blocked": false}
+///    "partial": 0.1, "delay_ms": [0, 200], "blocked": false, "only": "Job#01M7..."}
 ///
-/// What is left out of it does not happen. As long as `blocked` is true, connections are
+/// What is left out of it does not happen. With `only`, faults befall calls whose body has that
+/// text, and no others. As long as `blocked` is true, connections are
 /// accepted and nothing is answered; calls that have waited go on afterwards. It runs until
 /// SIGTERM or Ctrl-C.
 #[derive(Clone, Debug, Args)]
@@ -116,6 +118,7 @@ impl Settings {
             partial: self.partial,
             delay_ms: self.delay_ms,
             blocked: false,
+            only: None,
         }
     }
 }
@@ -148,6 +151,42 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         () = serve(calls, proxy.clone()) => Ok(()),
         served = controlled => served.context("the control endpoint stopped"),
         signal = stop_signal() => signal,
+    }
+}
+
+/// A proxy in this process, for as long as this is kept.
+#[derive(Debug)]
+pub struct Serving {
+    pub url: String,
+    proxy: Arc<Proxy>,
+    calls: JoinHandle<()>,
+}
+
+impl Serving {
+    /// In front of a DynamoDB, without a fault.
+    pub async fn start(dynamodb_url: &str) -> anyhow::Result<Serving> {
+        let upstream = Url::parse(dynamodb_url)?;
+        let proxy = Arc::new(Proxy::before(Service::DynamoDb, &upstream, Faults::default(), 1)?);
+        let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let calls = tokio::spawn(serve(listener, proxy.clone()));
+        Ok(Serving { url, proxy, calls })
+    }
+
+    /// Throttles this share of the calls that name something.
+    pub fn throttle(&self, share: f64, only: &str) {
+        let faults = Faults { throttle: share, only: Some(only.to_owned()), ..Faults::default() };
+        self.proxy.faults.send_replace(faults);
+    }
+
+    pub fn throttled(&self) -> u64 {
+        self.proxy.stats.counts().faults.get(&Fault::Throttle).copied().unwrap_or(0)
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.calls.abort();
     }
 }
 
@@ -191,8 +230,11 @@ async fn accept(listener: &TcpListener) -> TcpStream {
 
 impl Proxy {
     fn new(settings: &Settings) -> anyhow::Result<Proxy> {
-        let (faults, upstream) = (settings.faults(), &settings.upstream);
-        faults.check(settings.service)?;
+        Proxy::before(settings.service, &settings.upstream, settings.faults(), settings.seed)
+    }
+
+    fn before(service: Service, upstream: &Url, faults: Faults, seed: u64) -> anyhow::Result<Proxy> {
+        faults.check(service)?;
         ensure!(upstream.scheme() == "http", "--upstream is an http URL");
         ensure!(upstream.path() == "/" && upstream.query().is_none(), "--upstream has no path");
         let upstream = upstream.authority().parse().context("--upstream has no host")?;
@@ -202,9 +244,9 @@ impl Proxy {
             .pool_idle_timeout(IDLE_MAX)
             .pool_timer(TokioTimer::new())
             .build(connector);
-        let chance = Mutex::new(Chance::new(settings.seed));
+        let chance = Mutex::new(Chance::new(seed));
         let (faults, _) = watch::channel(faults);
-        Ok(Proxy { service: settings.service, upstream, client, faults, chance, stats: Stats::default() })
+        Ok(Proxy { service, upstream, client, faults, chance, stats: Stats::default() })
     }
 
     fn draw(&self) -> Luck {

@@ -1,4 +1,4 @@
-//! The real `loadtest` program: its gateway, its proxy, its measurements on servers that only pretend, its command line.
+//! The real `loadtest` program: its gateway, its proxy, its measurements, its command line.
 
 #![expect(clippy::unwrap_used, reason = "a test whose servers do not come up has failed, in helpers too")]
 

@@ -6,4 +6,5 @@ mod crashes;
 mod machines;
 mod receiver;
 mod receivers;
+mod turns;
 mod world;

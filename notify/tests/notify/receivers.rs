@@ -1,7 +1,8 @@
 //! What receivers answer, and what follows.
 
 use crate::receiver::{Receiver, Reply};
-use crate::world::World;
+use crate::world::{CALLER, World};
+use conveyor_domain::Clock;
 use conveyor_domain::delivery::DeliveryState;
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::seal::Secret;
@@ -74,6 +75,22 @@ async fn a_failure_is_tried_again_later() {
 }
 
 #[tokio::test]
+async fn a_time_in_doubt_gives_no_notification_up() {
+    let (world, receiver) = (World::new(), Receiver::new([Reply::Status(500), Reply::Status(500)]).await);
+    let key = world.completed(&receiver.url, false).await;
+    let store = world.backend.store.as_ref();
+    conveyor_store::clock_watch::observe(store, world.clock.now()).await.unwrap();
+    world.pass(Duration::from_secs(60 * 24 * 3600));
+    world.deliver().await;
+    assert_eq!(world.delivery(key).await.state, DeliveryState::Pending, "60 days are past its time");
+    world.pass(MINUTE);
+    world.deliver().await;
+    world.pass(MINUTE);
+    world.deliver().await;
+    assert_eq!(world.delivery(key).await.state, DeliveryState::Delivered);
+}
+
+#[tokio::test]
 async fn a_redirect_is_a_failure_and_not_followed() {
     let elsewhere = Receiver::new([]).await;
     let (world, receiver) = (World::new(), Receiver::new([Reply::Redirect(elsewhere.url.clone())]).await);
@@ -135,16 +152,16 @@ async fn an_address_that_is_not_allowed_is_never_reached() {
 async fn urls_are_judged_before_they_are_taken() {
     let open = Receivers::new(true).unwrap();
     let strict = Receivers::new(false).unwrap();
-    assert_eq!(open.check("http://127.0.0.1:1/x").await, Ok(()));
-    assert_eq!(open.check("http://localhost/x").await, Ok(()));
-    assert_eq!(open.check("https://[::1]/x").await, Ok(()));
-    assert_eq!(open.check("http://192.168.1.1/x").await, Err(UrlFault::NotHttps));
-    assert_eq!(strict.check("http://127.0.0.1/x").await, Err(UrlFault::NotHttps));
-    assert_eq!(strict.check("https://127.0.0.1/x").await, Err(UrlFault::AddressNotAllowed));
-    assert_eq!(strict.check("https://localhost/x").await, Err(UrlFault::AddressNotAllowed));
-    assert_eq!(strict.check("https://1.1.1.1/x").await, Ok(()));
-    assert_eq!(strict.check("https://nope.invalid/x").await, Err(UrlFault::Unresolvable));
-    assert_eq!(strict.check("nope").await, Err(UrlFault::Malformed));
+    assert_eq!(open.check(CALLER, "http://127.0.0.1:1/x").await, Ok(()));
+    assert_eq!(open.check(CALLER, "http://localhost/x").await, Ok(()));
+    assert_eq!(open.check(CALLER, "https://[::1]/x").await, Ok(()));
+    assert_eq!(open.check(CALLER, "http://192.168.1.1/x").await, Err(UrlFault::NotHttps));
+    assert_eq!(strict.check(CALLER, "http://127.0.0.1/x").await, Err(UrlFault::NotHttps));
+    assert_eq!(strict.check(CALLER, "https://127.0.0.1/x").await, Err(UrlFault::AddressNotAllowed));
+    assert_eq!(strict.check(CALLER, "https://localhost/x").await, Err(UrlFault::AddressNotAllowed));
+    assert_eq!(strict.check(CALLER, "https://1.1.1.1/x").await, Ok(()));
+    assert_eq!(strict.check(CALLER, "https://nope.invalid/x").await, Err(UrlFault::Unresolvable));
+    assert_eq!(strict.check(CALLER, "nope").await, Err(UrlFault::Malformed));
 }
 
 #[tokio::test]

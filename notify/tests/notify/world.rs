@@ -85,9 +85,13 @@ impl World {
 
     /// A job without tasks, which ends as soon as somebody says so.
     pub async fn submitted(&self, spec: JobSpec) -> RunKey {
+        self.submitted_by(CALLER, spec).await
+    }
+
+    async fn submitted_by(&self, caller: CallerId, spec: JobSpec) -> RunKey {
         let now = self.clock.now();
         let (job, run) = (JobId::new(now, &self.entropy), RunId::new(now, &self.entropy));
-        let Decision { job, run } = lifecycle::submit(job, run, CALLER, spec, true, 0, now);
+        let Decision { job, run } = lifecycle::submit(job, run, caller, spec, true, 0, now);
         let key = RunKey { job: job.id, run: run.id };
         self.backend
             .store
@@ -99,8 +103,12 @@ impl World {
 
     /// A job with a webhook, whose run has just completed.
     pub async fn completed(&self, url: &str, signature: bool) -> RunKey {
+        self.completed_of(CALLER, url, signature).await
+    }
+
+    pub async fn completed_of(&self, caller: CallerId, url: &str, signature: bool) -> RunKey {
         let webhook = Some(WebhookConfig::new(url.to_owned(), signature));
-        let key = self.submitted(JobSpec { webhook, ..JobSpec::default() }).await;
+        let key = self.submitted_by(caller, JobSpec { webhook, ..JobSpec::default() }).await;
         self.apply(key, Command::Close).await;
         key
     }

@@ -80,8 +80,8 @@ pub async fn after_sweep(world: &World, before: &[UploadId]) -> Check {
 /// Once every job is gone and every slot has expired: nothing is listed, and no file is left.
 pub async fn nothing_left(world: &World, data_dir: &Path) -> Check {
     for caller in &world.callers {
-        let query = UploadsQuery { caller: *caller, before: None, limit: 10 };
-        let listed = read("the uploads", world.truth.store.uploads(query, world.now()).await)?;
+        let query = UploadsQuery { caller: *caller, before: None, limit: 10, look: 10 };
+        let listed = read("the uploads", world.truth.store.uploads(query, world.now()).await)?.rows;
         require(listed.is_empty(), Rule::Uploads, || format!("uploads are left: {listed:?}"))?;
     }
     let left = files_under(&data_dir.join("blobs/uploads"));

@@ -16,8 +16,8 @@ use conveyor_domain::timeline::TimelineEntry;
 use conveyor_domain::{CallerId, ClaimToken, JobId, RunId, Task, TaskId, TaskInput, Timestamp, WorkerId};
 use conveyor_store::port::{
     Acceptance, ActiveRun, Added, Appended, ChangedRuns, Chunk, Claim, EventStore, Ingest, IngestStore,
-    JobStore, JobView, JobsQuery, KeyStore, Once, RunKey, RunView, SettleGroup, Settled, StartRun,
-    Submission, TaskStore, TasksQuery,
+    JobStore, JobView, JobsQuery, KeyStore, Once, Page, RunKey, RunView, RunsQuery, SettleGroup, Settled,
+    StartRun, Submission, TaskStore, TasksQuery,
 };
 use conveyor_store::{Backend, Result};
 use std::sync::Arc;
@@ -96,7 +96,7 @@ impl JobStore for Flaky {
         self.pass("job", self.inner.store.job(caller, job)).await
     }
 
-    async fn jobs(&self, query: JobsQuery) -> Result<Vec<JobView>> {
+    async fn jobs(&self, query: JobsQuery) -> Result<Page<JobView, JobId>> {
         self.pass("jobs", self.inner.store.jobs(query)).await
     }
 
@@ -104,8 +104,8 @@ impl JobStore for Flaky {
         self.pass("run", self.inner.store.run(job, run)).await
     }
 
-    async fn runs(&self, job: JobId, before: Option<u32>, limit: u32) -> Result<Vec<RunView>> {
-        self.pass("runs", self.inner.store.runs(job, before, limit)).await
+    async fn runs(&self, query: RunsQuery) -> Result<Page<RunView, RunId>> {
+        self.pass("runs", self.inner.store.runs(query)).await
     }
 
     async fn active_runs(&self) -> Result<Vec<ActiveRun>> {
@@ -164,8 +164,8 @@ impl TaskStore for Flaky {
         self.pass("task", self.inner.store.task(key, task)).await
     }
 
-    async fn tasks(&self, query: TasksQuery) -> Result<Vec<Task>> {
-        self.pass("tasks", self.inner.store.tasks(query)).await
+    async fn scan_tasks(&self, query: TasksQuery, look: u32) -> Result<Page<Task, TaskId>> {
+        self.pass("tasks", self.inner.store.scan_tasks(query, look)).await
     }
 
     async fn attempts(&self, key: RunKey, task: TaskId) -> Result<Option<Vec<Attempt>>> {

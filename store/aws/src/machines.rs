@@ -1,6 +1,6 @@
 //! State machines of Step Functions that wait for a run: what they are told, and whether they heard it.
 
-use crate::client::{Timeouts, sdk_defaults, timeout};
+use crate::client::{Timeouts, retry_budget, sdk_defaults, timeout};
 use aws_sdk_sfn::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 use aws_sdk_sfn::operation::RequestId;
 
@@ -29,7 +29,8 @@ impl StepFunctions {
             .timeout_config(timeout(timeouts.connect, timeouts.attempt, timeouts.operation))
             .load()
             .await;
-        StepFunctions::over(aws_sdk_sfn::Client::new(&shared))
+        let states = aws_sdk_sfn::config::Builder::from(&shared).retry_partition(retry_budget()).build();
+        StepFunctions::over(aws_sdk_sfn::Client::from_conf(states))
     }
 
     pub fn over(states: aws_sdk_sfn::Client) -> StepFunctions {

@@ -5,7 +5,7 @@ use super::proof::tally;
 use super::retention::sweep;
 use super::world::{failure, must, success};
 use super::{Harness, World};
-use crate::port::{Appended, Claim, Error, RunKey, Settled, StatusFilter, TasksQuery};
+use crate::port::{Appended, Claim, Error, RunKey, RunsQuery, Settled, StatusFilter, TasksQuery};
 use conveyor_domain::lifecycle::{Command, Refusal};
 use conveyor_domain::message::QueueName;
 use conveyor_domain::proof::{Sums, drift};
@@ -22,7 +22,7 @@ async fn delete(world: &World, key: RunKey) {
 async fn assert_removed(world: &World, key: RunKey) {
     let store = &world.backend.store;
     assert_eq!(must(store.run(key.job, key.run).await), None);
-    assert!(must(store.runs(key.job, None, 9).await).is_empty());
+    assert!(must(store.runs(RunsQuery::newest(key.job, 9)).await).rows.is_empty());
     assert_eq!(must(store.task(key, World::task(key, 0)).await), None);
     assert_eq!(must(store.attempts(key, World::task(key, 0)).await), None);
     let query = TasksQuery { key, filter: StatusFilter::All, after: None, limit: 9, max_bytes: usize::MAX };

@@ -58,8 +58,9 @@ pub async fn a_job_is_invisible_to_other_callers(harness: &dyn Harness) {
     let key = world.submit(false, 1).await;
     let stranger = CallerId::new(world.now(), &world.entropy);
     assert_eq!(must(world.backend.store.job(stranger, key.job).await), None);
-    let query = JobsQuery { caller: stranger, status: None, scheduled: None, before: None, limit: 10 };
-    assert!(must(world.backend.store.jobs(query).await).is_empty());
+    let query =
+        JobsQuery { caller: stranger, status: None, scheduled: None, before: None, limit: 10, look: 10 };
+    assert!(must(world.backend.store.jobs(query).await).rows.is_empty());
 }
 
 pub async fn jobs_page_newest_first_without_gaps(harness: &dyn Harness) {
@@ -70,30 +71,48 @@ pub async fn jobs_page_newest_first_without_gaps(harness: &dyn Harness) {
         submitted.push(world.submit(i % 3 == 0, 1).await.job);
     }
     submitted.reverse();
-    let mut seen: Vec<JobId> = Vec::new();
-    loop {
-        let query = JobsQuery {
-            caller: world.caller,
-            status: None,
-            scheduled: None,
-            before: seen.last().copied(),
-            limit: 5,
-        };
-        let page = must(world.backend.store.jobs(query).await);
-        if page.is_empty() {
-            break;
-        }
-        seen.extend(page.iter().map(|v| v.job.id));
-    }
+    let all =
+        JobsQuery { caller: world.caller, status: None, scheduled: None, before: None, limit: 5, look: 100 };
+    let seen: Vec<JobId> = listed(&world, all).await.concat();
     assert_eq!(seen, submitted);
-    let open = JobsQuery {
+    let open = JobsQuery { status: Some(JobStatus::Open), limit: 3, ..all };
+    assert_eq!(must(world.backend.store.jobs(open).await).rows.len(), 3, "a filtered page is dense");
+}
+
+/// Every page of a list of jobs.
+async fn listed(world: &World, mut query: JobsQuery) -> Vec<Vec<JobId>> {
+    let mut pages = Vec::new();
+    loop {
+        let page = must(world.backend.store.jobs(query).await);
+        pages.push(page.rows.iter().map(|view| view.job.id).collect());
+        match page.next {
+            Some(_) => query.before = page.next,
+            None => return pages,
+        }
+    }
+}
+
+pub async fn a_filtered_page_of_jobs_looks_at_no_more_than_it_may(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let mut open = Vec::new();
+    for i in 0..14 {
+        world.pass(10);
+        let key = world.submit([1, 2, 12].contains(&i), 1).await;
+        open.extend([1, 2, 12].contains(&i).then_some(key.job));
+    }
+    open.reverse();
+    let query = JobsQuery {
         caller: world.caller,
         status: Some(JobStatus::Open),
         scheduled: None,
         before: None,
-        limit: 3,
+        limit: 9,
+        look: 4,
     };
-    assert_eq!(must(world.backend.store.jobs(open).await).len(), 3, "a filtered page is dense");
+    let pages = listed(&world, query).await;
+    assert_eq!(pages.concat(), open, "each once");
+    // 14 jobs, 4 at a time, the newest first: 12 is in the first page, 2 in the third, 1 in the last.
+    assert_eq!(pages.iter().map(Vec::len).collect::<Vec<_>>(), [1, 0, 1, 1]);
 }
 
 pub async fn concurrent_additions_never_share_an_index(harness: &dyn Harness) {

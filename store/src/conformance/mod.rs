@@ -3,6 +3,7 @@
 
 pub mod blobs;
 pub mod breaker;
+pub mod clock;
 pub mod coordinator;
 pub mod dead_letters;
 pub mod deletion;
@@ -74,6 +75,13 @@ macro_rules! conformance_suite {
             breaker::a_resumed_run_is_judged_by_what_comes_then,
         }
     };
+    (clock: $open:expr) => {
+        $crate::conformance_suite! { @each $open;
+            clock::a_jump_of_the_clock_removes_nothing,
+            clock::a_time_that_holds_for_an_hour_removes_what_is_past_it,
+            clock::a_time_that_is_confirmed_removes_what_is_past_it,
+        }
+    };
     (coordinator: $open:expr) => {
         $crate::conformance_suite! { @each $open;
             coordinator::permits_never_pass_the_cap,
@@ -136,6 +144,7 @@ macro_rules! conformance_suite {
             jobs::acknowledged_jobs_survive_a_crash,
             jobs::a_job_is_invisible_to_other_callers,
             jobs::jobs_page_newest_first_without_gaps,
+            jobs::a_filtered_page_of_jobs_looks_at_no_more_than_it_may,
             jobs::concurrent_additions_never_share_an_index,
             jobs::a_refused_addition_writes_nothing,
             jobs::only_running_runs_are_active,
@@ -209,6 +218,7 @@ macro_rules! conformance_suite {
             records::of_many_who_write_at_once_one_wins,
             records::records_page_by_id_both_ways_and_are_their_owners_own,
             records::records_are_found_by_when_they_are_due,
+            records::what_is_due_is_paged_from_either_end,
         }
     };
     (refs: $open:expr) => {
@@ -219,6 +229,7 @@ macro_rules! conformance_suite {
     (reruns: $open:expr) => {
         $crate::conformance_suite! { @each $open;
             reruns::a_full_rerun_has_the_same_ids_and_begins_anew,
+            reruns::runs_page_newest_first,
             reruns::a_partial_rerun_hands_down_what_is_not_done_again,
             reruns::of_many_who_begin_a_run_at_once_one_does,
             reruns::a_run_is_not_begun_while_another_lives,
@@ -290,6 +301,8 @@ macro_rules! conformance_suite {
             tasks::failures_are_counted_by_class,
             tasks::pages_are_dense_ordered_and_complete,
             tasks::filtered_pages_are_dense,
+            tasks::a_filtered_page_looks_at_no_more_than_it_may,
+            tasks::a_filtered_list_has_each_row_once_while_they_change,
             tasks::pages_are_stable_under_concurrent_writes,
             tasks::stats_never_pass_the_total_while_workers_race,
             tasks::settles_survive_a_crash,
@@ -301,6 +314,7 @@ macro_rules! conformance_suite {
             uploads::staged_bytes_can_be_replaced_until_a_job_is_made_of_them,
             uploads::parts_are_replaced_by_number,
             uploads::uploads_page_newest_first,
+            uploads::a_page_of_uploads_looks_at_no_more_than_it_may,
             uploads::a_caller_cannot_have_too_many_unused_uploads,
             uploads::an_expired_or_aborted_upload_is_gone_before_it_is_removed,
             uploads::an_upload_that_is_wanted_is_never_marked,
@@ -318,6 +332,7 @@ macro_rules! conformance_suite {
     };
     (store: $open:expr) => {
         $crate::conformance_suite! { breaker: $open }
+        $crate::conformance_suite! { clock: $open }
         $crate::conformance_suite! { coordinator: $open }
         $crate::conformance_suite! { dead_letters: $open }
         $crate::conformance_suite! { deletion: $open }
@@ -359,6 +374,7 @@ pub fn rules() -> Vec<String> {
 const SOURCES: &[(&str, &str)] = &[
     ("blobs", include_str!("blobs.rs")),
     ("breaker", include_str!("breaker.rs")),
+    ("clock", include_str!("clock.rs")),
     ("coordinator", include_str!("coordinator.rs")),
     ("dead_letters", include_str!("dead_letters.rs")),
     ("deletion", include_str!("deletion.rs")),

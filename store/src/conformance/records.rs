@@ -2,7 +2,7 @@
 
 use super::world::must;
 use super::{Harness, World};
-use crate::port::RecordsQuery;
+use crate::port::{DueQuery, RecordsQuery};
 use conveyor_domain::Timestamp;
 use conveyor_domain::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
 use futures::future::join_all;
@@ -18,7 +18,7 @@ fn record(world: &World, key: RecordKey, doc: &str) -> Record {
 pub async fn a_record_is_written_only_over_what_was_expected(harness: &dyn Harness) {
     let world = World::new(harness.backend());
     let store = &world.backend.store;
-    let first = record(&world, key("owner", "a"), "first").expires(Some(Timestamp(9_000)));
+    let first = record(&world, key("owner", "a"), "first").expires(Some(Timestamp(9_000_000_000_000)));
     let second = record(&world, key("owner", "a"), "second").due(Some(Timestamp(5)));
     let put = |record: &Record, expected| store.write_record(RecordWrite::put(record.clone(), expected));
     assert_eq!(must(store.record(&first.key).await), None);
@@ -101,4 +101,26 @@ pub async fn records_are_found_by_when_they_are_due(harness: &dyn Harness) {
     // What was put off is due when it says now.
     must(store.write_record(RecordWrite::put(at("soon", Some(Timestamp(4_000))), Expected::Anything)).await);
     assert_eq!(due(3_000, 9).await, ["next", "late"]);
+}
+
+pub async fn what_is_due_is_paged_from_either_end(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let store = &world.backend.store;
+    for (id, due) in [("a", 1_000), ("b", 2_000), ("c", 2_000), ("d", 3_000), ("later", 9_000)] {
+        let at = record(&world, key("owner", id), id).due(Some(Timestamp(due)));
+        must(store.write_record(RecordWrite::put(at, Expected::Absent)).await);
+    }
+    let page = async |after, newest_first, limit| {
+        let (kind, by) = (RecordKind::Delivery, Timestamp(3_000));
+        must(store.due_keys(DueQuery { kind, by, after, newest_first, limit }).await)
+    };
+    let ids =
+        |page: &[(Timestamp, RecordKey)]| page.iter().map(|(_, key)| key.id.clone()).collect::<Vec<_>>();
+    assert_eq!(ids(&page(None, true, 3).await), ["d", "c", "b"]);
+    let first = page(None, false, 2).await;
+    assert_eq!(ids(&first), ["a", "b"]);
+    assert_eq!(first[1], (Timestamp(2_000), key("owner", "b")));
+    let second = page(first.last().cloned(), false, 2).await;
+    assert_eq!(ids(&second), ["c", "d"]);
+    assert!(page(second.last().cloned(), false, 2).await.is_empty());
 }

@@ -5,7 +5,8 @@ use super::proof::tally;
 use super::world::{CLAIMS_MAX, failure, must, success};
 use super::{Harness, World};
 use crate::port::{
-    Appended, Chunk, Claim, Error, RunKey, Settle, SettleGroup, Settled, StartRun, StatusFilter, TasksQuery,
+    Appended, Chunk, Claim, Error, RunKey, RunsQuery, Settle, SettleGroup, Settled, StartRun, StatusFilter,
+    TasksQuery,
 };
 use conveyor_domain::ingest::IngestEvent;
 use conveyor_domain::lifecycle::{Command, NewRun, NewTasks, Refusal};
@@ -116,7 +117,35 @@ pub async fn a_full_rerun_has_the_same_ids_and_begins_anew(harness: &dyn Harness
     assert_eq!((view.latest.run.id, view.latest.run.status), (key.run, RunStatus::Completed));
     let earlier = must(world.backend.store.run(first.job, first.run).await).expect("it is there");
     assert_eq!((earlier.stats.counts.successful, earlier.stats.counts.failed_total()), (4, 2));
-    assert_eq!(must(world.backend.store.runs(first.job, None, 9).await).len(), 2);
+    assert_eq!(must(world.backend.store.runs(RunsQuery::newest(first.job, 9)).await).rows.len(), 2);
+}
+
+pub async fn runs_page_newest_first(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let mut latest = completed(&world).await;
+    for _ in 0..3 {
+        world.pass(1_000);
+        let start = written(&world, latest, Selection::default()).await;
+        latest.run = start.run.id;
+        must(world.backend.store.start_run(start, world.now()).await);
+        must(world.backend.store.apply(latest.job, Command::Stop, world.now()).await);
+    }
+    for (limit, look, expected) in [(3, 9, vec![3, 1]), (9, 2, vec![2, 2]), (9, 9, vec![4])] {
+        let mut query = RunsQuery { job: latest.job, before: None, limit, look };
+        let (mut seen, mut lengths) = (Vec::new(), Vec::new());
+        loop {
+            let page = must(world.backend.store.runs(query).await);
+            lengths.push(page.rows.len());
+            seen.extend(page.rows.iter().map(|view| view.run.sequence));
+            match page.next {
+                Some(_) => query.before = page.next,
+                None => break,
+            }
+        }
+        // A backend may find out only with another page that the last was the last.
+        lengths.retain(|length| *length > 0);
+        assert_eq!((seen, lengths), (vec![4, 3, 2, 1], expected), "limit {limit}, look {look}");
+    }
 }
 
 pub async fn a_partial_rerun_hands_down_what_is_not_done_again(harness: &dyn Harness) {
@@ -177,7 +206,7 @@ pub async fn of_many_who_begin_a_run_at_once_one_does(harness: &dyn Harness) {
         );
     }
     assert_eq!(world.view(first).await.latest.run.id, winners[0]);
-    assert_eq!(must(world.backend.store.runs(first.job, None, 9).await).len(), 2);
+    assert_eq!(must(world.backend.store.runs(RunsQuery::newest(first.job, 9)).await).rows.len(), 2);
 }
 
 pub async fn a_run_is_not_begun_while_another_lives(harness: &dyn Harness) {
@@ -189,7 +218,7 @@ pub async fn a_run_is_not_begun_while_another_lives(harness: &dyn Harness) {
     must(world.backend.store.apply(key.job, Command::Delete, world.now()).await);
     let refused = world.backend.store.start_run(start, world.now()).await;
     assert_eq!(refused.map(drop), Err(Error::Refused(Refusal::JobDeleted)));
-    assert_eq!(must(world.backend.store.runs(key.job, None, 9).await).len(), 1);
+    assert_eq!(must(world.backend.store.runs(RunsQuery::newest(key.job, 9)).await).rows.len(), 1);
 }
 
 /// All tasks of the earlier run, as the first chunk of this one.

@@ -3,7 +3,8 @@
 use super::world::{CLAIMS_MAX, must};
 use super::{Harness, World};
 use crate::port::{
-    Appended, Claim, Error, JobView, JobsQuery, RunKey, StartRun, StatusFilter, Submission, TasksQuery,
+    Appended, Claim, Error, JobView, JobsQuery, RunKey, RunsQuery, StartRun, StatusFilter, Submission,
+    TasksQuery,
 };
 use conveyor_domain::beside::scheduled_job_key;
 use conveyor_domain::ingest::{IngestEvent, IngestState, Origin, Source};
@@ -60,7 +61,7 @@ pub async fn a_template_is_kept_and_nobody_sees_or_works_on_it(harness: &dyn Har
     let key = scheduled(&world, 3).await;
     let (store, queue) = (&world.backend.store, &world.backend.queue);
     assert_eq!(must(store.run(key.job, key.run).await), None);
-    assert!(must(store.runs(key.job, None, 9).await).is_empty());
+    assert!(must(store.runs(RunsQuery::newest(key.job, 9)).await).rows.is_empty());
     assert!(must(store.active_runs().await).iter().all(|active| active.run.id != key.run));
     let depth = must(queue.depth(QueueName::Run(key.run), world.now()).await);
     assert_eq!(depth.visible + depth.hidden, 0);
@@ -142,9 +143,15 @@ pub async fn jobs_are_listed_with_or_without_a_schedule(harness: &dyn Harness) {
     for (asked, expected) in
         [(None, vec![regular.job, key.job]), (Some(true), vec![key.job]), (Some(false), vec![regular.job])]
     {
-        let query =
-            JobsQuery { caller: world.caller, status: None, scheduled: asked, before: None, limit: 9 };
-        let found = must(world.backend.store.jobs(query).await);
+        let query = JobsQuery {
+            caller: world.caller,
+            status: None,
+            scheduled: asked,
+            before: None,
+            limit: 9,
+            look: 9,
+        };
+        let found = must(world.backend.store.jobs(query).await).rows;
         assert_eq!(found.iter().map(|view| view.job.id).collect::<Vec<_>>(), expected, "{asked:?}");
     }
 }
@@ -210,7 +217,7 @@ pub async fn a_fire_makes_a_run_of_the_template_and_moves_the_schedule_on(harnes
     let calls =
         must(world.backend.queue.receive(QueueName::Control, 9, Duration::from_secs(9), world.now()).await);
     assert!(calls.iter().any(|message| message.body.contains(&run.id.to_string())), "{calls:?}");
-    assert_eq!(must(world.backend.store.runs(key.job, None, 9).await).len(), 1);
+    assert_eq!(must(world.backend.store.runs(RunsQuery::newest(key.job, 9)).await).rows.len(), 1);
 }
 
 pub async fn of_many_who_fire_at_once_one_makes_a_run(harness: &dyn Harness) {
@@ -225,7 +232,7 @@ pub async fn of_many_who_fire_at_once_one_makes_a_run(harness: &dyn Harness) {
             Err(error) => panic!("{error}"),
         }
     }
-    let runs = must(world.backend.store.runs(key.job, None, 9).await);
+    let runs = must(world.backend.store.runs(RunsQuery::newest(key.job, 9)).await).rows;
     assert_eq!(runs.len(), 1);
     let view = world.view(key).await;
     assert_eq!(view.job.spec.schedule.as_ref().map(|schedule| schedule.fired), Some(1));
@@ -250,7 +257,7 @@ pub async fn a_fire_over_a_live_run_is_skipped_once_and_recorded(harness: &dyn H
     let schedule = view.job.spec.schedule.as_ref().expect("a schedule");
     assert_eq!((schedule.fired, schedule.skipped), (1, 1));
     assert_eq!(kinds(&world, key.job).await.last(), Some(&"schedule.skipped"));
-    assert_eq!(must(store.runs(key.job, None, 9).await).len(), 1);
+    assert_eq!(must(store.runs(RunsQuery::newest(key.job, 9)).await).rows.len(), 1);
     // Once it has ended, and its list is cut, the next one fires.
     must(store.apply(key.job, Command::Stop, world.now()).await);
     let ended = RunKey { job: key.job, run: view.latest.run.id };
@@ -274,5 +281,5 @@ pub async fn nothing_fires_of_a_paused_or_deleted_job(harness: &dyn Harness) {
     assert!(matches!(fire(&world, key.job).await, Err(Error::Refused(Refusal::FireIsOver))));
     must(store.apply(key.job, Command::Delete, world.now()).await);
     assert!(matches!(fire(&world, key.job).await, Err(Error::Refused(Refusal::JobDeleted))));
-    assert!(must(store.runs(key.job, None, 9).await).is_empty());
+    assert!(must(store.runs(RunsQuery::newest(key.job, 9)).await).rows.is_empty());
 }

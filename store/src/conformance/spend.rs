@@ -2,7 +2,7 @@
 
 use super::world::{failure, must, problem};
 use super::{Harness, World, success};
-use crate::port::Settled;
+use crate::port::{RunsQuery, Settled};
 use conveyor_domain::proof::Sums;
 use conveyor_domain::task::Outcome;
 use conveyor_domain::{FailureClass, Spend};
@@ -40,7 +40,7 @@ pub async fn every_attempt_is_added_once_whatever_came_of_it(harness: &dyn Harne
     assert_eq!(costs(must(of(0).await)), [spend(1, 100), spend(0, 28_000)]);
     assert_eq!(costs(must(of(1).await)), [spend(25, 0)]);
     assert_eq!(costs(must(of(2).await)), [], "a release is no attempt");
-    let listed = must(store.runs(key.job, None, 10).await);
+    let listed = must(store.runs(RunsQuery::newest(key.job, 10)).await).rows;
     assert_eq!(listed[0].stats.spend, spend(26, 28_100));
 }
 

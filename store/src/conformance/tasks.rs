@@ -309,6 +309,63 @@ pub async fn filtered_pages_are_dense(harness: &dyn Harness) {
     assert_eq!(lengths(enumerate(&world, key, StatusFilter::Unfinished, 15).await), [15, 5]);
 }
 
+pub async fn a_filtered_page_looks_at_no_more_than_it_may(harness: &dyn Harness) {
+    const LOOK: u32 = 10;
+    let world = World::new(harness.backend());
+    let key = world.submit(false, 45).await;
+    for index in [3, 4, 31] {
+        world.finish(key, index, success()).await;
+    }
+    let filter = StatusFilter::Successful;
+    let mut query = TasksQuery { key, filter, after: None, limit: 9, max_bytes: usize::MAX };
+    let (mut found, mut pages) = (Vec::new(), 0);
+    loop {
+        let page = must(world.backend.store.scan_tasks(query, LOOK).await);
+        pages += 1;
+        found.extend(page.rows.iter().map(|task| task.id.index()));
+        let Some(next) = page.next else { break };
+        let from = query.after.map_or(0, |task| task.index() + 1);
+        assert!((from..from + LOOK).contains(&next.index()), "it looked from {from} to {}", next.index());
+        query.after = Some(next);
+    }
+    assert_eq!(found, [3, 4, 31], "each once");
+    assert!(pages >= 5, "45 rows in {pages} pages");
+    query = TasksQuery { after: None, limit: 1, ..query };
+    let full = must(world.backend.store.scan_tasks(query, LOOK).await);
+    assert_eq!(
+        (full.rows.len(), full.next),
+        (1, Some(World::task(key, 3))),
+        "a full page stops at its last row"
+    );
+}
+
+/// What matches while it is listed is listed once; what changes meanwhile, once at most.
+pub async fn a_filtered_list_has_each_row_once_while_they_change(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let key = world.submit(false, 40).await;
+    let filter = StatusFilter::Unfinished;
+    let mut query = TasksQuery { key, filter, after: None, limit: 4, max_bytes: usize::MAX };
+    let (mut found, mut settled) = (Vec::new(), Vec::new());
+    loop {
+        let page = must(world.backend.store.scan_tasks(query, 10).await);
+        found.extend(page.rows.iter().map(|task| task.id.index()));
+        let Some(next) = page.next else { break };
+        query.after = Some(next);
+        // One that was listed, and one that will not be.
+        for index in [next.index(), next.index() + 2] {
+            if index < 40 {
+                world.finish(key, index, success()).await;
+                settled.push(index);
+            }
+        }
+    }
+    assert!(found.is_sorted_by(|a, b| a < b), "one came twice: {found:?}");
+    for index in (0..40).filter(|index| !settled.contains(index)) {
+        assert!(found.contains(&index), "{index} is missing in {found:?}");
+    }
+    assert!(settled.len() > 10 && found.len() < 40, "nothing changed meanwhile");
+}
+
 pub async fn pages_are_stable_under_concurrent_writes(harness: &dyn Harness) {
     let world = Arc::new(World::new(harness.backend()));
     let key = world.submit(true, 60).await;

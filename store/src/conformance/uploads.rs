@@ -81,13 +81,38 @@ pub async fn uploads_page_newest_first(harness: &dyn Harness) {
     made.reverse();
     let (mut seen, mut before) = (Vec::new(), None);
     loop {
-        let query = UploadsQuery { caller: world.caller, before, limit: 2 };
+        let query = UploadsQuery { caller: world.caller, before, limit: 2, look: 9 };
         let page = must(world.backend.store.uploads(query, world.now()).await);
-        let Some(last) = page.last() else { break };
-        before = Some(last.id);
-        seen.extend(page.iter().map(|upload| upload.id));
+        seen.extend(page.rows.iter().map(|upload| upload.id));
+        before = page.next;
+        if before.is_none() {
+            break;
+        }
     }
     assert_eq!(seen, made);
+}
+
+pub async fn a_page_of_uploads_looks_at_no_more_than_it_may(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let mut made = Vec::new();
+    for _ in 0..8 {
+        world.pass(1);
+        made.push(world.upload().await.id);
+    }
+    for aborted in &made[1..7] {
+        must(world.backend.store.abort_upload(world.caller, *aborted, world.now()).await);
+    }
+    let (mut pages, mut before) = (Vec::new(), None);
+    loop {
+        let query = UploadsQuery { caller: world.caller, before, limit: 9, look: 3 };
+        let page = must(world.backend.store.uploads(query, world.now()).await);
+        pages.push(page.rows.iter().map(|upload| upload.id).collect::<Vec<_>>());
+        before = page.next;
+        if before.is_none() {
+            break;
+        }
+    }
+    assert_eq!(pages, [vec![made[7]], vec![], vec![made[0]]]);
 }
 
 pub async fn a_caller_cannot_have_too_many_unused_uploads(harness: &dyn Harness) {

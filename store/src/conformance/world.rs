@@ -54,7 +54,7 @@ pub struct World {
     pub caller: CallerId,
     pub worker: WorkerId,
     pub entropy: Entropy,
-    now_ms: AtomicI64,
+    pub now_ms: AtomicI64,
 }
 
 impl World {

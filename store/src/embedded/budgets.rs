@@ -2,7 +2,8 @@
 
 use super::Embedded;
 use super::codec::{from_json, to_json};
-use crate::port::{Coordinator, Result};
+use super::reader::Lane;
+use crate::port::{self, Coordinator, Result};
 use async_trait::async_trait;
 use conveyor_domain::grant::{Ask, Budget, BudgetView, Grant, Hold, Limits, Scope};
 use conveyor_domain::{CallerId, JobId, Timestamp, WorkerId};
@@ -121,7 +122,8 @@ impl Coordinator for Embedded {
 
     async fn budget(&self, scope: &Scope, now: Timestamp) -> Result<BudgetView> {
         let scope = scope.clone();
-        self.read(move |connection| Ok(load(connection, &scope)?.unwrap_or_default().view(now))).await
+        self.read(Lane::Points, move |connection| Ok(load(connection, &scope)?.unwrap_or_default().view(now)))
+            .await
     }
 
     async fn domain_budgets(
@@ -130,7 +132,7 @@ impl Coordinator for Embedded {
         limit: u32,
         now: Timestamp,
     ) -> Result<Vec<(String, BudgetView)>> {
-        self.read(move |connection| {
+        self.read(Lane::Points, move |connection| {
             let first = Scope::Domain(caller, String::new()).to_string();
             // A ';' is next to the ':' that every scope of this caller has in its place.
             let end = format!("{};", first.trim_end_matches(':'));
@@ -145,7 +147,8 @@ impl Coordinator for Embedded {
             for row in rows {
                 let (scope, doc) = row?;
                 let name = scope.strip_prefix(&first).unwrap_or_default();
-                budgets.push((name.to_owned(), from_json::<Budget>(&doc)?.view(now)));
+                let budget = port::readable("budget", || scope.clone(), from_json::<Budget>(&doc))?;
+                budgets.extend(budget.map(|budget| (name.to_owned(), budget.view(now))));
             }
             Ok(budgets)
         })

@@ -1,9 +1,10 @@
 //! How domain values are stored in SQLite, and how its errors are read.
 
-use crate::port::{Error, Result};
+use crate::port::{self, Error, Result};
 use conveyor_domain::run::{IngestStatus, Storage};
-use conveyor_domain::{FailureClass, JobStatus, RunStatus, TaskStatus};
-use rusqlite::ffi;
+use conveyor_domain::{FailureClass, JobId, JobStatus, RunStatus, TaskStatus};
+use rusqlite::types::ValueRef;
+use rusqlite::{Params, Row, Statement, ffi};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -38,6 +39,36 @@ pub fn to_json<T: Serialize>(value: &T) -> Result<String> {
 
 pub fn from_json<T: DeserializeOwned>(text: &str) -> Result<T> {
     serde_json::from_str(text).map_err(|e| Error::Corrupt(format!("stored document: {e}")))
+}
+
+/// The first rows of a query that can be read, at most `limit`. The query itself has no limit: rows that are left out are
+/// made up for by those behind them, so a short page still means that there are no more.
+pub fn readable<T>(
+    what: &'static str,
+    statement: &mut Statement<'_>,
+    values: impl Params,
+    limit: u32,
+    decode: impl Fn(&Row<'_>) -> Result<T>,
+) -> Result<Vec<T>> {
+    let (mut rows, mut found) = (statement.query(values)?, Vec::new());
+    while found.len() < limit as usize {
+        let Some(row) = rows.next()? else { break };
+        found.extend(port::readable(what, || name_of(row), decode(row))?);
+    }
+    Ok(found)
+}
+
+/// What a row is called in the log: its first columns.
+fn name_of(row: &Row<'_>) -> String {
+    let column = |n: usize| match row.get_ref(n) {
+        Ok(ValueRef::Integer(n)) => n.to_string(),
+        Ok(ValueRef::Text(text)) => String::from_utf8_lossy(text).into_owned(),
+        Ok(ValueRef::Blob(blob)) => {
+            <[u8; 16]>::try_from(blob).map_or_else(|_| "?".to_owned(), |id| JobId::from_bytes(id).to_string())
+        }
+        Ok(ValueRef::Null | ValueRef::Real(_)) | Err(_) => "?".to_owned(),
+    };
+    format!("{} {}", column(0), column(1))
 }
 
 pub fn job_status(text: &str) -> Result<JobStatus> {

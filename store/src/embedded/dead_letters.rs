@@ -1,6 +1,7 @@
 //! Messages that were given up (SPEC 6.15).
 
-use super::Embedded;
+use super::reader::Lane;
+use super::{Embedded, codec};
 use crate::port::{DeadLetterStore, Result};
 use async_trait::async_trait;
 use conveyor_domain::dead_letter::DeadLetter;
@@ -41,7 +42,7 @@ impl DeadLetterStore for Embedded {
     }
 
     async fn letter(&self, letter: LetterId) -> Result<Option<DeadLetter>> {
-        self.read(move |connection| {
+        self.read(Lane::Points, move |connection| {
             let mut statement = connection
                 .prepare_cached(&format!("SELECT {COLUMNS} FROM dead_letters WHERE letter_id = ?1"))?;
             Ok(statement.query_row([letter.to_bytes()], decode).optional()?)
@@ -50,13 +51,13 @@ impl DeadLetterStore for Embedded {
     }
 
     async fn letters(&self, after: Option<LetterId>, limit: u32) -> Result<Vec<DeadLetter>> {
-        self.read(move |connection| {
+        self.read(Lane::Lists, move |connection| {
             let mut statement = connection.prepare_cached(&format!(
                 "SELECT {COLUMNS} FROM dead_letters WHERE letter_id > coalesce(?1, x'')
-                 ORDER BY letter_id LIMIT ?2"
+                 ORDER BY letter_id"
             ))?;
-            let rows = statement.query_map(params![after.map(LetterId::to_bytes), limit], decode)?;
-            Ok(rows.collect::<rusqlite::Result<_>>()?)
+            let after = [after.map(LetterId::to_bytes)];
+            codec::readable("dead_letter", &mut statement, after, limit, |row| Ok(decode(row)?))
         })
         .await
     }

@@ -2,7 +2,8 @@
 //! it happen.
 
 use super::Embedded;
-use super::codec::{corrupt, from_json, to_json};
+use super::codec::{self, corrupt, from_json, to_json};
+use super::reader::Lane;
 use crate::port::{EventStore, Result};
 use async_trait::async_trait;
 use conveyor_domain::ingest::{IngestEvent, LoggedEvent};
@@ -85,13 +86,12 @@ fn decode(row: &Row<'_>) -> Result<TimelineEntry> {
 impl EventStore for Embedded {
     async fn events(&self, job: JobId, after: u64, limit: u32) -> Result<Vec<TimelineEntry>> {
         let after = i64::try_from(after).unwrap_or(i64::MAX);
-        self.read(move |connection| {
+        self.read(Lane::Lists, move |connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT number, run_id, ingest_number, at_ms, doc FROM events
-                 WHERE job_id = ?1 AND number > ?2 ORDER BY number LIMIT ?3",
+                 WHERE job_id = ?1 AND number > ?2 ORDER BY number",
             )?;
-            let rows = statement.query_map(params![job.to_bytes(), after, limit], |row| Ok(decode(row)))?;
-            rows.map(|row| row?).collect()
+            codec::readable("event", &mut statement, params![job.to_bytes(), after], limit, decode)
         })
         .await
     }

@@ -3,6 +3,7 @@
 
 use super::jobs::{self, StoredJob};
 use super::latest::Latest;
+use super::reader::Lane;
 use super::{Embedded, events, queue, runs, tasks, tombstones, uploads};
 use crate::port::{Acceptance, Appended, Chunk, Error, Ingest, IngestStore, Result, RunKey};
 use async_trait::async_trait;
@@ -83,7 +84,7 @@ impl IngestStore for Embedded {
     }
 
     async fn ingest(&self, key: RunKey) -> Result<Option<Ingest>> {
-        self.read(move |connection| {
+        self.read(Lane::Work, move |connection| {
             let Some(StoredJob { job, run }) = find(connection, key)? else { return Ok(None) };
             let log = events::log(connection, key.run)?;
             Ok((!log.is_empty()).then_some(Ingest { job, run: run.run, log }))
@@ -129,7 +130,7 @@ impl IngestStore for Embedded {
     }
 
     async fn ingesting_runs(&self, after: Option<RunId>, limit: u32) -> Result<Vec<(RunKey, Timestamp)>> {
-        self.read(move |connection| {
+        self.read(Lane::Work, move |connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT job_id, run_id,
                     (SELECT at_ms FROM events WHERE events.run_id = runs.run_id AND ingest_number IS NOT NULL

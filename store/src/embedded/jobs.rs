@@ -2,12 +2,13 @@
 
 use super::codec::{from_json, job_status, to_json};
 use super::latest::Latest;
+use super::reader::Lane;
 use super::runs::{self, StoredRun};
 use super::tasks::EncodedTask;
-use super::{Embedded, codec, events, ingest, probe, records, tasks, tombstones, uploads};
+use super::{Embedded, codec, events, ingest, probe, records, scan, tasks, tombstones, uploads};
 use crate::port::{
-    ActiveRun, Added, ChangedRuns, Error, JobStore, JobView, JobsQuery, Once, Result, RunKey, RunView,
-    StartRun, Submission,
+    ActiveRun, Added, ChangedRuns, Error, JobStore, JobView, JobsQuery, Once, Page, Result, RunKey, RunView,
+    RunsQuery, StartRun, Submission,
 };
 use async_trait::async_trait;
 use conveyor_domain::RunStats;
@@ -17,7 +18,8 @@ use conveyor_domain::job::JobSpec;
 use conveyor_domain::lifecycle::{self, Command, Decision, decide, delete_run};
 use conveyor_domain::message::TaskRef;
 use conveyor_domain::timeline;
-use conveyor_domain::{CallerId, Job, JobId, Run, RunId, RunStatus, TaskInput, Timestamp};
+use conveyor_domain::{CallerId, Job, JobId, Run, RunId, RunStatus, TaskInput, Timestamp, limits};
+use conveyor_turns::Turn;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::sync::Arc;
 
@@ -241,6 +243,23 @@ pub fn answer(
     Ok(())
 }
 
+fn page(connection: &Connection, query: JobsQuery) -> Result<Page<JobView, JobId>> {
+    let before = query.before.map_or([0xff; 16], JobId::to_bytes);
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM jobs WHERE caller_id = ?1 AND job_id < ?2 ORDER BY job_id DESC"
+    ))?;
+    let rows = statement.query(params![query.caller.to_bytes(), before])?;
+    let id = |row: &Row<'_>| Ok(JobId::from_bytes(row.get(0)?));
+    scan::page(rows, "job", (query.limit, query.look), id, |row| {
+        let status: String = row.get(2)?;
+        if query.status.is_some_and(|asked| asked.as_str() != status) {
+            return Ok(None);
+        }
+        let stored = Some(decode(connection, row)?).filter(|stored| query.admits(&stored.job));
+        stored.map(|stored| stored.view(connection)).transpose()
+    })
+}
+
 /// Like its run, a job that cannot be read is left out.
 fn active_run(connection: &Connection, stored: StoredRun) -> Result<Option<ActiveRun>> {
     let run = stored.run.id;
@@ -259,12 +278,27 @@ fn active_run(connection: &Connection, stored: StoredRun) -> Result<Option<Activ
     }
 }
 
+impl Embedded {
+    /// A turn of whoever has this job.
+    async fn turn_of(&self, job: JobId, rows: usize) -> Result<Option<Turn>> {
+        if rows < limits::HEAVY_WRITE_ROWS {
+            return Ok(None);
+        }
+        let view = self.any_job(job).await?;
+        Ok(match view {
+            Some(view) => self.turn(view.job.caller, rows).await,
+            None => None,
+        })
+    }
+}
+
 #[async_trait]
 impl JobStore for Embedded {
     async fn submit(&self, submission: Submission) -> Result<Vec<TaskRef>> {
         // The writer's time is everybody's: what can be prepared outside of it, is.
         let rows = tasks::encode(submission.tasks.iter().map(|(index, input)| (*index, input)))?;
         let latest = self.latest.clone();
+        let _turn = self.turn(submission.job.caller, submission.tasks.len()).await;
         self.write(move |connection| submit(connection, &latest, &submission, &rows)).await?;
         self.announce();
         Ok(Vec::new())
@@ -280,6 +314,7 @@ impl JobStore for Embedded {
         now: Timestamp,
     ) -> Result<Added> {
         let latest = self.latest.clone();
+        let _turn = self.turn_of(job, tasks.len()).await?;
         let view = self
             .write(move |connection| {
                 let count = u32::try_from(tasks.len()).map_err(|_| codec::corrupt("task count"))?;
@@ -299,6 +334,7 @@ impl JobStore for Embedded {
     async fn start_run(&self, run: StartRun, now: Timestamp) -> Result<JobView> {
         let rows = tasks::encode_replayed(&run.tasks)?;
         let latest = self.latest.clone();
+        let _turn = self.turn_of(run.job, run.tasks.len()).await?;
         let view = self
             .write(move |connection| start(connection, &latest, &run, &rows, now)?.view(connection))
             .await?;
@@ -323,52 +359,43 @@ impl JobStore for Embedded {
     }
 
     async fn any_job(&self, job: JobId) -> Result<Option<JobView>> {
-        self.read(move |connection| find(connection, job)?.map(|stored| stored.view(connection)).transpose())
-            .await
+        self.read(Lane::Points, move |connection| {
+            find(connection, job)?.map(|stored| stored.view(connection)).transpose()
+        })
+        .await
     }
 
     async fn job(&self, caller: CallerId, job: JobId) -> Result<Option<JobView>> {
-        self.read(move |connection| match find(connection, job)? {
+        self.read(Lane::Points, move |connection| match find(connection, job)? {
             Some(stored) if stored.job.caller == caller => stored.view(connection).map(Some),
             Some(_) | None => Ok(None),
         })
         .await
     }
 
-    async fn jobs(&self, query: JobsQuery) -> Result<Vec<JobView>> {
-        self.read(move |connection| {
-            let before = query.before.map_or([0xff; 16], JobId::to_bytes);
-            let status = query.status.map(|s| s.as_str());
-            let mut statement = connection.prepare_cached(&format!(
-                "SELECT {COLUMNS} FROM jobs WHERE caller_id = ?1 AND job_id < ?2 AND (?3 IS NULL OR status = ?3)
-                    AND (?5 IS NULL OR (json_extract(doc, '$.schedule') IS NOT NULL) = ?5)
-                 ORDER BY job_id DESC LIMIT ?4"
-            ))?;
-            let values = params![query.caller.to_bytes(), before, status, query.limit, query.scheduled];
-            let rows = statement.query_map(values, |row| Ok(decode(connection, row)))?;
-            rows.map(|row| row??.view(connection)).collect()
-        })
-        .await
+    async fn jobs(&self, query: JobsQuery) -> Result<Page<JobView, JobId>> {
+        self.read(Lane::Lists, move |connection| page(connection, query)).await
     }
 
     async fn run(&self, job: JobId, run: RunId) -> Result<Option<RunView>> {
-        self.read(move |connection| {
+        self.read(Lane::Points, move |connection| {
             let found = runs::find_visible(connection, RunKey { job, run })?;
             found.map(|stored| runs::view(connection, stored)).transpose()
         })
         .await
     }
 
-    async fn runs(&self, job: JobId, before: Option<u32>, limit: u32) -> Result<Vec<RunView>> {
-        self.read(move |connection| {
-            let page = runs::page(connection, job, before, limit)?;
-            page.into_iter().map(|stored| runs::view(connection, stored)).collect()
+    async fn runs(&self, query: RunsQuery) -> Result<Page<RunView, RunId>> {
+        self.read(Lane::Lists, move |connection| {
+            let Page { rows, next } = runs::page(connection, query)?;
+            let views = rows.into_iter().map(|stored| runs::view(connection, stored));
+            Ok(Page { rows: views.collect::<Result<_>>()?, next })
         })
         .await
     }
 
     async fn active_runs(&self) -> Result<Vec<ActiveRun>> {
-        self.read(move |connection| {
+        self.read(Lane::Work, move |connection| {
             let mut active = Vec::new();
             for stored in runs::active(connection)? {
                 active.extend(active_run(connection, stored)?);
@@ -383,7 +410,7 @@ impl JobStore for Embedded {
     }
 
     async fn changed_runs(&self, since: Timestamp) -> Result<ChangedRuns> {
-        self.read(move |connection| {
+        self.read(Lane::Work, move |connection| {
             let mut changed = ChangedRuns::default();
             for stored in runs::changed(connection, since)? {
                 if stored.run.status == RunStatus::Running {

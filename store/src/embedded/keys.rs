@@ -2,6 +2,7 @@
 
 use super::Embedded;
 use super::codec::corrupt;
+use super::reader::Lane;
 use crate::port::{KeyStore, Result};
 use async_trait::async_trait;
 use conveyor_domain::seal::KeyHash;
@@ -42,7 +43,7 @@ impl KeyStore for Embedded {
     }
 
     async fn accepted_keys(&self) -> Result<Vec<KeyHash>> {
-        self.read(|connection| {
+        self.read(Lane::Work, |connection| {
             let mut live = connection.prepare_cached("SELECT hash FROM api_keys WHERE revoked_ms IS NULL")?;
             let hashes = live.query_map([], |row| row.get(0).map(KeyHash))?;
             Ok(hashes.collect::<rusqlite::Result<_>>()?)
@@ -51,6 +52,6 @@ impl KeyStore for Embedded {
     }
 
     async fn caller_of(&self, key: KeyHash) -> Result<Option<CallerId>> {
-        self.read(move |connection| find(connection, key)).await
+        self.read(Lane::Points, move |connection| find(connection, key)).await
     }
 }

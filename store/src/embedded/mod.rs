@@ -23,6 +23,7 @@ mod records;
 mod restore;
 mod retention;
 mod runs;
+mod scan;
 mod spans;
 mod streams;
 mod tasks;
@@ -35,12 +36,13 @@ pub use open::OpenError;
 
 use crate::Backend;
 use crate::port::Result;
-use conveyor_domain::Timestamp;
+use conveyor_domain::{CallerId, Timestamp, limits};
+use conveyor_turns::{Gate, Turn};
 use files::Files;
 use latest::Latest;
 use lock::DirectoryLock;
 use probe::Probe;
-use reader::Readers;
+use reader::{Lane, Readers};
 use rusqlite::Connection;
 use std::path::Path;
 use std::sync::Arc;
@@ -57,6 +59,8 @@ pub struct Embedded {
     probe: Probe,
     latest: Latest,
     changes: watch::Sender<u64>,
+    /// Turns to write many rows.
+    heavy: Gate,
     _lock: DirectoryLock,
 }
 
@@ -64,6 +68,15 @@ impl Embedded {
     /// Takes the data directory, creating it if need be, and repairs what a crash left.
     pub fn open(dir: &Path, now: Timestamp) -> std::result::Result<Arc<Embedded>, OpenError> {
         open::open(dir, now).map(Arc::new)
+    }
+
+    /// A turn to write so many rows. The writer takes operations in their order: one caller's long ones must not all be in front
+    /// of everybody else's.
+    async fn turn(&self, caller: CallerId, rows: usize) -> Option<Turn> {
+        match rows >= limits::HEAVY_WRITE_ROWS {
+            true => Some(self.heavy.turn(caller).await),
+            false => None,
+        }
     }
 
     pub fn backend(self: &Arc<Self>) -> Backend {
@@ -84,13 +97,72 @@ impl Embedded {
 
     async fn read<T: Send + 'static>(
         &self,
+        lane: Lane,
         operation: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.readers.read(operation).await
+        self.readers.read(lane, operation).await
     }
 
     /// Tells this process's workers that something may be receivable.
     fn announce(&self) {
         self.changes.send_modify(|n| *n = n.wrapping_add(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reader::tests::occupy;
+    use super::*;
+    use crate::conformance::{World, success};
+    use crate::port::{JobStore, JobsQuery, KeyStore, Settled, StatusFilter, TaskStore, TasksQuery};
+    use conveyor_domain::limits::LOOK_ROWS_MAX;
+    use conveyor_domain::seal::KeyHash;
+    use std::time::Duration;
+    use tokio::time::timeout;
+
+    /// However long lists and proofs take, a caller is known, and its tasks are claimed, settled and found.
+    #[tokio::test]
+    async fn lists_keep_neither_authentication_nor_work_waiting() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let store = Embedded::open(dir.path(), Timestamp(1)).unwrap();
+        let world = World::new(store.backend());
+        let key = world.submit(false, 3).await;
+        let hash = KeyHash::of("a key");
+        store.put_key(hash, world.caller, world.now()).await.unwrap();
+        let held = [occupy(&store.readers, Lane::Lists).await, occupy(&store.readers, Lane::Proofs).await];
+        let query = move |filter| TasksQuery { key, filter, after: None, limit: 9, max_bytes: usize::MAX };
+        let filter = StatusFilter::Failed;
+        let lists: Vec<_> = (0..50)
+            .map(|_| {
+                let store = store.clone();
+                tokio::spawn(async move { store.scan_tasks(query(filter), LOOK_ROWS_MAX).await })
+            })
+            .collect();
+        let caller = world.caller;
+        let jobs = JobsQuery { caller, status: None, scheduled: None, before: None, limit: 9, look: 9 };
+        let jobs = tokio::spawn({
+            let store = store.clone();
+            async move { store.jobs(jobs).await }
+        });
+
+        let others = async {
+            assert_eq!(store.caller_of(hash).await, Ok(Some(world.caller)));
+            assert!(store.job(world.caller, key.job).await.unwrap().is_some());
+            assert_eq!(store.changed_runs(Timestamp(0)).await.unwrap().active.len(), 1);
+            let claimed = world.claimed(key, 0).await;
+            assert_eq!(world.settle(key, &claimed, success()).await, Settled::Applied);
+            assert_eq!(
+                store.tasks(query(StatusFilter::Unfinished)).await.unwrap().len(),
+                2,
+                "as a sweeper looks"
+            );
+        };
+        timeout(Duration::from_secs(60), others).await.expect("it waits for lists");
+        assert!(lists.iter().all(|list| !list.is_finished()) && !jobs.is_finished(), "they do not wait");
+        drop(held);
+        for list in lists {
+            assert!(list.await.unwrap().unwrap().rows.is_empty());
+        }
+        assert_eq!(jobs.await.unwrap().unwrap().rows.len(), 1);
     }
 }

@@ -9,7 +9,8 @@ use super::writer::Writer;
 use super::{Embedded, budgets, files};
 use conveyor_domain::beside::{live_job_key, live_job_record};
 use conveyor_domain::record::{Record, RecordKind};
-use conveyor_domain::{CallerId, JobId, RunId, Timestamp};
+use conveyor_domain::{CallerId, JobId, RunId, Timestamp, limits};
+use conveyor_turns::Gate;
 use rusqlite::{Connection, OpenFlags, ffi, params};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,12 +19,13 @@ use tokio::sync::watch;
 /// "CONV": tells our database from any other SQLite file.
 const APPLICATION_ID: i32 = 0x434F_4E56;
 /// Each layout on top of the one before it; the version is how many there are.
-const LAYOUTS: [&str; 5] = [
+const LAYOUTS: [&str; 6] = [
     include_str!("../../../schemas/embedded/0001.sql"),
     include_str!("../../../schemas/embedded/0002.sql"),
     include_str!("../../../schemas/embedded/0003.sql"),
     include_str!("../../../schemas/embedded/0004.sql"),
     include_str!("../../../schemas/embedded/0005.sql"),
+    include_str!("../../../schemas/embedded/0006.sql"),
 ];
 const LAYOUT_VERSION: i32 = LAYOUTS.len() as i32;
 const STATEMENTS_CACHED: usize = 128;
@@ -72,6 +74,7 @@ pub fn open(dir: &Path, now: Timestamp) -> Result<Embedded, OpenError> {
         probe: Probe::default(),
         latest: Latest::new(now),
         changes: watch::channel(0).0,
+        heavy: Gate::new(limits::HEAVY_WRITES_MAX, limits::HEAVY_WRITES_MAX),
         _lock: lock,
     })
 }

@@ -1,10 +1,12 @@
 //! Queues in the same database (SPEC 7): a message's place in the tree is its receipt.
 
+use super::reader::Lane;
 use super::{Embedded, spans};
 use crate::port::{Delivery, Depth, Emptiness, Queue, Receipt, Result};
 use async_trait::async_trait;
-use conveyor_domain::Timestamp;
 use conveyor_domain::message::QueueName;
+use conveyor_domain::record::RecordKind;
+use conveyor_domain::{Timestamp, limits};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -176,6 +178,20 @@ fn receive(
     Ok(deliveries)
 }
 
+/// Makes due again what a clock that was wrong has put off for longer than anybody may. Schedules are: they may be far ahead.
+fn bring_back(connection: &Connection, now: Timestamp) -> Result<()> {
+    let latest = now.after(limits::NOT_BEFORE_MAX);
+    tracing::warn!(%now, "the clock was set back by days; what it put off meanwhile is due now");
+    connection.execute("UPDATE messages SET visible_ms = ?1 WHERE visible_ms > ?2", [now.0, latest.0])?;
+    for kind in [RecordKind::Delivery, RecordKind::Export] {
+        connection.execute(
+            "UPDATE records SET due_ms = ?1 WHERE kind = ?2 AND due_ms > ?3",
+            params![now.0, kind.as_str(), latest.0],
+        )?;
+    }
+    Ok(())
+}
+
 fn remove(connection: &Connection, key: i64, receipt: &Receipt) -> Result<()> {
     if let Some(place) = Place::of(receipt) {
         connection
@@ -252,7 +268,10 @@ impl Queue for Embedded {
     }
 
     async fn may_have(&self, queues: Vec<QueueName>, now: Timestamp) -> Result<Vec<bool>> {
-        self.read(move |connection| {
+        if self.latest.is_set_back(now) {
+            self.write(move |connection| bring_back(connection, now)).await?;
+        }
+        self.read(Lane::Work, move |connection| {
             queues.into_iter().map(|queue| any_visible(connection, queue, now)).collect()
         })
         .await
@@ -260,7 +279,7 @@ impl Queue for Embedded {
 
     async fn emptiness(&self, queue: QueueName, _now: Timestamp) -> Result<Emptiness> {
         // Not by counting: there may be a million.
-        self.read(move |connection| {
+        self.read(Lane::Work, move |connection| {
             let Some(key) = find(connection, queue)? else { return Ok(Emptiness::Empty) };
             let mut first =
                 connection.prepare_cached("SELECT 1 FROM messages WHERE queue_key = ?1 LIMIT 1")?;
@@ -270,7 +289,7 @@ impl Queue for Embedded {
     }
 
     async fn depth(&self, queue: QueueName, now: Timestamp) -> Result<Depth> {
-        self.read(move |connection| {
+        self.read(Lane::Work, move |connection| {
             let Some(key) = find(connection, queue)? else { return Ok(Depth::default()) };
             let mut count = connection.prepare_cached(
                 "SELECT coalesce(sum(iif(visible_ms <= ?2, coalesce(span, 1), 0)), 0),

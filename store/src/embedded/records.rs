@@ -2,8 +2,9 @@
 //! transaction.
 
 use super::Embedded;
-use super::codec::corrupt;
-use crate::port::{RecordStore, RecordsQuery, Result};
+use super::codec::{self, corrupt};
+use super::reader::Lane;
+use crate::port::{DueQuery, RecordStore, RecordsQuery, Result};
 use async_trait::async_trait;
 use conveyor_domain::Timestamp;
 use conveyor_domain::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
@@ -88,18 +89,36 @@ fn page(connection: &Connection, query: &RecordsQuery) -> Result<Vec<Record>> {
     let (side, order) = if query.newest_first { ("<", "DESC") } else { (">", "ASC") };
     let mut statement = connection.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM records WHERE kind = ?1 AND owner = ?2 AND (?3 IS NULL OR id {side} ?3)
-         ORDER BY id {order} LIMIT ?4"
+         ORDER BY id {order}"
     ))?;
-    let values = params![query.kind.as_str(), query.owner, query.after, query.limit];
-    let rows = statement.query_map(values, |row| Ok(decode(row)))?;
-    rows.map(|row| row?).collect()
+    let values = params![query.kind.as_str(), query.owner, query.after];
+    codec::readable("record", &mut statement, values, query.limit, decode)
+}
+
+/// All of it is in the index.
+fn due_keys(connection: &Connection, query: DueQuery) -> Result<Vec<(Timestamp, RecordKey)>> {
+    let order = if query.newest_first { "DESC" } else { "ASC" };
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT due_ms, owner, id FROM records
+         WHERE kind = ?1 AND due_ms <= ?2 AND (due_ms, owner, id) > (?3, ?4, ?5)
+         ORDER BY due_ms {order}, owner {order}, id {order} LIMIT ?6"
+    ))?;
+    let (since, owner, id) = match query.after {
+        Some((since, key)) => (since.0, key.owner, key.id),
+        None => (i64::MIN, String::new(), String::new()),
+    };
+    let values = params![query.kind.as_str(), query.by.0, since, owner, id, query.limit];
+    let rows = statement.query_map(values, |row| {
+        Ok((Timestamp(row.get(0)?), RecordKey { kind: query.kind, owner: row.get(1)?, id: row.get(2)? }))
+    })?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
 #[async_trait]
 impl RecordStore for Embedded {
     async fn record(&self, key: &RecordKey) -> Result<Option<Record>> {
         let key = key.clone();
-        self.read(move |connection| find(connection, &key)).await
+        self.read(Lane::Points, move |connection| find(connection, &key)).await
     }
 
     async fn write_record(&self, record: RecordWrite) -> Result<bool> {
@@ -107,18 +126,21 @@ impl RecordStore for Embedded {
     }
 
     async fn records(&self, query: RecordsQuery) -> Result<Vec<Record>> {
-        self.read(move |connection| page(connection, &query)).await
+        self.read(Lane::Points, move |connection| page(connection, &query)).await
     }
 
     async fn due_records(&self, kind: RecordKind, by: Timestamp, limit: u32) -> Result<Vec<Record>> {
-        self.read(move |connection| {
+        self.read(Lane::Work, move |connection| {
             let mut statement = connection.prepare_cached(&format!(
-                "SELECT {COLUMNS} FROM records WHERE kind = ?1 AND due_ms <= ?2 ORDER BY due_ms LIMIT ?3"
+                "SELECT {COLUMNS} FROM records WHERE kind = ?1 AND due_ms <= ?2 ORDER BY due_ms"
             ))?;
-            let rows = statement.query_map(params![kind.as_str(), by.0, limit], |row| Ok(decode(row)))?;
-            rows.map(|row| row?).collect()
+            codec::readable("record", &mut statement, params![kind.as_str(), by.0], limit, decode)
         })
         .await
+    }
+
+    async fn due_keys(&self, query: DueQuery) -> Result<Vec<(Timestamp, RecordKey)>> {
+        self.read(Lane::Work, move |connection| due_keys(connection, query)).await
     }
 
     async fn remove_expired_records(&self, now: Timestamp, limit: u32) -> Result<u32> {

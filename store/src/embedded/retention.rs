@@ -1,6 +1,7 @@
 //! Removing what was deleted or is past its time, a bounded number of rows a step (SPEC 6.6, 6.16).
 
 use super::codec::task_key;
+use super::reader::Lane;
 use super::{Embedded, budgets, runs, tombstones, uploads};
 use crate::port::{Result, Retention, RunKey, Tombstone};
 use async_trait::async_trait;
@@ -106,7 +107,7 @@ fn keys(connection: &Connection, condition: &str, values: impl rusqlite::Params)
 #[async_trait]
 impl Retention for Embedded {
     async fn deleted_jobs(&self, limit: u32) -> Result<Vec<JobId>> {
-        self.read(move |connection| {
+        self.read(Lane::Work, move |connection| {
             let mut statement =
                 connection.prepare_cached("SELECT job_id FROM jobs WHERE status = 'deleted' LIMIT ?1")?;
             let rows = statement.query_map([limit], |row| Ok(JobId::from_bytes(row.get(0)?)))?;
@@ -124,7 +125,7 @@ impl Retention for Embedded {
     }
 
     async fn tombstones(&self, now: Timestamp, limit: u32) -> Result<Vec<Tombstone>> {
-        self.read(move |connection| tombstones::due(connection, now, limit)).await
+        self.read(Lane::Work, move |connection| tombstones::due(connection, now, limit)).await
     }
 
     async fn looked_at(&self, tombstone: &Tombstone, next: Option<Timestamp>) -> Result<()> {
@@ -135,7 +136,7 @@ impl Retention for Embedded {
     async fn ended_runs_with_queue(&self, limit: u32) -> Result<Vec<RunKey>> {
         const CONDITION: &str = "queue_removed = 0
             AND status IN ('completed', 'stopped', 'failed', 'deleted') LIMIT ?1";
-        self.read(move |connection| keys(connection, CONDITION, [limit])).await
+        self.read(Lane::Work, move |connection| keys(connection, CONDITION, [limit])).await
     }
 
     async fn queue_removed(&self, key: RunKey) -> Result<()> {
@@ -151,14 +152,15 @@ impl Retention for Embedded {
     async fn deleted_runs(&self, limit: u32) -> Result<Vec<RunKey>> {
         const CONDITION: &str = "status = 'deleted' AND storage <> 'removed'
             AND EXISTS (SELECT 1 FROM jobs WHERE jobs.job_id = runs.job_id AND jobs.status <> 'deleted') LIMIT ?1";
-        self.read(move |connection| keys(connection, CONDITION, [limit])).await
+        self.read(Lane::Work, move |connection| keys(connection, CONDITION, [limit])).await
     }
 
     async fn expired_runs(&self, ended_before: Timestamp, limit: u32) -> Result<Vec<RunKey>> {
         // A run that was deleted goes its own way, however old it is.
         const CONDITION: &str = "storage = 'kept' AND status IN ('completed', 'stopped', 'failed')
             AND sequence > 0 AND updated_ms < ?1 ORDER BY updated_ms LIMIT ?2";
-        self.read(move |connection| keys(connection, CONDITION, params![ended_before.0, limit])).await
+        self.read(Lane::Work, move |connection| keys(connection, CONDITION, params![ended_before.0, limit]))
+            .await
     }
 
     async fn remove_run_rows(&self, key: RunKey, limit: u32) -> Result<u32> {

@@ -1,8 +1,9 @@
 //! Run rows and what was counted of them.
 
-use super::codec::{corrupt, from_json, ingest_status, run_status, storage, to_json};
+use super::codec::{self, corrupt, from_json, ingest_status, run_status, storage, to_json};
 use super::latest::Latest;
-use crate::port::{Error, Result, RunKey, RunView};
+use super::scan;
+use crate::port::{Error, Page, Result, RunKey, RunView, RunsQuery};
 use conveyor_domain::proof::Sums;
 use conveyor_domain::run::{Counts, IngestStatus, RunFailure, Storage};
 use conveyor_domain::spend::{self, Spend};
@@ -84,50 +85,56 @@ pub fn is_needed(connection: &Connection, key: RunKey) -> Result<bool> {
     let mut statement = connection.prepare_cached(
         "SELECT 1 FROM runs
          WHERE job_id = ?1 AND run_id <> ?2 AND status <> 'deleted' AND storage = 'kept' AND (
-            EXISTS (SELECT 1 FROM json_each(runs.sources) AS source WHERE source.value = ?3)
-            OR (ingest = 'pending' AND json_extract(doc, '$.rerun_of') = ?3))",
+            EXISTS (SELECT 1 FROM json_each(iif(json_valid(runs.sources), runs.sources, '[]')) AS source
+                WHERE source.value = ?3)
+            OR (ingest = 'pending' AND json_extract(iif(json_valid(doc), doc, '{}'), '$.rerun_of') = ?3))",
     )?;
     Ok(statement.exists(params![key.job.to_bytes(), key.run.to_bytes(), key.run.to_string()])?)
 }
 
-pub fn page(connection: &Connection, job: JobId, before: Option<u32>, limit: u32) -> Result<Vec<StoredRun>> {
+pub fn page(connection: &Connection, query: RunsQuery) -> Result<Page<StoredRun, RunId>> {
+    let before = match query.before {
+        None => u32::MAX,
+        Some(run) => connection
+            .prepare_cached("SELECT sequence FROM runs WHERE job_id = ?1 AND run_id = ?2")?
+            .query_row(params![query.job.to_bytes(), run.to_bytes()], |row| row.get(0))
+            .optional()?
+            .unwrap_or(0),
+    };
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM runs WHERE job_id = ?1 AND sequence < ?2 AND sequence > ?4 AND storage <> 'removed'
-         ORDER BY sequence DESC LIMIT ?3"
+        "SELECT {COLUMNS} FROM runs WHERE job_id = ?1 AND sequence < ?2 AND sequence > ?3
+         ORDER BY sequence DESC"
     ))?;
-    let values = params![job.to_bytes(), before.unwrap_or(u32::MAX), limit, Run::TEMPLATE];
-    let rows = statement.query_map(values, |row| Ok(decode(row)))?;
-    rows.map(|row| row?).collect()
+    let rows = statement.query(params![query.job.to_bytes(), before, Run::TEMPLATE])?;
+    let id = |row: &Row<'_>| Ok(RunId::from_bytes(row.get(1)?));
+    scan::page(rows, "run", (query.limit, query.look), id, |row| {
+        Ok(Some(decode(row)?).filter(|stored| stored.run.storage != Storage::Removed))
+    })
 }
 
 pub fn active(connection: &Connection) -> Result<Vec<StoredRun>> {
-    readable(connection, "status = 'running' ORDER BY run_key", [])
+    all(connection, "status = 'running' ORDER BY run_key", [])
 }
 
 /// Runs that changed at that moment or later, those last that changed last.
 pub fn changed(connection: &Connection, since: Timestamp) -> Result<Vec<StoredRun>> {
-    readable(connection, "changed_ms >= ?1 ORDER BY changed_ms", [since.0])
+    all(connection, "changed_ms >= ?1 ORDER BY changed_ms", [since.0])
 }
 
-/// One row that cannot be read must not keep everybody else's work from going on: it is left out.
-fn readable(
-    connection: &Connection,
-    condition: &str,
-    values: impl rusqlite::Params,
-) -> Result<Vec<StoredRun>> {
+/// All that can be read: one that cannot must not keep everybody else's work from going on.
+fn all(connection: &Connection, condition: &str, values: impl rusqlite::Params) -> Result<Vec<StoredRun>> {
     let mut statement =
         connection.prepare_cached(&format!("SELECT {COLUMNS} FROM runs WHERE {condition}"))?;
-    let mut runs = Vec::new();
-    for row in statement.query_map(values, |row| Ok((row.get::<_, i64>(0)?, decode(row))))? {
-        match row? {
-            (_, Ok(stored)) => runs.push(stored),
-            (run_key, Err(Error::Corrupt(detail))) => {
-                tracing::error!(run_key, detail, "a run cannot be read and is left out");
-            }
-            (_, Err(error)) => return Err(error),
-        }
-    }
-    Ok(runs)
+    codec::readable("run", &mut statement, values, u32::MAX, decode)
+}
+
+/// Every run of a job, and whether its row can be read.
+pub fn each_of(connection: &Connection, job: JobId) -> Result<Vec<(RunId, Result<()>)>> {
+    let mut statement =
+        connection.prepare_cached(&format!("SELECT {COLUMNS} FROM runs WHERE job_id = ?1"))?;
+    let each = statement
+        .query_map([job.to_bytes()], |row| Ok((RunId::from_bytes(row.get(1)?), decode(row).map(drop))))?;
+    Ok(each.collect::<rusqlite::Result<_>>()?)
 }
 
 /// Inserts a run; its key is given out here.

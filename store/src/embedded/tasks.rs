@@ -1,23 +1,28 @@
 //! Task rows: put if absent, claim, settle with its count, read.
 
 use super::codec::{
-    corrupt, failure_class, from_json, index_of, task_key, task_status, task_status_code, to_json,
+    self, corrupt, failure_class, from_json, index_of, task_key, task_status, task_status_code, to_json,
 };
+use super::reader::Lane;
 use super::runs::{self, StoredRun};
-use super::{Embedded, restore, spans};
+use super::{Embedded, restore, scan, spans};
 use crate::port::{
-    Claim, ClaimedTask, Error, Result, RunKey, Settle, SettleGroup, Settled, StatusFilter, TaskStore,
-    TasksQuery,
+    self, Claim, ClaimedTask, Error, Page, Result, RunKey, Settle, SettleGroup, Settled, TaskStore,
+    TasksQuery, dense,
 };
 use async_trait::async_trait;
+use conveyor_domain::damage::Damage;
 use conveyor_domain::message::TaskRef;
-use conveyor_domain::rerun::{Inherited, ReplayedTask};
+use conveyor_domain::rerun::{Inherited, InheritedFrom, ReplayedTask};
 use conveyor_domain::run::Counts;
-use conveyor_domain::task::{Attempt, ClaimDecision, Outcome, decide_claim};
+use conveyor_domain::task::{Attempt, ClaimDecision, Outcome, ResultRef, decide_claim};
 use conveyor_domain::{
-    ClaimToken, Problem, RunId, RunStatus, Spend, Task, TaskId, TaskInput, Timestamp, WorkerId,
+    ClaimToken, Problem, RunId, RunStatus, Spend, Task, TaskId, TaskInput, TaskStatus, Timestamp, WorkerId,
+    limits,
 };
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::de::DeserializeOwned;
 
 const PUT: &str = "INSERT OR IGNORE INTO tasks
     (task_key, status, attempts, claims, not_before_ms, created_ms, updated_ms, input)
@@ -82,6 +87,37 @@ pub fn put(connection: &Connection, stored: &StoredRun, rows: &[EncodedTask], no
     spans::enqueue(connection, stored.run.id, stored.run.id_seed, fresh.into_iter(), now)
 }
 
+/// What a claim needs to know of a row.
+struct Claimable {
+    status: TaskStatus,
+    attempts: u32,
+    claims: u32,
+    not_before: Timestamp,
+    input: TaskInput,
+}
+
+impl Claimable {
+    /// Whatever cannot be read, the task is claimed as damaged, so that it fails and its run ends.
+    fn decode(row: &Row<'_>) -> Claimable {
+        let mut damage = Damage::default();
+        let status = row.get(0).map_err(Error::from).and_then(task_status);
+        let status = damage.read("status", status).unwrap_or(TaskStatus::Pending);
+        let attempts = damage.read("attempts", row.get(1)).unwrap_or(0);
+        let claims = damage.read("claims", row.get(2)).unwrap_or(0);
+        let not_before = Timestamp(damage.read("not_before", row.get(3)).unwrap_or(0));
+        let input = damage.read("input", json_at(row, 4)).filter(|_| damage.parts().is_none());
+        Claimable { status, attempts, claims, not_before, input: input.unwrap_or_else(TaskInput::damaged) }
+    }
+}
+
+fn json_at<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T> {
+    from_json(row.get_ref(column)?.as_str().map_err(|_| corrupt("document"))?)
+}
+
+fn find_json_at<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<Option<T>> {
+    if row.get_ref(column)? == ValueRef::Null { Ok(None) } else { json_at(row, column).map(Some) }
+}
+
 fn claim_one(
     connection: &Connection,
     stored: &StoredRun,
@@ -97,19 +133,9 @@ fn claim_one(
     let mut read = connection.prepare_cached(
         "SELECT status, attempts, claims, not_before_ms, input FROM tasks WHERE task_key = ?1",
     )?;
-    let row = read
-        .query_row([key], |r| {
-            Ok((
-                r.get::<_, i64>(0)?,
-                r.get::<_, u32>(1)?,
-                r.get::<_, u32>(2)?,
-                r.get::<_, i64>(3)?,
-                r.get::<_, String>(4)?,
-            ))
-        })
-        .optional()?;
-    let Some((status, attempts, claims, not_before, input)) = row else { return Ok(Claim::Gone) };
-    let decision = decide_claim(task_status(status)?, claims, claims_max, Timestamp(not_before), now);
+    let row = read.query_row([key], |row| Ok(Claimable::decode(row))).optional()?;
+    let Some(Claimable { status, attempts, claims, not_before, input }) = row else { return Ok(Claim::Gone) };
+    let decision = decide_claim(status, claims, claims_max, not_before, now);
     match decision {
         ClaimDecision::Terminal => return Ok(Claim::Terminal),
         ClaimDecision::Early(_) | ClaimDecision::Claim | ClaimDecision::Exhausted if stored.run.paused => {
@@ -124,7 +150,7 @@ fn claim_one(
              WHERE task_key = ?1",
         )?
         .execute(params![key, token.to_stored(), now.0])?;
-    let claimed = ClaimedTask { task, token, attempt: attempts + 1, input: from_json(&input)? };
+    let claimed = ClaimedTask { task, token, attempt: attempts + 1, input };
     Ok(if decision == ClaimDecision::Exhausted { Claim::Exhausted(claimed) } else { Claim::Claimed(claimed) })
 }
 
@@ -243,58 +269,43 @@ fn settle(connection: &Connection, group: &SettleGroup, now: Timestamp) -> Resul
     Ok(answers)
 }
 
-const COLUMNS: &str = "task_key, status, created_ms, updated_ms, input, result, error, class, inherited";
+pub const COLUMNS: &str = "task_key, status, created_ms, updated_ms, input, result, error, class, inherited";
 
-fn decode(seed: RunId, row: &Row<'_>) -> Result<Task> {
-    let text = |column: usize| -> Result<Option<String>> { Ok(row.get(column)?) };
-    let input = text(4)?.ok_or_else(|| corrupt("task input"))?;
+pub fn decode(seed: RunId, row: &Row<'_>) -> Result<Task> {
+    let documents = Documents::decode(row);
     Ok(Task {
         id: TaskId::of(seed, index_of(row.get(0)?)),
         status: task_status(row.get(1)?)?,
         created: Timestamp(row.get(2)?),
         updated: Timestamp(row.get(3)?),
-        input: from_json(&input)?,
-        result: text(5)?.map(|t| from_json(&t)).transpose()?,
-        error: text(6)?.map(|t| from_json(&t)).transpose()?,
-        class: row.get::<_, Option<i64>>(7)?.and_then(failure_class),
-        inherited: text(8)?.map(|t| from_json(&t)).transpose()?,
+        error: documents.error.or_else(|| documents.damage.problem()),
+        input: documents.input,
+        result: documents.result,
+        class: row.get::<_, Option<i64>>(7).unwrap_or_default().and_then(failure_class),
+        inherited: documents.inherited,
     })
 }
 
-/// The status codes that a filter lets through, as two bounds on the stored number.
-fn status_range(filter: StatusFilter) -> (i64, i64) {
-    match filter {
-        StatusFilter::All => (0, 3),
-        StatusFilter::Unfinished => (0, 1),
-        StatusFilter::Successful => (2, 2),
-        StatusFilter::Failed => (3, 3),
-    }
+/// The documents of a row ([`COLUMNS`]). One that cannot be read costs only itself.
+pub struct Documents {
+    pub input: TaskInput,
+    pub result: Option<ResultRef>,
+    pub error: Option<Problem>,
+    pub inherited: Option<InheritedFrom>,
+    pub damage: Damage,
 }
 
-fn page(connection: &Connection, query: TasksQuery) -> Result<Vec<Task>> {
-    let stored = runs::find_listed(connection, query.key)?.ok_or(Error::NotFound)?;
-    let first = match query.after {
-        None => task_key(stored.key, 0),
-        Some(task) => task_key(stored.key, task.index()) + 1,
-    };
-    let (low, high) = status_range(query.filter);
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM tasks WHERE task_key >= ?1 AND task_key < ?2 AND status BETWEEN ?3 AND ?4
-         ORDER BY task_key LIMIT ?5"
-    ))?;
-    let end = task_key(stored.key + 1, 0);
-    let rows = statement
-        .query_map(params![first, end, low, high, query.limit], |row| Ok(decode(stored.run.id_seed, row)))?;
-    let (mut tasks, mut bytes) = (Vec::new(), 0);
-    for row in rows {
-        let task = row??;
-        bytes += task.weight();
-        tasks.push(task);
-        if bytes >= query.max_bytes {
-            break;
+impl Documents {
+    pub fn decode(row: &Row<'_>) -> Documents {
+        let mut damage = Damage::default();
+        Documents {
+            input: damage.read("input", json_at(row, 4)).unwrap_or_else(TaskInput::damaged),
+            result: damage.read("result", find_json_at(row, 5)).flatten(),
+            error: damage.read("error", find_json_at(row, 6)).flatten(),
+            inherited: damage.read("source run", find_json_at(row, 8)).flatten(),
+            damage,
         }
     }
-    Ok(tasks)
 }
 
 fn attempts(connection: &Connection, key: RunKey, task: TaskId) -> Result<Option<Vec<Attempt>>> {
@@ -310,10 +321,9 @@ fn attempts(connection: &Connection, key: RunKey, task: TaskId) -> Result<Option
     let mut earlier = connection.prepare_cached(
         "SELECT attempt, started_ms, ended_ms, error, spend FROM attempts WHERE task_key = ?1 ORDER BY attempt",
     )?;
-    let rows = earlier.query_map([key], |row| Ok(attempt(row)))?;
-    let mut history = rows.map(|row| row?).collect::<Result<Vec<Attempt>>>()?;
+    let mut history = codec::readable("attempt", &mut earlier, [key], u32::MAX, attempt)?;
     if task_status(status)?.is_terminal() {
-        history.push(last?);
+        history.extend(port::readable("attempt", || task.to_string(), last)?);
     }
     Ok(Some(history))
 }
@@ -321,13 +331,14 @@ fn attempts(connection: &Connection, key: RunKey, task: TaskId) -> Result<Option
 /// Its number, when it began and ended, its error, and what it cost.
 fn attempt(row: &Row<'_>) -> Result<Attempt> {
     let ended: i64 = row.get(2)?;
-    let text = |column: usize| -> Result<Option<String>> { Ok(row.get(column)?) };
+    let mut damage = Damage::default();
+    let error = damage.read("error", find_json_at(row, 3)).flatten();
     Ok(Attempt {
         number: row.get(0)?,
         started: Timestamp(row.get::<_, Option<i64>>(1)?.unwrap_or(ended)),
         ended: Timestamp(ended),
-        error: text(3)?.map(|text| from_json(&text)).transpose()?,
-        spend: text(4)?.map(|text| from_json(&text)).transpose()?.unwrap_or_default(),
+        error: error.or_else(|| damage.problem()),
+        spend: find_json_at(row, 4).unwrap_or_default().unwrap_or_default(),
     })
 }
 
@@ -381,7 +392,7 @@ impl TaskStore for Embedded {
     }
 
     async fn task(&self, key: RunKey, task: TaskId) -> Result<Option<Task>> {
-        self.read(move |connection| {
+        self.read(Lane::Points, move |connection| {
             let Some(stored) = runs::find(connection, key)?.filter(|s| task.belongs_to(s.run.id_seed)) else {
                 return Ok(None);
             };
@@ -395,29 +406,18 @@ impl TaskStore for Embedded {
         .await
     }
 
+    async fn scan_tasks(&self, query: TasksQuery, look: u32) -> Result<Page<Task, TaskId>> {
+        self.read(Lane::Lists, move |connection| scan::tasks(connection, query, look)).await
+    }
+
     async fn tasks(&self, query: TasksQuery) -> Result<Vec<Task>> {
-        self.read(move |connection| page(connection, query)).await
+        let scan = |query| {
+            self.read(Lane::Work, move |connection| scan::tasks(connection, query, limits::LOOK_ROWS_MAX))
+        };
+        dense(query, scan).await
     }
 
     async fn attempts(&self, key: RunKey, task: TaskId) -> Result<Option<Vec<Attempt>>> {
-        self.read(move |connection| attempts(connection, key, task)).await
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use conveyor_domain::TaskStatus;
-
-    #[test]
-    fn the_stored_range_of_a_filter_is_what_it_admits() {
-        for filter in
-            [StatusFilter::All, StatusFilter::Successful, StatusFilter::Failed, StatusFilter::Unfinished]
-        {
-            let (low, high) = status_range(filter);
-            for status in TaskStatus::ALL {
-                assert_eq!((low..=high).contains(&task_status_code(status)), filter.admits(status));
-            }
-        }
+        self.read(Lane::Points, move |connection| attempts(connection, key, task)).await
     }
 }

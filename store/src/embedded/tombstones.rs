@@ -1,6 +1,6 @@
 //! What is remembered of jobs that are gone (SPEC 6.6).
 
-use super::codec::{corrupt, from_json};
+use super::codec::{self, corrupt, from_json};
 use super::runs::ids_doc;
 use crate::port::{Error, Result, Tombstone};
 use conveyor_domain::{JobId, RunId, Timestamp, limits};
@@ -31,10 +31,9 @@ pub fn put(connection: &Connection, job: JobId, now: Timestamp) -> Result<()> {
 
 pub fn due(connection: &Connection, now: Timestamp, limit: u32) -> Result<Vec<Tombstone>> {
     let mut statement = connection.prepare_cached(
-        "SELECT job_id, runs, gone_ms, looks FROM tombstones WHERE due_ms <= ?1 ORDER BY due_ms LIMIT ?2",
+        "SELECT job_id, runs, gone_ms, looks FROM tombstones WHERE due_ms <= ?1 ORDER BY due_ms",
     )?;
-    let rows = statement.query_map(params![now.0, limit], |row| Ok(decode(row)))?;
-    rows.map(|row| row?).collect()
+    codec::readable("tombstone", &mut statement, [now.0], limit, decode)
 }
 
 fn decode(row: &Row<'_>) -> Result<Tombstone> {

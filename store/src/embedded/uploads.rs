@@ -2,7 +2,9 @@
 
 use super::Embedded;
 use super::codec::{from_json, to_json};
-use crate::port::{Error, Result, UploadStore, UploadsQuery};
+use super::reader::Lane;
+use super::scan;
+use crate::port::{Error, Page, Result, UploadStore, UploadsQuery};
 use async_trait::async_trait;
 use conveyor_domain::ingest::Source;
 use conveyor_domain::lifecycle::Refusal;
@@ -196,21 +198,24 @@ impl UploadStore for Embedded {
     }
 
     async fn upload(&self, caller: CallerId, upload: UploadId, now: Timestamp) -> Result<Option<Upload>> {
-        self.read(move |connection| Ok(find(connection, upload, now)?.filter(|found| found.caller == caller)))
-            .await
+        self.read(Lane::Points, move |connection| {
+            Ok(find(connection, upload, now)?.filter(|found| found.caller == caller))
+        })
+        .await
     }
 
-    async fn uploads(&self, query: UploadsQuery, now: Timestamp) -> Result<Vec<Upload>> {
-        self.read(move |connection| {
+    async fn uploads(&self, query: UploadsQuery, now: Timestamp) -> Result<Page<Upload, UploadId>> {
+        self.read(Lane::Lists, move |connection| {
             let before = query.before.map_or([0xff; 16], UploadId::to_bytes);
             let mut statement = connection.prepare_cached(&format!(
-                "SELECT {COLUMNS} FROM uploads
-                 WHERE caller_id = ?1 AND upload_id < ?2 AND doomed = 0 AND expires_ms > ?3
-                 ORDER BY upload_id DESC LIMIT ?4"
+                "SELECT {COLUMNS}, doomed = 0 AND expires_ms > ?3 FROM uploads
+                 WHERE caller_id = ?1 AND upload_id < ?2 ORDER BY upload_id DESC"
             ))?;
-            let values = params![query.caller.to_bytes(), before, now.0, query.limit];
-            let rows = statement.query_map(values, |row| Ok(decode(row)))?;
-            rows.map(|row| row?).collect()
+            let rows = statement.query(params![query.caller.to_bytes(), before, now.0])?;
+            let id = |row: &Row<'_>| Ok(UploadId::from_bytes(row.get(0)?));
+            scan::page(rows, "upload", (query.limit, query.look), id, |row| {
+                if row.get(6)? { decode(row).map(Some) } else { Ok(None) }
+            })
         })
         .await
     }
@@ -234,7 +239,7 @@ impl UploadStore for Embedded {
     }
 
     async fn parts(&self, upload: UploadId) -> Result<Vec<Part>> {
-        self.read(move |connection| parts(connection, upload)).await
+        self.read(Lane::Points, move |connection| parts(connection, upload)).await
     }
 
     async fn abort_upload(&self, caller: CallerId, upload: UploadId, now: Timestamp) -> Result<()> {
@@ -251,7 +256,7 @@ impl UploadStore for Embedded {
     }
 
     async fn expired_uploads(&self, now: Timestamp, limit: u32) -> Result<Vec<UploadId>> {
-        self.read(move |connection| {
+        self.read(Lane::Work, move |connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT upload_id FROM uploads WHERE doomed = 1
                  UNION ALL SELECT upload_id FROM uploads WHERE doomed = 0 AND claimed = 0 AND expires_ms <= ?1

@@ -1,10 +1,10 @@
-use super::{Once, Result, RunKey};
+use super::{Once, Page, Result, RunKey};
 use async_trait::async_trait;
 use conveyor_domain::ingest::{IngestEvent, Source};
 use conveyor_domain::lifecycle::{Command, NewRun};
 use conveyor_domain::message::TaskRef;
 use conveyor_domain::rerun::ReplayedTask;
-use conveyor_domain::{CallerId, Job, JobId, JobStatus, Run, RunId, RunStats, TaskInput, Timestamp};
+use conveyor_domain::{CallerId, Job, JobId, JobStatus, Run, RunId, RunStats, TaskInput, Timestamp, limits};
 
 /// A job and its first run, with its tasks at their indexes.
 #[derive(Clone, Debug)]
@@ -67,6 +67,8 @@ pub struct JobsQuery {
     /// Only jobs older than this one.
     pub before: Option<JobId>,
     pub limit: u32,
+    /// How many jobs the page may look at, whether or not they pass the filter.
+    pub look: u32,
 }
 
 impl JobsQuery {
@@ -75,6 +77,23 @@ impl JobsQuery {
         let scheduled = job.spec.schedule.is_some();
         self.status.is_none_or(|status| job.status == status)
             && self.scheduled.is_none_or(|asked| asked == scheduled)
+    }
+}
+
+/// A page of a job's runs, newest first.
+#[derive(Clone, Copy, Debug)]
+pub struct RunsQuery {
+    pub job: JobId,
+    /// Only runs older than this one.
+    pub before: Option<RunId>,
+    pub limit: u32,
+    /// How many runs the page may look at, those that were removed included.
+    pub look: u32,
+}
+
+impl RunsQuery {
+    pub fn newest(job: JobId, limit: u32) -> RunsQuery {
+        RunsQuery { job, before: None, limit, look: limits::LIST_LOOK_MAX }
     }
 }
 
@@ -134,13 +153,14 @@ pub trait JobStore: Send + Sync {
     /// A job of this caller; another's is not there.
     async fn job(&self, caller: CallerId, job: JobId) -> Result<Option<JobView>>;
 
-    async fn jobs(&self, query: JobsQuery) -> Result<Vec<JobView>>;
+    async fn jobs(&self, query: JobsQuery) -> Result<Page<JobView, JobId>>;
 
     /// A run that was deleted and removed is not there.
     async fn run(&self, job: JobId, run: RunId) -> Result<Option<RunView>>;
 
-    /// Runs of a job, newest first, older than sequence `before`; without those that were deleted and removed.
-    async fn runs(&self, job: JobId, before: Option<u32>, limit: u32) -> Result<Vec<RunView>>;
+    /// Without those that were deleted and removed. A distributed backend goes by the ids of runs, so by the clocks of the
+    /// processes that began them.
+    async fn runs(&self, query: RunsQuery) -> Result<Page<RunView, RunId>>;
 
     /// Runs whose status is `running`, paused ones among them. May lag behind on a distributed backend; nothing may depend
     /// on it being fresh.

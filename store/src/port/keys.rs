@@ -9,7 +9,7 @@ pub trait KeyStore: Send + Sync {
     /// Makes the key known as `caller`'s, unless it is already somebody's, and accepted. Returns whose it is.
     async fn put_key(&self, key: KeyHash, caller: CallerId, now: Timestamp) -> Result<CallerId>;
 
-    /// Stops accepting a key at once; one that is not there, or revoked, is left as it is. A revoked key that is put again is
+    /// Stops accepting a key; one that is not there, or revoked, is left as it is. A revoked key that is put again is
     /// the same caller's again.
     async fn revoke_key(&self, key: KeyHash, now: Timestamp) -> Result<()>;
 

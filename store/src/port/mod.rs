@@ -2,6 +2,7 @@
 
 mod blobs;
 mod coordinator;
+mod damage;
 mod dead_letters;
 mod direct;
 mod error;
@@ -9,6 +10,7 @@ mod ingest;
 mod jobs;
 mod keys;
 mod once;
+mod page;
 mod proof;
 mod queue;
 mod records;
@@ -18,19 +20,23 @@ mod uploads;
 
 pub use blobs::{BlobKey, Blobs, ByteStream, InvalidBlobKey, Listed, Stored};
 pub use coordinator::Coordinator;
+pub use damage::readable;
 pub use dead_letters::DeadLetterStore;
 pub use direct::{DirectAccess, Found, Joined, SignedPut, Validity};
 pub use error::{Error, Result};
 pub use ingest::{Acceptance, Appended, Chunk, EventStore, Ingest, IngestStore};
 pub use jobs::{
-    ActiveRun, Added, ChangedRuns, JobStore, JobView, JobsQuery, RunView, StartRun, Submission, SubmittedList,
+    ActiveRun, Added, ChangedRuns, JobStore, JobView, JobsQuery, RunView, RunsQuery, StartRun, Submission,
+    SubmittedList,
 };
 pub use keys::KeyStore;
 pub use once::Once;
-pub use proof::{NamedObjects, ProofStore, Tally};
+pub use page::Page;
+pub use proof::{DamagePage, DamagedRow, DamagedRows, NamedObjects, ProofStore, Tally};
 pub use queue::{Delivery, Depth, Emptiness, Queue, Receipt};
-pub use records::{RecordStore, RecordsQuery};
+pub use records::{DueQuery, RecordStore, RecordsQuery};
 pub use retention::{Retention, Tombstone};
+pub(crate) use tasks::dense;
 pub use tasks::{
     Claim, ClaimedTask, RunKey, Settle, SettleGroup, Settled, SettlesAtOnce, StatusFilter, TaskStore,
     TasksQuery,

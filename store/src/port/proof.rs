@@ -1,7 +1,8 @@
 use super::{Result, RunKey};
 use async_trait::async_trait;
+use conveyor_domain::damage::Damage;
 use conveyor_domain::proof::{RowCounts, Sums};
-use conveyor_domain::{Run, Timestamp};
+use conveyor_domain::{JobId, Run, RunId, TaskId, Timestamp};
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -15,6 +16,35 @@ pub struct Tally {
     pub revision: u64,
     /// Where results are. Empty unless asked for.
     pub objects: NamedObjects,
+    /// Rows of which a part cannot be read. One whose status cannot be read is in none of the counts; the others are looked
+    /// for only where objects are asked for.
+    pub damaged: DamagedRows,
+}
+
+/// Rows of which a part cannot be read: how many, and the first of them by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DamagedRows {
+    pub count: u32,
+    pub first: Vec<(TaskId, String)>,
+}
+
+impl DamagedRows {
+    const NAMED_MAX: usize = 20;
+
+    pub fn note(&mut self, task: TaskId, damage: &Damage) {
+        let Some(parts) = damage.parts() else { return };
+        self.count += 1;
+        if self.first.len() < Self::NAMED_MAX {
+            self.first.push((task, parts));
+        }
+    }
+
+    pub fn merge(&mut self, other: DamagedRows) {
+        self.count += other.count;
+        self.first.extend(other.first);
+        self.first.sort();
+        self.first.truncate(Self::NAMED_MAX);
+    }
 }
 
 /// Objects that rows name, and how many rows name each. By their hashes: a million names take ten times the room.
@@ -75,6 +105,23 @@ impl NamedObjects {
     }
 }
 
+/// A row of a job or of one of its runs that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedRow {
+    pub job: JobId,
+    /// `None`: the job itself.
+    pub run: Option<RunId>,
+    pub why: String,
+}
+
+/// A page of a search for damaged rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DamagePage {
+    pub rows: Vec<DamagedRow>,
+    /// The last job that was looked at, if there are more.
+    pub next: Option<JobId>,
+}
+
 /// Counting what is there.
 #[async_trait]
 pub trait ProofStore: Send + Sync {
@@ -84,4 +131,11 @@ pub trait ProofStore: Send + Sync {
     /// Adds what is missing to the counters, unless they were corrected since the revision that was seen, or the run was
     /// deleted: then nothing is done, and the answer is false.
     async fn correct(&self, key: RunKey, missing: Sums, seen: u64, now: Timestamp) -> Result<bool>;
+
+    /// Rows of a job and its runs that cannot be read.
+    async fn damage_of(&self, job: JobId) -> Result<Vec<DamagedRow>>;
+
+    /// The same of many jobs, behind this one: of all, or, where that would cost a scan, of those with a run that somebody
+    /// has something to do with and those that a read of this process failed on.
+    async fn damage(&self, after: Option<JobId>) -> Result<DamagePage>;
 }

@@ -14,6 +14,18 @@ pub struct RecordsQuery {
     pub limit: u32,
 }
 
+/// A page of what is due by a moment, by when it is due. A page that is not full is the last.
+#[derive(Clone, Debug)]
+pub struct DueQuery {
+    pub kind: RecordKind,
+    pub by: Timestamp,
+    /// Only those behind this one, as an earlier page named it.
+    pub after: Option<(Timestamp, RecordKey)>,
+    /// From the one that became due last; `after` is not meant for this.
+    pub newest_first: bool,
+    pub limit: u32,
+}
+
 /// Small documents beside jobs and runs (SPEC 5.7).
 #[async_trait]
 pub trait RecordStore: Send + Sync {
@@ -29,6 +41,10 @@ pub trait RecordStore: Send + Sync {
     /// Records of a kind that are due by then, the longest first. May lag behind on a distributed backend; what is returned is
     /// as it is now.
     async fn due_records(&self, kind: RecordKind, by: Timestamp, limit: u32) -> Result<Vec<Record>>;
+
+    /// Where records are that are due, and since when, without reading them. May lag behind on a distributed backend: read a
+    /// record before anything is decided.
+    async fn due_keys(&self, query: DueQuery) -> Result<Vec<(Timestamp, RecordKey)>>;
 
     /// Removes up to `limit` records that are past their time, and returns how many. A store that does so by itself has
     /// nothing to do.

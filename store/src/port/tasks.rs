@@ -1,4 +1,4 @@
-use super::Result;
+use super::{Page, Result};
 use async_trait::async_trait;
 use conveyor_domain::limits;
 use conveyor_domain::message::TaskRef;
@@ -116,6 +116,27 @@ pub struct SettlesAtOnce {
     pub of_a_run: usize,
 }
 
+/// Scans until the page is full, or at the end.
+pub(crate) async fn dense<F>(mut query: TasksQuery, scan: impl Fn(TasksQuery) -> F) -> Result<Vec<Task>>
+where
+    F: Future<Output = Result<Page<Task, TaskId>>>,
+{
+    let mut tasks: Vec<Task> = Vec::new();
+    loop {
+        let page = scan(query).await?;
+        query.limit = query.limit.saturating_sub(u32::try_from(page.rows.len()).unwrap_or(u32::MAX));
+        let bytes = page.rows.iter().map(Task::weight).sum();
+        query.max_bytes = query.max_bytes.saturating_sub(bytes);
+        tasks.extend(page.rows);
+        match page.next {
+            Some(next) if query.limit > 0 && (query.max_bytes > 0 || tasks.is_empty()) => {
+                query.after = Some(next)
+            }
+            Some(_) | None => return Ok(tasks),
+        }
+    }
+}
+
 /// Task rows and their attempts.
 #[async_trait]
 pub trait TaskStore: Send + Sync {
@@ -158,7 +179,15 @@ pub trait TaskStore: Send + Sync {
 
     async fn task(&self, key: RunKey, task: TaskId) -> Result<Option<Task>>;
 
-    async fn tasks(&self, query: TasksQuery) -> Result<Vec<Task>>;
+    /// A page of tasks for which no more than about `look` rows are read: it may be short, or empty, though more follow. Of
+    /// rows that a filter can be answered from an index for, only those of the page are read, and the page is dense.
+    /// Each row is looked at once, as it is at that moment.
+    async fn scan_tasks(&self, query: TasksQuery, look: u32) -> Result<Page<Task, TaskId>>;
+
+    /// A dense page of tasks, for roles: as many scans as that takes, each of which leaves room for others in between.
+    async fn tasks(&self, query: TasksQuery) -> Result<Vec<Task>> {
+        dense(query, |query| self.scan_tasks(query, limits::LOOK_ROWS_MAX)).await
+    }
 
     /// Attempts that reached an end, oldest first. `None` if there is no such task.
     async fn attempts(&self, key: RunKey, task: TaskId) -> Result<Option<Vec<Attempt>>>;

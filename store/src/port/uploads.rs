@@ -1,4 +1,4 @@
-use super::Result;
+use super::{Page, Result};
 use async_trait::async_trait;
 use conveyor_domain::upload::{Part, Staged, Upload};
 use conveyor_domain::{CallerId, Timestamp, UploadId};
@@ -10,6 +10,8 @@ pub struct UploadsQuery {
     /// Only uploads older than this one.
     pub before: Option<UploadId>,
     pub limit: u32,
+    /// How many slots the page may look at, those that have expired included.
+    pub look: u32,
 }
 
 /// Upload slots (SPEC 6.9). One that has expired, or was aborted, is not there, whether or not it was removed yet.
@@ -22,7 +24,7 @@ pub trait UploadStore: Send + Sync {
     /// An upload of this caller; another's is not there.
     async fn upload(&self, caller: CallerId, upload: UploadId, now: Timestamp) -> Result<Option<Upload>>;
 
-    async fn uploads(&self, query: UploadsQuery, now: Timestamp) -> Result<Vec<Upload>>;
+    async fn uploads(&self, query: UploadsQuery, now: Timestamp) -> Result<Page<Upload, UploadId>>;
 
     /// The bytes are there. Returns what they replace, which nobody refers to any more. Refused once a job was made of it.
     async fn put_staged(&self, upload: UploadId, staged: Staged, now: Timestamp) -> Result<Option<Staged>>;

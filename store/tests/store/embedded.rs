@@ -8,11 +8,14 @@ use conveyor_domain::proof::drift;
 use conveyor_domain::rate::Rate;
 use conveyor_domain::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
 use conveyor_domain::run::Storage;
-use conveyor_domain::{JobId, Timestamp, WorkerId};
+use conveyor_domain::{CallerId, Entropy, JobId, Timestamp, WorkerId, limits};
 use conveyor_store::conformance::{Harness, World};
 use conveyor_store::embedded::{Embedded, OpenError};
-use conveyor_store::port::{RunKey, StatusFilter, TasksQuery};
+use conveyor_store::port::{RunKey, RunsQuery, StatusFilter, TasksQuery};
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -30,6 +33,32 @@ async fn many_callers_share_one_commit() {
         let key = submit.await.unwrap();
         assert_eq!(world.view(key).await.latest.stats.total, 2);
     }
+}
+
+/// The writer takes operations in their order: without turns, whoever comes last waits for all.
+#[tokio::test]
+async fn long_submits_of_one_caller_are_not_all_in_front_of_the_others() {
+    const LONG: usize = 40;
+    let disk = OnDisk::new();
+    let world = World::new(disk.backend());
+    let other = World { caller: CallerId::from_bytes([9; 16]), ..World::new(disk.backend()) };
+    let other = World { entropy: Entropy::from_number(99), ..other };
+    let rows = u32::try_from(limits::HEAVY_WRITE_ROWS).unwrap();
+    let mut submits: Vec<_> = (0..LONG).map(|_| Box::pin(world.submit(false, rows))).collect();
+    // Before the other one, each of them waits for its turn or is in the writer's queue.
+    submits.retain_mut(|submit| submit.as_mut().now_or_never().is_none());
+    let mut done = LONG - submits.len();
+    let mut long: FuturesUnordered<_> = submits.into_iter().collect();
+    let mut last = pin!(other.submit(false, rows));
+    loop {
+        tokio::select! {
+            biased;
+            Some(_) = long.next() => done += 1,
+            _ = &mut last => break,
+        }
+    }
+    assert!(done <= LONG / 2, "{done} of {LONG} were in front");
+    while long.next().await.is_some() {}
 }
 
 #[test]
@@ -123,7 +152,7 @@ async fn an_older_layout_is_brought_up_to_date() {
     for _ in 0..2 {
         let store = Embedded::open(dir.path(), NOW).unwrap().backend().store;
         let job: conveyor_domain::JobId = "01M7HM8B3WQEJPSCCNTAWG13AA".parse().unwrap();
-        let runs = store.runs(job, None, 9).await.unwrap();
+        let runs = store.runs(RunsQuery::newest(job, 9)).await.unwrap().rows;
         assert_eq!(runs.len(), 1);
         let (run, stats) = (&runs[0].run, &runs[0].stats);
         assert_eq!((run.status, run.ingest, stats.total), (conveyor_domain::RunStatus::Completed, None, 2));

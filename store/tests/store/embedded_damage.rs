@@ -7,7 +7,7 @@ use conveyor_domain::run::Storage;
 use conveyor_domain::{Entropy, FailureClass, JobStatus, RunId, RunStatus};
 use conveyor_store::Error;
 use conveyor_store::conformance::{Harness, World, success};
-use conveyor_store::port::{RunKey, Tally};
+use conveyor_store::port::{RunKey, RunsQuery, Tally};
 use rusqlite::{Connection, TransactionBehavior, params};
 use std::sync::Arc;
 
@@ -150,7 +150,7 @@ async fn a_run_stays_while_a_later_one_points_to_its_results() {
     let later = later_run(&disk, first, &world.entropy);
     let refused = store.delete_run(first, NOW).await;
     assert_eq!(refused, Err(Error::Refused(Refusal::RunHasDescendants)));
-    let runs = store.runs(first.job, None, 9).await.unwrap();
+    let runs = store.runs(RunsQuery::newest(first.job, 9)).await.unwrap().rows;
     assert_eq!(runs.iter().map(|view| view.run.id).collect::<Vec<_>>(), [later.run, first.run]);
     assert_eq!(runs[0].run.sources, [first.run]);
     assert_eq!(store.delete_run(later, NOW).await.unwrap().run.status, RunStatus::Deleted);
@@ -171,7 +171,7 @@ async fn an_earlier_run_goes_without_its_job() {
     assert_eq!(world.view(first).await.job.status, JobStatus::Open, "tasks go to the latest run");
     while store.remove_run_rows(first, 9).await.unwrap() > 0 {}
     store.run_removed(first, Storage::Removed).await.unwrap();
-    let runs = store.runs(first.job, None, 9).await.unwrap();
+    let runs = store.runs(RunsQuery::newest(first.job, 9)).await.unwrap().rows;
     assert_eq!(runs.iter().map(|view| view.run.id).collect::<Vec<_>>(), [later.run]);
     assert_eq!(store.run(first.job, first.run).await.unwrap(), None);
     let added = store.add_tasks(first.job, World::inputs(2), true, 10, None, NOW).await.unwrap();

@@ -2,9 +2,9 @@
 //! come in order, a stale receipt does nothing, and a queue that was removed can be used again.
 
 use crate::on_disk::OnDisk;
-use conveyor_domain::RunId;
 use conveyor_domain::limits::CONTROL_MAX_RECEIVES;
 use conveyor_domain::message::{QueueName, TaskRef};
+use conveyor_domain::{RunId, Timestamp};
 use conveyor_store::conformance::{Harness, World};
 use conveyor_store::port::{Delivery, Depth, Receipt};
 use std::collections::HashSet;
@@ -252,4 +252,19 @@ async fn the_refs_of_tasks_come_in_order() {
     assert!(again.iter().all(|d| d.receives == if index(d) == 11 { 1 } else { 2 }));
     queued.ack(again.into_iter().map(|d| d.receipt).collect()).await;
     assert!(queued.is_empty().await);
+}
+
+#[tokio::test]
+async fn what_was_put_off_by_a_clock_that_was_days_ahead_comes_back_when_it_is_right() {
+    const DAYS_60: Duration = Duration::from_secs(60 * 24 * 3600);
+    let (harness, now) = (OnDisk::new(), Timestamp(1_800_000_000_000));
+    let (backend, queue) = (harness.backend(), QueueName::Control);
+    let ahead = now.after(DAYS_60);
+    backend.queue.send(queue, vec!["1:a".to_owned(), "1:b".to_owned()], ahead).await.unwrap();
+    backend.store.tell(ahead);
+    assert_eq!(backend.queue.receive(queue, 1, VISIBILITY, ahead).await.unwrap().len(), 1);
+    assert_eq!(backend.queue.may_have(vec![queue], now).await.unwrap(), [true]);
+    assert_eq!(backend.queue.receive(queue, 9, VISIBILITY, now).await.unwrap().len(), 2);
+    // What is put off by a clock that is right stays so.
+    assert_eq!(backend.queue.may_have(vec![queue], now).await.unwrap(), [false]);
 }

@@ -32,7 +32,7 @@ impl Repair for AbandonedSubmits {
             return Ok(Found::default());
         }
         let window = window(look, from)?;
-        let before = earlier(look.now(), limits::SUBMIT_GIVEN_UP);
+        let before = earlier(look.removal_time().await?, limits::SUBMIT_GIVEN_UP);
         let jobs = look.backend.store.abandoned_submits(before, window.1).await?;
         let given_up = facts::span(limits::SUBMIT_GIVEN_UP);
         Ok(page(jobs, window, |job| Finding {

@@ -2,7 +2,7 @@
 
 use crate::facts;
 use crate::letters::{self, ingest_of, verdict_of};
-use crate::repair::{Fixed, Found, Look, Next, Pace, Repair, Scope, after, key_of, misplaced};
+use crate::repair::{Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, after, key_of, misplaced};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::LetterId;
@@ -12,6 +12,7 @@ use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{Timestamp, limits};
 use conveyor_store::port::Delivery;
 use conveyor_store::{Error, Result};
+use futures::FutureExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Messages that one fix takes.
@@ -34,7 +35,7 @@ impl Repair for DeadLetters {
     }
 
     fn pace(&self) -> Pace {
-        Pace::Often
+        Pace::Messages
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
@@ -59,10 +60,12 @@ impl Repair for DeadLetters {
             }
             Scope::Job(_) => letters_of_job(look).await?,
         };
-        for letter in kept {
-            let finding = self.explain(look, &letter).await;
-            found.add(self, Subject::Letter(letter.id), finding, look.now())?;
-        }
+        let looks = kept.into_iter().map(|letter| {
+            let subject = Subject::Letter(letter.id);
+            let told = async move { self.explain(look, &letter).await.map(Seen::from) };
+            (subject, told.boxed())
+        });
+        found.look_at(self, look, looks.collect()).await?;
         Ok(found)
     }
 
@@ -159,7 +162,10 @@ async fn take(sweep: &Sweep<'_>) -> Result<Fixed> {
         }
         taken += received.len();
         for delivery in received {
-            keep(sweep, delivery).await?;
+            // One that fails comes back by itself.
+            if let Err(error) = keep(sweep, delivery).await {
+                tracing::warn!(%error, "a message that was given up is not a dead letter yet");
+            }
         }
     }
     Ok(Fixed::Changed(taken as u64))

@@ -1,7 +1,7 @@
 //! Schedules whose time has come (SPEC 6.20): each fire makes one run, or is skipped because the run before has not ended.
 //! Both are one transaction that moves the schedule on, so whoever is second finds nothing to do.
 
-use crate::repair::{Fixed, Found, Look, Next, Pace, Repair, Scope, job_of, window};
+use crate::repair::{Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, job_of, window};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::job_schedule::ScheduleChange;
@@ -11,6 +11,7 @@ use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{JobId, JobStatus, Timestamp};
 use conveyor_store::port::{JobView, StartRun};
 use conveyor_store::{Error, Result};
+use futures::FutureExt;
 
 pub(super) struct DueSchedules;
 
@@ -25,15 +26,17 @@ impl Repair for DueSchedules {
     }
 
     fn pace(&self) -> Pace {
-        Pace::Often
+        Pace::Promptly
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
         let (jobs, next) = scheduled_jobs(look, from).await?;
         let mut found = Found { next, ..Found::default() };
-        for job in jobs {
-            found.add(self, Subject::Job(job), self.explain(look, job).await, look.now())?;
-        }
+        let looks = jobs.into_iter().map(|job| {
+            let told = async move { self.explain(look, job).await.map(Seen::from) };
+            (Subject::Job(job), told.boxed())
+        });
+        found.look_at(self, look, looks.collect()).await?;
         Ok(found)
     }
 

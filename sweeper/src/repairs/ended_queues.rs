@@ -10,6 +10,7 @@ use conveyor_domain::message::QueueName;
 use conveyor_domain::repair::{Finding, Kind};
 use conveyor_store::port::{Depth, RunKey};
 use conveyor_store::{Error, Result};
+use futures::FutureExt;
 use std::sync::Arc;
 
 pub(super) struct EndedQueues(pub Arc<Proofs>);
@@ -44,12 +45,15 @@ impl Repair for EndedQueues {
         }
         let (runs, next) = look.runs_from(from).await?;
         let mut found = Found { next, ..Found::default() };
-        for active in runs.iter().filter(|active| active.run.status.is_terminal()) {
-            let queue = QueueName::Run(active.run.id);
-            if look.backend.queue.depth(queue, look.now()).await? != Depth::default() {
-                found.findings.push(finding(key_of(active)));
-            }
-        }
+        let ended = runs.iter().filter(|active| active.run.status.is_terminal()).map(key_of);
+        let looks = ended.map(|key| {
+            let told = async move {
+                let depth = look.backend.queue.depth(QueueName::Run(key.run), look.now()).await?;
+                Ok((depth != Depth::default()).then(|| finding(key)).into())
+            };
+            (subject_of(key), told.boxed())
+        });
+        found.look_at(self, look, looks.collect()).await?;
         Ok(found)
     }
 

@@ -38,7 +38,7 @@ impl Repair for ExpiredRuns {
             remedy: "removes its tasks and results; what was counted stays".to_owned(),
             fixable: true,
         };
-        let before = cutoff(look.backend, look.now());
+        let before = cutoff(look.backend, look.removal_time().await?);
         if look.scope == Scope::All {
             let window = window(look, from)?;
             return Ok(page(look.backend.store.expired_runs(before, window.1).await?, window, finding));
@@ -50,7 +50,7 @@ impl Repair for ExpiredRuns {
 
     async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
         let (key, backend) = (run_of(finding)?, sweep.backend);
-        let before = cutoff(backend, sweep.clock.now());
+        let before = cutoff(backend, sweep.removal_time().await?);
         let of = backend.store.run(key.job, key.run).await?;
         if of.is_none_or(|of| !is_expired(&of.run, before)) {
             return Ok(Fixed::NOTHING);

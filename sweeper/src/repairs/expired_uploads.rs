@@ -30,7 +30,7 @@ impl Repair for ExpiredUploads {
             return Ok(Found::default());
         }
         let window = window(look, from)?;
-        let uploads = look.backend.store.expired_uploads(look.now(), window.1).await?;
+        let uploads = look.backend.store.expired_uploads(look.removal_time().await?, window.1).await?;
         Ok(page(uploads, window, |upload| Finding {
             repair: self.name(),
             kind: self.kind(),
@@ -44,7 +44,7 @@ impl Repair for ExpiredUploads {
     async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
         let Subject::Upload(upload) = finding.subject else { return Err(misplaced(finding)) };
         let backend = sweep.backend;
-        if !backend.store.doom_upload(upload, sweep.clock.now()).await? {
+        if !backend.store.doom_upload(upload, sweep.removal_time().await?).await? {
             return Ok(Fixed::NOTHING);
         }
         backend.blobs.delete_under(&BlobKey::upload_prefix(upload)).await?;

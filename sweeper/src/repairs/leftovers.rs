@@ -38,7 +38,7 @@ impl Repair for Leftovers {
             // Whoever asks for a job asks for one that can be seen.
             return Ok(Found::default());
         }
-        let (now, window) = (look.now(), window(look, from)?);
+        let (now, window) = (look.removal_time().await?, window(look, from)?);
         let due = look.backend.store.tombstones(now, window.1).await?;
         let found = page(due.iter().collect(), window, |tombstone: &Tombstone| {
             let gone = facts::ago(tombstone.gone, now);
@@ -69,7 +69,8 @@ impl Repair for Leftovers {
             }
         }
         remove_objects(sweep, job).await?;
-        backend.store.looked_at(&tombstone, next_look(&tombstone, sweep.clock.now())).await?;
+        let next = next_look(&tombstone, sweep.removal_time().await?);
+        backend.store.looked_at(&tombstone, next).await?;
         Ok(Fixed::ONE)
     }
 }

@@ -4,7 +4,7 @@
 use super::missing_refs::any_unfinished;
 use crate::facts;
 use crate::proofs::Proofs;
-use crate::repair::{Fixed, Found, Look, Pace, Repair, key_of, run_of, subject_of};
+use crate::repair::{Fixed, Found, Look, Pace, Repair, Seen, key_of, run_of, subject_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::RunStatus;
@@ -12,6 +12,7 @@ use conveyor_domain::lifecycle::Command;
 use conveyor_domain::repair::{Finding, Kind};
 use conveyor_store::port::ActiveRun;
 use conveyor_store::{Error, Result};
+use futures::FutureExt;
 use std::sync::Arc;
 
 pub(super) struct LostCompletion(pub Arc<Proofs>);
@@ -33,11 +34,12 @@ impl Repair for LostCompletion {
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
         let (runs, next) = look.runs_from(from).await?;
         let mut found = Found { next, ..Found::default() };
-        for active in runs {
-            if is_lost(active) && !self.0.is_suspect(active.run.id) {
-                found.findings.extend(self.explain(look, active).await?);
-            }
-        }
+        let lost = runs.iter().filter(|active| is_lost(active) && !self.0.is_suspect(active.run.id));
+        let looks = lost.map(|active| {
+            let told = async move { self.explain(look, active).await.map(Seen::from) };
+            (subject_of(key_of(active)), told.boxed())
+        });
+        found.look_at(self, look, looks.collect()).await?;
         Ok(found)
     }
 

@@ -10,6 +10,7 @@ use conveyor_domain::record::{Expected, RecordVersion, RecordWrite};
 use conveyor_domain::repair::{Finding, Kind};
 use conveyor_store::port::RunKey;
 use conveyor_store::{Backend, Result};
+use futures::FutureExt;
 
 pub(super) struct LostNotices;
 
@@ -45,15 +46,15 @@ impl Repair for LostNotices {
             }
         };
         let mut found = Found { next, ..Found::default() };
-        for key in keys {
-            let subject = subject_of(key);
-            if !look.is_ours(subject) {
-                continue;
-            }
-            let lost = lost(look.backend, key, look.now()).await;
-            let finding = lost.map(|lost| (!lost.is_empty()).then(|| self.finding(key)));
-            found.add(self, subject, finding, look.now())?;
-        }
+        let ours = keys.into_iter().filter(|key| look.is_ours(subject_of(*key)));
+        let looks = ours.map(|key| {
+            let told = async move {
+                let lost = lost(look.backend, key, look.now()).await?;
+                Ok((!lost.is_empty()).then(|| self.finding(key)).into())
+            };
+            (subject_of(key), told.boxed())
+        });
+        found.look_at(self, look, looks.collect()).await?;
         Ok(found)
     }
 

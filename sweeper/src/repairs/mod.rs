@@ -1,6 +1,7 @@
 //! Every repair, one file each.
 
 mod abandoned_submits;
+mod damaged_rows;
 mod dead_letters;
 mod deleted_jobs;
 mod deleted_runs;
@@ -14,6 +15,7 @@ mod lost_notices;
 mod missing_refs;
 mod scheduled_lists;
 mod stalled_ingest;
+mod unsent_refs;
 mod wrong_counters;
 
 use crate::Sweep;
@@ -34,13 +36,14 @@ pub(crate) fn all() -> Vec<Box<dyn Repair>> {
 /// before ends that go by them, jobs before the uploads that they hold.
 pub(crate) fn with(proofs: &Arc<Proofs>) -> Vec<Box<dyn Repair>> {
     vec![
+        Box::new(due_schedules::DueSchedules),
         Box::new(dead_letters::DeadLetters::default()),
-        Box::new(stalled_ingest::StalledIngest),
+        Box::new(unsent_refs::UnsentRefsOfRuns),
+        Box::new(stalled_ingest::StalledIngest::default()),
         Box::new(missing_refs::MissingRefs(proofs.clone())),
         Box::new(wrong_counters::WrongCounters(proofs.clone())),
         Box::new(lost_completion::LostCompletion(proofs.clone())),
         Box::new(abandoned_submits::AbandonedSubmits),
-        Box::new(due_schedules::DueSchedules),
         Box::new(scheduled_lists::ScheduledLists),
         Box::new(lost_notices::LostNotices),
         Box::new(ended_queues::EndedQueues(proofs.clone())),
@@ -49,6 +52,7 @@ pub(crate) fn with(proofs: &Arc<Proofs>) -> Vec<Box<dyn Repair>> {
         Box::new(leftovers::Leftovers::default()),
         Box::new(expired_runs::ExpiredRuns),
         Box::new(expired_uploads::ExpiredUploads),
+        Box::new(damaged_rows::DamagedRows),
     ]
 }
 

@@ -3,7 +3,7 @@
 //! against another goes with it as well.
 
 use super::due_schedules::scheduled_jobs;
-use crate::repair::{Fixed, Found, Look, Pace, Repair, job_of};
+use crate::repair::{Fixed, Found, Look, Pace, Repair, Seen, job_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::job_schedule::ScheduleChange;
@@ -13,6 +13,7 @@ use conveyor_domain::upload::Staged;
 use conveyor_domain::{JobId, JobStatus};
 use conveyor_store::port::{BlobKey, JobView, Stored};
 use conveyor_store::{Error, Result};
+use futures::FutureExt;
 
 pub(super) struct ScheduledLists;
 
@@ -33,9 +34,11 @@ impl Repair for ScheduledLists {
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
         let (jobs, next) = scheduled_jobs(look, from).await?;
         let mut found = Found { next, ..Found::default() };
-        for job in jobs {
-            found.add(self, Subject::Job(job), self.explain(look, job).await, look.now())?;
-        }
+        let looks = jobs.into_iter().map(|job| {
+            let told = async move { self.explain(look, job).await.map(Seen::from) };
+            (Subject::Job(job), told.boxed())
+        });
+        found.look_at(self, look, looks.collect()).await?;
         Ok(found)
     }
 

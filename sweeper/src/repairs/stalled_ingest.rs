@@ -5,7 +5,7 @@
 
 use crate::facts;
 use crate::letters::{letter_of, state_of};
-use crate::repair::{Fixed, Found, Look, Next, Pace, Repair, Scope, after, key_of, run_of, subject_of};
+use crate::repair::{Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, after, key_of, run_of, subject_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::ingest::{IngestEvent, IngestState, LogOutOfOrder};
@@ -14,9 +14,16 @@ use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{Run, Timestamp, limits};
 use conveyor_store::port::{Appended, Emptiness, Ingest, RunKey};
 use conveyor_store::{Backend, Error, Result};
+use futures::FutureExt;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-pub(super) struct StalledIngest;
+#[derive(Default)]
+pub(super) struct StalledIngest {
+    /// When messages were last seen waiting [ms]. An ingester receives even those that it passes over (SPEC 6.11), so that
+    /// for a moment none is visible.
+    waiting_seen: AtomicI64,
+}
 
 /// What is to be done about an ingest that nobody works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +61,7 @@ impl Repair for StalledIngest {
     }
 
     fn pace(&self) -> Pace {
-        Pace::Often
+        Pace::Messages
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
@@ -65,6 +72,7 @@ impl Repair for StalledIngest {
         }
         let (queue, now) = (&look.backend.queue, look.now());
         if queue.depth(QueueName::Control, now).await?.visible > 0 {
+            self.waiting_seen.store(now.as_ms(), Ordering::Relaxed);
             // Messages that nobody takes: the ingesters are busy, or there are none. More messages would not help.
             return Ok(found);
         }
@@ -79,12 +87,16 @@ impl Repair for StalledIngest {
                 (limits::INGEST_STALLED, "the control queue looks empty")
             }
         };
-        for (key, last) in ingesting {
-            if last.until(now) >= enough {
-                let finding = self.explain(look, key, state_of_queue).await;
-                found.add(self, subject_of(key), finding, look.now())?;
-            }
-        }
+        let waiting_seen = Timestamp(self.waiting_seen.load(Ordering::Relaxed));
+        let quiet = ingesting.into_iter().filter(|(_, last)| {
+            let last = if enough == limits::INGEST_STALLED { (*last).max(waiting_seen) } else { *last };
+            last.until(now) >= enough
+        });
+        let looks = quiet.map(|(key, _)| {
+            let told = async move { self.explain(look, key, state_of_queue).await.map(Seen::from) };
+            (subject_of(key), told.boxed())
+        });
+        found.look_at(self, look, looks.collect()).await?;
         found.next = next;
         Ok(found)
     }

@@ -2,7 +2,9 @@
 
 use crate::facts;
 use crate::proofs::{Proof, Proofs};
-use crate::repair::{Fixed, Found, Look, Next, PAGE, Pace, Repair, Scope, after, key_of, run_of, subject_of};
+use crate::repair::{
+    Fixed, Found, Look, Next, PAGE, Pace, Repair, Scope, Seen, after, key_of, run_of, subject_of, unreadable,
+};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::proof::Sums;
@@ -10,6 +12,7 @@ use conveyor_domain::repair::{Finding, Kind};
 use conveyor_domain::{RunId, Timestamp, limits};
 use conveyor_store::Result;
 use conveyor_store::port::{ActiveRun, RunKey, Tally};
+use futures::FutureExt;
 use std::sync::Arc;
 
 pub(super) struct WrongCounters(pub Arc<Proofs>);
@@ -41,7 +44,8 @@ impl Repair for WrongCounters {
                 // One that cannot be told must not have every first turn.
                 self.0.put_off(key.run, look.now());
             }
-            found.add(self, subject_of(key), explained, look.now())?;
+            let told = async move { explained.map(Seen::from) };
+            found.look_at(self, look, vec![(subject_of(key), told.boxed())]).await?;
             if n >= look.page() || look.is_over() {
                 found.next = Some(Next::After(key.run.to_string()));
                 break;
@@ -107,7 +111,11 @@ impl WrongCounters {
 
     /// Nothing here can bring rows back, and counters that were right must not be made to agree with what is left.
     fn lost(&self, key: RunKey, tally: &Tally) -> Finding {
-        let (rows, total) = (tally.rows.all(), tally.run.total);
+        let (rows, total, damaged) = (tally.rows.all(), tally.run.total, tally.damaged.count);
+        if damaged > 0 {
+            let why = format!("of {total} tasks only {rows} rows can be read; {damaged} are damaged");
+            return unreadable(self, subject_of(key), why);
+        }
         Finding {
             repair: self.name(),
             kind: self.kind(),

@@ -206,7 +206,8 @@ async fn an_audit_says_what_cannot_be_read_and_the_rest_all_the_same() {
         );
         assert_eq!(hit, 1);
         let audit = damaged.audit(key).await;
-        assert!(audit.disagreements[0].starts_with("the rows cannot be counted"), "{audit:?}");
+        let named = format!("task {} is damaged: its {column} cannot be read", World::task(key, 0));
+        assert_eq!(audit.disagreements[0], named, "{audit:?}");
         assert_eq!(audit.stats.counts.successful, 3);
         // And nobody else's counters have to wait for it.
         change(&damaged, other, 7);

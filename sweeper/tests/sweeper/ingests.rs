@@ -7,7 +7,9 @@ use conveyor_domain::limits;
 use conveyor_domain::message::QueueName;
 use conveyor_domain::repair::Subject;
 use conveyor_store::port::RunKey;
+use conveyor_sweeper::{Pace, Sweeper};
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 #[tokio::test]
 async fn a_lost_call_for_an_ingester_is_repeated_but_not_for_ever() {
@@ -63,6 +65,25 @@ async fn a_stalled_ingest_is_called_again_but_not_one_that_waits_its_turn() {
     assert!(finding.why.contains("whoever has its message says nothing"), "{}", finding.why);
     damaged.is_mended_by_a_sweep().await;
     assert_eq!(damaged.calls().await.len(), 1);
+}
+
+/// An ingester without a place for it receives its message all the same, to see whose it is, and sends it again.
+#[tokio::test]
+async fn a_message_that_is_passed_over_at_this_moment_still_waits_its_turn() {
+    let damaged = Damaged::new();
+    let key = damaged.accepted().await;
+    let (sweeper, stop) =
+        (Sweeper::alone(damaged.backend().clone(), damaged.clock.clone()), CancellationToken::new());
+    damaged.pass(500 * SECOND);
+    sweeper.sweep(Pace::Messages, &stop).await;
+    let (queue, now) = (&damaged.backend().queue, damaged.world.now());
+    let hour = Duration::from_secs(3_600);
+    assert_eq!(queue.receive(QueueName::Control, 1, hour, now).await.unwrap().len(), 1);
+    sweeper.sweep(Pace::Messages, &stop).await;
+    assert_eq!(damaged.state(key).await.resends, 0, "it was seen waiting a moment ago");
+    damaged.pass_for(limits::INGEST_STALLED);
+    sweeper.sweep(Pace::Messages, &stop).await;
+    assert_eq!(damaged.state(key).await.resends, 1, "somebody has had it for long");
 }
 
 #[tokio::test]

@@ -64,6 +64,47 @@ async fn some_lost_messages_are_found_once_the_others_are_done() {
 }
 
 #[tokio::test]
+async fn a_run_with_a_row_that_cannot_be_read_costs_only_itself() {
+    let damaged = Damaged::new();
+    let mut keys = Vec::new();
+    for _ in 0..3 {
+        keys.push(damaged.world.submit(false, 2).await);
+    }
+    // The first of them, in whatever order they are looked at.
+    keys.sort_by_key(|key| key.run);
+    let done = damaged.world.submit(false, 1).await;
+    damaged.world.finish(done, 0, success()).await;
+    for key in &keys {
+        assert!(damaged.lose_messages(queue(*key)) > 0);
+    }
+    let garbage = "UPDATE tasks SET created_ms = 'garbage' WHERE task_key =
+        (SELECT run_key << 32 FROM runs WHERE run_id = ?1)";
+    assert_eq!(damaged.sql(garbage, [keys[0].run.to_bytes()]), 1);
+    damaged.sweep().await;
+    for (key, messages) in keys.iter().zip([1, 2, 2]) {
+        assert_eq!(damaged.depth(queue(*key)).await, messages, "every row that can be read has a message");
+    }
+    assert_eq!(damaged.world.view(done).await.latest.run.status, RunStatus::Completed);
+}
+
+#[tokio::test]
+async fn rows_that_outnumber_the_messages_are_named_and_get_theirs() {
+    let damaged = Damaged::new();
+    let key = damaged.world.submit(false, 6).await;
+    let (now, queues) = (damaged.world.now(), &damaged.backend().queue);
+    let received = queues.receive(queue(key), 6, Duration::from_secs(600), now).await.unwrap();
+    let lost: Vec<Receipt> = received[..4].iter().map(|delivery| delivery.receipt.clone()).collect();
+    queues.ack(queue(key), lost).await.unwrap();
+    assert_eq!(damaged.damage().await, [], "it may only seem so");
+    damaged.pass_for(conveyor_domain::limits::REF_WAITS_LONG);
+    let finding = damaged.only_damage_of("missing_refs", key).await;
+    assert!(finding.why.starts_with("6 tasks have been pending for more than 2 min and"), "{}", finding.why);
+    assert!(finding.why.contains("the queue holds only 2 messages"), "{}", finding.why);
+    damaged.reconcile(conveyor_sweeper::Scope::All, false).await;
+    assert_eq!(damaged.damage().await, []);
+}
+
+#[tokio::test]
 async fn a_lost_completion_is_made_up_for() {
     let damaged = Damaged::new();
     let key = damaged.world.submit(false, 2).await;

@@ -1,6 +1,7 @@
 //! What is no longer wanted, or past its time (SPEC 6.6, 6.9, 6.16).
 
 use crate::harness::{DAY, Damaged, SECOND, success};
+use conveyor_domain::dead_letter::DeadLetter;
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::QueueName;
 use conveyor_domain::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
@@ -9,7 +10,7 @@ use conveyor_domain::run::Storage;
 use conveyor_domain::{JobId, RunStatus, limits};
 use conveyor_store::Error;
 use conveyor_store::port::{BlobKey, RunKey};
-use conveyor_sweeper::{Scope, Sweeper};
+use conveyor_sweeper::{Pace, Scope, Sweeper};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -191,4 +192,74 @@ async fn records_past_their_time_are_removed_and_no_others() {
     sweeper.remove_expired_records(&CancellationToken::new()).await;
     let there = async |n| store.record(&key(n)).await.unwrap().is_some();
     assert_eq!((there(0).await, there(1).await, there(2).await), (false, true, true));
+}
+
+/// One of everything that is removed because of its age.
+async fn one_of_each(damaged: &Damaged) -> (RunKey, RecordKey) {
+    let (world, store) = (&damaged.world, &damaged.backend().store);
+    let (key, deleted) = (world.submit(false, 1).await, world.submit(false, 1).await);
+    world.finish(key, 0, success()).await;
+    store.apply(key.job, Command::Stop, world.now()).await.unwrap();
+    store.apply(deleted.job, Command::Delete, world.now()).await.unwrap();
+    put_object(damaged, key).await;
+    world.upload().await;
+    store.keep_letter(DeadLetter::new("nobody can read it".to_owned(), world.now())).await.unwrap();
+    let record = RecordKey::new(RecordKind::Idempotency, world.caller, "key");
+    let kept = Record::new(record.clone(), RecordVersion::from_stored(1), &1);
+    let kept = kept.expires(Some(world.now().after(limits::IDEMPOTENCY_TTL)));
+    store.write_record(RecordWrite::put(kept, Expected::Absent)).await.unwrap();
+    damaged.sweep().await;
+    (key, record)
+}
+
+/// What is there of it: tasks of the run, its object, the upload, the tombstone, the letter, the record.
+async fn what_is_there(damaged: &Damaged, key: RunKey, record: &RecordKey) -> [bool; 6] {
+    let store = &damaged.backend().store;
+    let object = BlobKey::results(key.job, key.run, damaged.world.worker, 0);
+    [
+        store.task(key, conveyor_domain::TaskId::of(key.run, 0)).await.unwrap().is_some(),
+        !is_gone(damaged, &object).await,
+        damaged.sql("UPDATE uploads SET claimed = claimed", []) == 1,
+        damaged.sql("UPDATE tombstones SET looks = looks", []) == 1,
+        !store.letters(None, 9).await.unwrap().is_empty(),
+        store.record(record).await.unwrap().is_some(),
+    ]
+}
+
+#[tokio::test]
+async fn nothing_is_removed_by_a_time_that_is_in_doubt() {
+    let damaged = Damaged::new();
+    let (key, record) = one_of_each(&damaged).await;
+    let (sweeper, stop) =
+        (Sweeper::alone(damaged.backend().clone(), damaged.clock.clone()), CancellationToken::new());
+    let sweep = async || {
+        for pace in [Pace::Messages, Pace::Often, Pace::Slowly] {
+            sweeper.sweep(pace, &stop).await;
+        }
+        sweeper.remove_expired_records(&stop).await;
+    };
+    sweep().await;
+    damaged.pass(60 * DAY);
+    for _ in 0..6 {
+        sweep().await;
+        damaged.pass(5 * SECOND);
+    }
+    assert_eq!(what_is_there(&damaged, key, &record).await, [true; 6], "60 days ahead for half a minute");
+    assert_eq!(upkeep_of(&damaged).await, [""; 0], "nor would an operator's look");
+    damaged.pass(-60 * DAY);
+    sweep().await;
+    assert_eq!(what_is_there(&damaged, key, &record).await, [true; 6], "and back");
+    damaged.pass(60 * DAY);
+    for _ in 0..12 {
+        sweep().await;
+        damaged.pass(300 * SECOND);
+    }
+    assert_eq!(what_is_there(&damaged, key, &record).await, [true; 6], "it has held for nearly an hour");
+    sweep().await;
+    assert_eq!(what_is_there(&damaged, key, &record).await, [false; 6]);
+}
+
+async fn upkeep_of(damaged: &Damaged) -> Vec<&'static str> {
+    let findings = damaged.findings().await;
+    findings.iter().filter(|found| found.kind == Kind::Upkeep).map(|found| found.repair).collect()
 }

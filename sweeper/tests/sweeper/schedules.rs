@@ -10,7 +10,7 @@ use conveyor_domain::schedule::{Interval, Rule, Schedule, Unit};
 use conveyor_domain::timeline::{JobEvent, LifecycleEvent};
 use conveyor_domain::{JobId, RunId};
 use conveyor_store::conformance::World;
-use conveyor_store::port::{BlobKey, RunKey, Submission};
+use conveyor_store::port::{BlobKey, RunKey, RunsQuery, Submission};
 use futures::TryStreamExt;
 
 const HOUR: i64 = 3_600 * SECOND;
@@ -31,7 +31,7 @@ async fn hourly(damaged: &Damaged, source: Option<Source>) -> JobId {
 
 /// Runs of the job, the newest first.
 async fn runs(damaged: &Damaged, job: JobId) -> Vec<RunKey> {
-    let runs = damaged.backend().store.runs(job, None, 99).await.unwrap();
+    let runs = damaged.backend().store.runs(RunsQuery::newest(job, 99)).await.unwrap().rows;
     runs.iter().map(|view| RunKey { job, run: view.run.id }).collect()
 }
 

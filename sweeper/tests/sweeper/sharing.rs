@@ -127,6 +127,7 @@ async fn what_is_found_and_swept_can_be_counted() {
         .keep_letter(DeadLetter::new("9:?".to_owned(), damaged.world.now()))
         .await
         .unwrap();
+    sweeper.sweep(Pace::Messages, &stop).await;
     sweeper.sweep(Pace::Often, &stop).await;
     let seen: Vec<String> = recorder.snapshotter().snapshot().into_vec().into_iter().map(told).collect();
     for wanted in [

@@ -1,9 +1,11 @@
 //! What this worker may start of each job, and at each site that has a budget: its shares, and how much of them is used
 //! (SPEC 6.7). Nothing here waits for the coordinator: whoever asks does so beside the loop, and wakes it with the answer.
 
+mod circuit;
 mod part;
 mod share;
 
+pub use circuit::Verdict;
 pub use part::Use;
 pub use share::Share;
 
@@ -45,6 +47,11 @@ impl Budgets {
         share
     }
 
+    /// Something may be startable.
+    pub fn wake(&self) {
+        self.freed.notify_one();
+    }
+
     pub fn find(&self, scope: &Scope) -> Option<Arc<Share>> {
         self.lock().get(scope).cloned()
     }
@@ -54,12 +61,13 @@ impl Budgets {
     pub fn upkeep(&self, worker: &Arc<Worker>, tasks: &TaskTracker) {
         let now = worker.clock.now();
         self.lock().retain(|_, share| {
+            let wanted = Arc::strong_count(share) > 1;
             if share.is_due_for_renewal() || share.is_waited_for(now) {
                 share.renew(worker, tasks);
-            } else if share.is_idle() && share.holds_any() {
+            } else if share.is_idle(wanted) && share.holds_any() {
                 let (share, worker) = (share.clone(), worker.clone());
                 tasks.spawn(async move { share.give_back(&worker).await });
-            } else if share.is_idle() && Arc::strong_count(share) == 1 {
+            } else if share.is_idle(wanted) && !wanted {
                 // Nobody else has it, so nobody can begin to use it.
                 return false;
             }

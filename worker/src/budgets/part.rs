@@ -1,23 +1,27 @@
 //! One task's part of a budget, and the moment at which it may start.
 
 use super::Share;
+use super::circuit::{Ticket, Verdict};
 use conveyor_domain::{Clock, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// One task's part of a budget; given back when dropped.
 #[derive(Debug)]
 pub struct Use {
     share: Arc<Share>,
     started: bool,
-    /// Its moment, if there is a rate, and how long that is good for.
-    start: Option<(Timestamp, Duration)>,
+    /// Its moment, if there is a rate, and until when that is good.
+    start: Option<(Instant, Instant)>,
+    /// Its call, from the beginning to the answer.
+    call: Option<Ticket>,
 }
 
 impl Use {
     /// The share has counted it.
     pub(super) fn counted(share: Arc<Share>) -> Use {
-        Use { share, started: false, start: None }
+        Use { share, started: false, start: None, call: None }
     }
 
     pub fn share(&self) -> &Arc<Share> {
@@ -32,11 +36,15 @@ impl Use {
             tokio::pin!(more);
             more.as_mut().enable();
             if !self.take_start(clock.now()) {
-                more.await;
+                // Nobody announces the end of a hold.
+                match share.held_for(clock.now()) {
+                    Some(held) => drop(tokio::time::timeout(held, more).await),
+                    None => more.await,
+                }
             }
         }
         if let Some((at, _)) = self.start {
-            tokio::time::sleep(clock.now().until(at)).await;
+            tokio::time::sleep_until(at).await;
         }
     }
 
@@ -46,24 +54,57 @@ impl Use {
         if state.lapses(now) || state.is_held(now) {
             return false;
         }
-        if let Some(rate) = state.limits().rate {
-            state.drop_late(now);
-            let Some(at) = state.starts.pop_front() else { return false };
-            self.start = Some((at, rate.late_max()));
+        let rate = state.limits().rate;
+        if rate.is_some() {
+            state.drop_late();
+            if state.starts.is_empty() {
+                return false;
+            }
         }
+        let Some(call) = state.circuit.begin() else { return false };
+        self.call = Some(call);
+        self.start =
+            rate.and_then(|rate| state.starts.pop_front().map(|start| (start.at, start.good_until(rate))));
         state.unstarted -= 1;
         self.started = true;
         true
     }
 
     /// A moment that has passed while the task waited for something else is lost. True if it was.
-    pub fn give_up_if_late(&mut self, now: Timestamp) -> bool {
-        let late = self.start.take_if(|(at, late_max)| at.after(*late_max) < now).is_some();
+    pub fn give_up_if_late(&mut self) -> bool {
+        let late = self.start.take_if(|(_, good_until)| *good_until < Instant::now()).is_some();
         if late {
-            self.share.lock().unstarted += 1;
+            let mut state = self.share.lock();
+            state.unstarted += 1;
+            if let Some(call) = self.call.take() {
+                state.circuit.abandon(&call);
+            }
             self.started = false;
+            drop(state);
+            // Another one may probe the gateway in its place.
+            self.share.started.notify_waiters();
         }
         late
+    }
+
+    /// Takes note of how the gateway answered; `overloaded` with how long it asked for, if it did.
+    pub fn answered(&mut self, overloaded: Option<Option<Duration>>, now: Timestamp) -> Verdict {
+        let Some(call) = self.call.take() else { return Verdict::Nothing };
+        let verdict = {
+            let mut state = self.share.lock();
+            let verdict = state.circuit.answered(&call, overloaded);
+            if let Verdict::BackOff(pause) = verdict {
+                // In the same step, or another task would begin before the hold.
+                state.hold_until(now.after(pause));
+            }
+            verdict
+        };
+        if verdict != Verdict::Nothing {
+            // Those who waited for the probe now start, or wait for the end of the hold.
+            self.share.started.notify_waiters();
+            self.share.freed.notify_one();
+        }
+        verdict
     }
 }
 
@@ -72,7 +113,11 @@ impl Drop for Use {
         {
             let mut state = self.share.lock();
             state.used -= 1;
+            state.used_at = Some(Instant::now());
             state.unstarted -= u32::from(!self.started);
+            if self.call.take().is_some_and(|call| state.circuit.abandon(&call)) {
+                self.share.started.notify_waiters();
+            }
         }
         self.share.freed.notify_one();
     }

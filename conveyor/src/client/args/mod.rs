@@ -1,5 +1,6 @@
 //! Flags of the client commands.
 
+mod clock;
 mod connection;
 mod dlq;
 mod export;
@@ -10,6 +11,7 @@ mod rerun;
 mod schedule;
 mod submit;
 
+pub use clock::{ClockArgs, ClockCommand};
 pub use connection::{ClientArgs, Connection, OperatorArgs};
 pub use dlq::{DlqArgs, DlqCommand, DlqListArgs, DlqPurgeArgs, DlqRedriveArgs, DlqShowArgs, Selection};
 pub use export::ExportArgs;
@@ -63,6 +65,8 @@ pub enum ClientCommand {
     Dlq(DlqArgs),
     /// API keys, and what their callers may have: make, list and revoke them
     Keys(KeysArgs),
+    /// Show the time that removals go by, or confirm it after the clock jumped
+    Clock(ClockArgs),
 }
 
 impl ClientCommand {
@@ -89,6 +93,7 @@ impl ClientCommand {
             }
             ClientCommand::Dlq(args) => return args.connection(),
             ClientCommand::Keys(args) => return args.connection(),
+            ClientCommand::Clock(args) => return args.connection(),
         })
     }
 }

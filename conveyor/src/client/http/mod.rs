@@ -177,7 +177,14 @@ impl Api {
         let problem = problem_of(status, &body);
         // Refused before anything was done; a quota is another matter: waiting does not help. And nobody else has a key of
         // ours: the request that was sent before is still being carried out.
-        let too_early = matches!(problem.code.as_str(), "rate_limited" | "idempotency_key_conflict");
+        let too_early = matches!(
+            problem.code.as_str(),
+            "rate_limited"
+                | "idempotency_key_conflict"
+                | "too_many_in_flight"
+                | "too_many_uploads"
+                | "too_many_streams"
+        );
         let failure = Failure::refused(problem);
         Err(match too_early || passes(status) {
             true => Attempt::Retry(failure, retry_after.map(Duration::from_secs)),

@@ -210,6 +210,9 @@ async fn parts_are_sent_again_and_what_broke_off_can_be_resumed() {
         let piece = |n: u32| bytes.chunks(part_bytes).nth(n as usize - 1).unwrap().to_vec();
         let mut parts: BTreeMap<_, _> = parts.into_iter().map(|n| (n, piece(n))).collect();
         parts.insert(2, vec![b'x'; part_bytes]);
+        // A server of its own: the first one may still be busy with a part of the submit that failed.
+        let stub = Stub::default();
+        let server = stub.serve().await;
         *stub.seen() = Seen { slot: slot.clone(), parts, like_s3, ..Seen::default() };
         run(&server, &[submit.as_slice(), &["--resume", "U"]].concat()).await.unwrap();
         let mut seen = stub.seen();

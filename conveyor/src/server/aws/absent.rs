@@ -6,6 +6,7 @@ use clap::Args;
 use conveyor_domain::Entropy;
 use conveyor_notify::StateMachines;
 use conveyor_store::Backend;
+use conveyor_store::server_time::ServerTime;
 use std::sync::Arc;
 
 const ABSENT: &str =
@@ -14,7 +15,7 @@ const ABSENT: &str =
 #[derive(Clone, Debug, Args)]
 pub struct AwsArgs {}
 
-pub async fn open(_: &AwsArgs, _: &Arc<Entropy>) -> anyhow::Result<Backend> {
+pub async fn open(_: &AwsArgs, _: &Arc<Entropy>, _: Arc<ServerTime>) -> anyhow::Result<Backend> {
     bail!(ABSENT)
 }
 

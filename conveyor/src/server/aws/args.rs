@@ -4,6 +4,9 @@
 use anyhow::{Context, ensure};
 use clap::Args;
 use conveyor_aws::{Settings, Timeouts};
+use conveyor_domain::limits;
+use conveyor_store::server_time::ServerTime;
+use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Clone, Debug, Args)]
@@ -48,6 +51,10 @@ pub struct AwsArgs {
     )]
     pub aws_queue_empty_after_ms: u64,
 
+    /// How long the messages of new tasks may take to be sent before the sweeper sends them [ms]
+    #[arg(long, env = "CONVEYOR_AWS_REFS_SENT_WITHIN_MS", value_name = "MS", default_value_t = ms(limits::REFS_SENT_WITHIN), value_parser = clap::value_parser!(u64).range(1..), help_heading = "AWS")]
+    pub aws_refs_sent_within_ms: u64,
+
     /// Limit of one try of a call [ms]
     #[arg(long, env = "CONVEYOR_AWS_ATTEMPT_TIMEOUT_MS", value_name = "MS", default_value_t = ms(Timeouts::default().attempt), value_parser = clap::value_parser!(u64).range(1..), help_heading = "AWS")]
     pub aws_attempt_timeout_ms: u64,
@@ -67,6 +74,11 @@ fn ms(duration: Duration) -> u64 {
 
 impl AwsArgs {
     pub fn settings(&self) -> anyhow::Result<Settings> {
+        self.settings_with(Arc::default())
+    }
+
+    /// The settings of clients that tell `time` what time it is at the backend.
+    pub fn settings_with(&self, time: Arc<ServerTime>) -> anyhow::Result<Settings> {
         let bucket = self.aws_bucket.clone().context("the AWS backend needs --aws-bucket")?;
         let legal = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
         // A queue is called `<prefix>-run-<26 characters>`, in at most 80.
@@ -80,12 +92,14 @@ impl AwsArgs {
             bucket,
             task_shards_min: self.aws_task_shards_min,
             queue_empty_after: Duration::from_millis(self.aws_queue_empty_after_ms),
+            refs_sent_within: Duration::from_millis(self.aws_refs_sent_within_ms),
             timeouts: Timeouts {
                 attempt: Duration::from_millis(self.aws_attempt_timeout_ms),
                 operation: Duration::from_millis(self.aws_call_timeout_ms),
                 attempts_max: self.aws_attempts_max,
                 ..Timeouts::default()
             },
+            time,
         })
     }
 }

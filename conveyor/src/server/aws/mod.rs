@@ -10,12 +10,26 @@ use anyhow::Context;
 use conveyor_aws::{StepFunctions, Timeouts};
 use conveyor_domain::Entropy;
 use conveyor_notify::StateMachines;
-use conveyor_store::Backend;
+use conveyor_store::server_time::ServerTime;
+use conveyor_store::{Backend, clock_watch};
 use machines::Machines;
 use std::sync::Arc;
+use std::time::Duration;
 
-pub async fn open(args: &AwsArgs, entropy: &Arc<Entropy>) -> anyhow::Result<Backend> {
-    Ok(conveyor_aws::open(&args.settings()?, entropy.clone()).await)
+/// How long a start waits for the backend's time.
+const TIME_ASKED_FOR: Duration = Duration::from_secs(2);
+
+/// Opens the backend, and asks it for something, so that the time is known before anything is decided by it. A backend that
+/// cannot be reached now says what time it is with its first answer, before which nothing can be decided either.
+pub async fn open(args: &AwsArgs, entropy: &Arc<Entropy>, time: Arc<ServerTime>) -> anyhow::Result<Backend> {
+    let backend = conveyor_aws::open(&args.settings_with(time)?, entropy.clone()).await;
+    let asked = tokio::time::timeout(TIME_ASKED_FOR, clock_watch::look(backend.store.as_ref())).await;
+    if !matches!(asked, Ok(Ok(_))) {
+        tracing::warn!(
+            "DynamoDB does not say what time it is; until it does, this process goes by its own clock"
+        );
+    }
+    Ok(backend)
 }
 
 /// Where it is, for people.

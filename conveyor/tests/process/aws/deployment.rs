@@ -1,5 +1,6 @@
 //! A deployment under a name of its own: a table, queues, a bucket, and roles.
 
+use crate::support::wall_clock::WallClock;
 use crate::support::{Client, KEY, Process, conveyor, stored, until, until_fits};
 use conveyor_aws::{Clients, Settings};
 use conveyor_aws_servers::{Combination, Environment};
@@ -38,6 +39,12 @@ impl Deployment {
         deployment
     }
 
+    /// What roles that are started from now on reach.
+    pub fn reach(&mut self, environment: &Environment) {
+        let variables = environment.variables().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        self.variables = variables.into();
+    }
+
     pub fn provision(&self) {
         assert!(self.command("provision").status().unwrap().success());
     }
@@ -55,11 +62,22 @@ impl Deployment {
     }
 
     fn role(&self, role: &str) -> Process {
+        Process::start(self.role_command(role))
+    }
+
+    fn role_command(&self, role: &str) -> Command {
         let mut command = self.command(role);
         command.args(["--backend", "aws", "--listen", "127.0.0.1:0", "--api-key", KEY]);
         command.args(["--secret-key", &"0b".repeat(32), "--visibility-ms", "3000"]).args(&self.flags);
         command.arg("--data-dir").arg(self.dir.path()).env("CONVEYOR_LOG", "error");
-        Process::start(command)
+        command
+    }
+
+    /// Starts a role whose wall clock the test sets.
+    pub fn start_at(&mut self, role: &'static str, clock: &WallClock) {
+        let mut command = self.role_command(role);
+        clock.wear(&mut command);
+        self.roles.push((role, Process::start(command)));
     }
 
     /// Starts these roles, all at once.

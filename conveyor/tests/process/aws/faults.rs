@@ -2,25 +2,25 @@
 
 use super::deployment::page;
 use super::{Deployment, ROLES, servers};
-use crate::support::{self, Client, Gateway, KEY, Process, sized, until};
+use crate::support::{self, Client, Gateway, KEY, Process, sized, until, until_fits};
 use conveyor_aws_servers::Environment;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-const SERVICES: [&str; 3] = ["dynamodb", "sqs", "s3"];
+pub const SERVICES: [&str; 3] = ["dynamodb", "sqs", "s3"];
 /// Short, so that a call that gets no answer ends within the test.
 const TIMEOUTS: [&str; 4] = ["--aws-attempt-timeout-ms", "2000", "--aws-call-timeout-ms", "4000"];
 /// Longer than all tries of a call. Calls that move an object have longer timeouts, and wait instead.
 const BLOCKED_MS: u64 = 4_500;
 
 /// A proxy in front of every service.
-struct Proxies {
+pub struct Proxies {
     proxies: Vec<Process>,
     http: reqwest::Client,
 }
 
 impl Proxies {
-    async fn start() -> (Proxies, Environment) {
+    pub async fn start() -> (Proxies, Environment) {
         let real = servers().await;
         let upstreams = [&real.dynamodb_url, &real.sqs_url, &real.s3_url];
         let proxies =
@@ -31,16 +31,25 @@ impl Proxies {
         (Proxies { proxies, http }, Environment { dynamodb_url, sqs_url, s3_url })
     }
 
-    async fn order(&self, service: usize, faults: &Value) {
+    pub async fn order(&self, service: usize, faults: &Value) {
         let request = self.http.put(format!("{}/faults", self.proxies[service].control)).json(faults);
         let answer = request.send().await.unwrap();
         assert!(answer.status().is_success(), "{}", answer.text().await.unwrap());
     }
 
-    /// How many calls met a fault.
-    async fn seen(&self, service: usize, fault: &str) -> u64 {
+    async fn stats(&self, service: usize) -> Value {
         let stats = self.http.get(format!("{}/stats", self.proxies[service].control)).send().await.unwrap();
-        let stats: Value = stats.json().await.unwrap();
+        stats.json().await.unwrap()
+    }
+
+    /// How many calls of an operation there were.
+    pub async fn calls(&self, service: usize, operation: &str) -> u64 {
+        self.stats(service).await["calls"][operation].as_u64().unwrap_or(0)
+    }
+
+    /// How many calls met a fault.
+    pub async fn seen(&self, service: usize, fault: &str) -> u64 {
+        let stats = self.stats(service).await;
         match fault {
             // Every call is late: it counts as one that arrived.
             DELAY => stats["calls"].as_object().unwrap().values().filter_map(Value::as_u64).sum(),
@@ -121,6 +130,44 @@ async fn every_service_can_fail_in_every_way() {
     }
 }
 
+/// The table refuses every call while messages become receivable: a worker that tried again at once would receive and
+/// release them over a hundred times a second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_that_fail_back_off() {
+    const TASKS: usize = 200;
+    const WINDOW: Duration = Duration::from_secs(3);
+    let (proxies, environment) = Proxies::start().await;
+    let gateway = support::scripted_gateway(&[]);
+    let flags = ["--gateway-url", &gateway.url, "--retry-base-ms", "6000", "--aws-attempts-max", "1"];
+    let mut deployment = Deployment::prepare("spin", &environment, &[&flags[..], &TIMEOUTS].concat());
+    deployment.start(["api", "worker"]);
+    let client = deployment.client();
+    until("the API is ready", async || client.get("/readyz").await.0 == 200).await;
+    let urls: Vec<String> = (0..TASKS).map(|n| format!("https://example.com/flaky/1?n={n}")).collect();
+    let job = client.submit(&urls).await;
+    let worker = Client::new(&deployment.roles.iter().find(|(role, _)| *role == "worker").unwrap().1);
+    let metric = async |name: &str, label: &str| {
+        let (_, text) = worker.text(&format!("{}/metrics", worker.url)).await;
+        let line = text.lines().find(|line| line.starts_with(name) && line.contains(label));
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).unwrap_or(0.0) as usize
+    };
+    until("every task waits for its retry", async || {
+        metric("conveyor_tasks_settled_total", "retried").await == TASKS
+    })
+    .await;
+    proxies.order(0, &json!({"drop_requests": 1.0})).await;
+    let received = async || metric("conveyor_messages_received_total", "").await;
+    until("messages are received, and no task can be claimed", async || received().await > TASKS).await;
+    let before = received().await;
+    tokio::time::sleep(WINDOW).await;
+    let again = received().await - before;
+    // One round, of as many as may be in flight (100), and then one at a time.
+    assert!(again <= 120, "{again} messages were received in {WINDOW:?} of an outage");
+    proxies.order(0, &json!({})).await;
+    let view = client.patient().wait_for(&job, &["completed"]).await;
+    assert_eq!(view["latest_run"]["stats"]["successful"], TASKS);
+}
+
 /// While a service does not answer the API says so, and is ready again by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outage_is_said_and_passes() {
@@ -133,7 +180,10 @@ async fn an_outage_is_said_and_passes() {
     for (service, name) in SERVICES.into_iter().enumerate() {
         until("ready before", async || client.get("/readyz").await.0 == 200).await;
         proxies.order(service, &blocked).await;
-        until("not ready", async || client.get("/readyz").await.0 == 503).await;
+        let not_ready = async || client.get("/readyz").await;
+        let (_, why) = until_fits("not ready", not_ready, |(status, _)| *status == 503).await;
+        let named = format!("Not ready: {}.", ["store", "queue", "objects"][service]);
+        assert_eq!(why["detail"], named, "{name} does not answer");
         if name == "dynamodb" {
             let jobs = format!("{}/v1/jobs", client.url);
             let answer = proxies.http.get(jobs).header("X-API-Key", KEY).send().await.unwrap();

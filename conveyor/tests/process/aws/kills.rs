@@ -1,9 +1,10 @@
 //! kill -9 for any role, again and again, while a list is read and drained.
 
 use super::{Deployment, ROLES, servers};
-use crate::support::{Gateway, sized, until};
+use crate::support::{self, Client, Gateway, sized, until};
 use conveyor_domain::Entropy;
 use conveyor_testkit::eventually;
+use serde_json::json;
 use std::time::Duration;
 
 /// How many chunks of the list are written, if the API answers.
@@ -58,4 +59,37 @@ async fn any_role_can_be_killed_at_any_moment() {
     assert!(completed < rows as u64, "the run was over before the last kill");
     gateway.open();
     deployment.check_exact(&job, "killed", rows).await;
+}
+
+/// Messages that a killed worker had parked are hidden for a while, and then another worker has them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_can_be_killed_while_tasks_wait_in_it_for_their_domain() {
+    const TASKS: usize = 60;
+    let gateway = support::scripted_gateway(&[]);
+    let mut deployment = Deployment::prepare("parked", &servers().await, &["--gateway-url", &gateway.url]);
+    deployment.start(["api", "worker", "worker"]);
+    let client = deployment.client();
+    until("the API is ready", async || client.get("/readyz").await.0 == 200).await;
+    let mut body = support::list(&support::urls("parked", TASKS));
+    // Enough for both: the permits of the killed one lapse only after half a minute.
+    body["max_inflight"] = json!(1_000);
+    body["domain_limits"] = json!({"*": {"per_second": 10, "burst": 2}});
+    let (status, answer) = client.try_submit(&body).await.unwrap();
+    assert_eq!(status, 201, "{answer}");
+    let job = answer["job_id"].as_str().unwrap();
+    let place = eventually("a worker has parked some", async || {
+        for (place, (_, worker)) in deployment.roles.iter().enumerate() {
+            let worker = Client::new(worker);
+            let (_, text) = worker.text(&format!("{}/metrics", worker.url)).await;
+            let parked = text.lines().find_map(|line| line.strip_prefix("conveyor_messages_parked "));
+            if parked.is_some_and(|count| count.trim().parse::<f64>().unwrap_or(0.0) >= 10.0) {
+                return Some(place);
+            }
+        }
+        None
+    })
+    .await;
+    deployment.roles.remove(place).1.kill();
+    let view = client.wait_for(job, &["completed"]).await;
+    assert_eq!(view["latest_run"]["stats"]["successful"], TASKS);
 }

@@ -4,6 +4,7 @@ mod client;
 mod gateway;
 mod socket;
 pub mod stored;
+pub mod wall_clock;
 
 pub use client::{Client, list, urls};
 pub use conveyor_testkit::{DEADLINE, Process, Signal, refused, run, sized, until, until_fits};
@@ -28,7 +29,7 @@ pub fn conveyor() -> Command {
 }
 
 /// A program of another package of the workspace, next to the one under test.
-fn sibling(name: &str) -> PathBuf {
+pub fn sibling(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_BIN_EXE_conveyor")).with_file_name(name);
     assert!(path.exists(), "{} is missing: run `cargo build -p conveyor-loadtest` first", path.display());
     path

@@ -1,10 +1,12 @@
 //! The SDK's clients, with every timeout, retry and backoff set here and nowhere else.
 
+mod dates;
 mod meter;
 
 pub use meter::{count_capacity, count_read_rows};
 
 use aws_config::{BehaviorVersion, ConfigLoader, SdkConfig};
+use aws_sdk_dynamodb::config::retry::{RetryPartition, TokenBucket};
 use aws_sdk_s3::config::{
     RequestChecksumCalculation, ResponseChecksumValidation, StalledStreamProtectionConfig,
 };
@@ -12,7 +14,11 @@ use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
+use conveyor_domain::limits;
+use conveyor_store::server_time::ServerTime;
+use dates::DateReader;
 use meter::CallMeter;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What the resources are called. Endpoints, region and credentials are the SDK's own business, and follow its variables.
@@ -26,7 +32,11 @@ pub struct Settings {
     pub task_shards_min: u32,
     /// How long a queue must have been seen empty to be called so: about what the counts of SQS take to agree.
     pub queue_empty_after: Duration,
+    /// How long the refs of rows may take to be sent before the sweeper sends them.
+    pub refs_sent_within: Duration,
     pub timeouts: Timeouts,
+    /// Learns what time it is at DynamoDB.
+    pub time: Arc<ServerTime>,
 }
 
 impl Settings {
@@ -38,7 +48,9 @@ impl Settings {
             bucket: name.to_owned(),
             task_shards_min: 1,
             queue_empty_after: Duration::from_secs(60),
+            refs_sent_within: limits::REFS_SENT_WITHIN,
             timeouts: Timeouts::default(),
+            time: Arc::default(),
         }
     }
 }
@@ -88,10 +100,18 @@ impl Clients {
             settings.timeouts;
         let shared =
             sdk_defaults(settings.timeouts).timeout_config(timeout(connect, attempt, operation)).load().await;
-        let dynamodb = aws_sdk_dynamodb::config::Builder::from(&shared).interceptor(CallMeter).build();
-        let sqs = aws_sdk_sqs::config::Builder::from(&shared).interceptor(CallMeter).build();
+        let dynamodb = aws_sdk_dynamodb::config::Builder::from(&shared)
+            .interceptor(CallMeter)
+            .interceptor(DateReader::new(settings.time.clone()))
+            .retry_partition(retry_budget())
+            .build();
+        let sqs = aws_sdk_sqs::config::Builder::from(&shared)
+            .interceptor(CallMeter)
+            .retry_partition(retry_budget())
+            .build();
         let s3 = aws_sdk_s3::config::Builder::from(&shared)
             .interceptor(CallMeter)
+            .retry_partition(retry_budget())
             .timeout_config(timeout(connect, transfer_attempt, transfer_operation))
             .stalled_stream_protection(
                 StalledStreamProtectionConfig::enabled().grace_period(transfer_attempt).build(),
@@ -117,13 +137,21 @@ pub(crate) fn sdk_defaults(timeouts: Timeouts) -> ConfigLoader {
         .retry_config(retry(timeouts))
 }
 
-/// Tries again what may pass, out of a budget that a service that fails everything soon exhausts, and sends less where a
-/// service says that it is too much.
+/// Each call retries on its own: exponential backoff with full jitter, a bounded number of attempts. Not adaptive: that mode
+/// has one rate limiter per client, so throttling of one partition would slow down every job (SPEC 5.4, Throttling).
 fn retry(timeouts: Timeouts) -> RetryConfig {
-    RetryConfig::adaptive()
+    RetryConfig::standard()
         .with_max_attempts(timeouts.attempts_max)
         .with_initial_backoff(timeouts.backoff_base)
         .with_max_backoff(timeouts.backoff_max)
+}
+
+/// The retry budget of one client: a token bucket that retries of timeouts and server errors draw from, so that a service
+/// that is down is not sent `attempts_max` times the calls. Retries of throttled calls are free: otherwise one throttled
+/// partition would use up the retries of all others.
+pub(crate) fn retry_budget() -> RetryPartition {
+    let budget = TokenBucket::builder().throttling_retry_cost(0).build();
+    RetryPartition::custom("conveyor").token_bucket(budget).build()
 }
 
 pub(crate) fn timeout(connect: Duration, attempt: Duration, operation: Duration) -> TimeoutConfig {

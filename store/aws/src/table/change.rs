@@ -3,6 +3,7 @@
 use super::item::{Draft, Item, corrupt, json, number, text};
 use super::rows::{JobRow, RunRow, State};
 use super::transact::{Condition, Unmet};
+use super::unsent::Outbox;
 use super::{Table, keys};
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use conveyor_domain::RunStats;
@@ -205,8 +206,6 @@ impl Table {
     /// Asks for somebody to look at the run's list. A call that gets lost is made again by the sweeper.
     pub async fn call_ingester(&self, job: JobId, run: RunId, now: Timestamp) {
         let message = IngestRef { job, run, progress: 1 }.to_string();
-        if let Err(error) = self.queues.send(QueueName::Control, vec![message], now).await {
-            tracing::warn!(%run, %error, "no ingester was called; a sweep will");
-        }
+        self.send_committed(QueueName::Control, vec![message], Outbox::NONE, now).await;
     }
 }

@@ -2,18 +2,21 @@
 //! is found here may be old, and is read from the table before anybody hears of it, but for what cannot have changed.
 
 use super::Table;
+use super::circuits::is_unavailable;
 use super::counters::Counted;
-use super::item::{Item, Row, corrupt, text};
+use super::item::{Item, Row, corrupt, readable_items, text};
 use super::jobs::READS_INFLIGHT;
 use super::keys::{self, GSI2, GSI2_SK};
 use super::read::Range;
 use super::rows::RunRow;
 use super::transact::Condition;
 use conveyor_domain::run::Storage;
-use conveyor_domain::{RunId, RunStats, RunStatus, Timestamp};
-use conveyor_store::port::{ActiveRun, ChangedRuns, RunKey};
+use conveyor_domain::{JobId, RunId, RunStats, RunStatus, Timestamp};
+use conveyor_store::port::{ActiveRun, ChangedRuns, RunKey, readable};
 use conveyor_store::{Error, Result};
 use futures::{StreamExt, TryStreamExt, stream};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// In the order in which a run goes through them: one that moves on meanwhile is found in the next.
@@ -32,6 +35,8 @@ const PLACES: [&str; 6] = [RUNNING[0], RUNNING[1], ENDED[0], ENDED[1], INGESTING
 const WRITTEN_AFTER_THE_END: Duration = Duration::from_secs(60);
 /// Old runs that are looked at in one step.
 const OLD_AT_ONCE: u32 = 500;
+/// Runs that could not be read, and are looked at again.
+const UNREAD_MAX: usize = 1_024;
 
 /// Where those find a run who look for something to do with it. `None` if there will never be anything to do.
 pub fn place(row: &RunRow) -> Option<&'static str> {
@@ -102,6 +107,34 @@ impl Found {
     }
 }
 
+/// Runs that a look could not read: the next one looks at them again, whether they change or not.
+#[derive(Debug, Default)]
+pub struct Unread(Mutex<HashMap<RunId, Found>>);
+
+impl Unread {
+    fn runs(&self) -> MutexGuard<'_, HashMap<RunId, Found>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn all(&self) -> Vec<Found> {
+        self.runs().values().cloned().collect()
+    }
+
+    /// False if there are too many: then it is no trouble of single runs.
+    fn add(&self, found: Found) -> bool {
+        let mut runs = self.runs();
+        let has_room = runs.len() < UNREAD_MAX || runs.contains_key(&found.key.run);
+        if has_room {
+            runs.insert(found.key.run, found);
+        }
+        has_room
+    }
+
+    fn remove(&self, run: RunId) {
+        self.runs().remove(&run);
+    }
+}
+
 /// What the table says of a run that was found.
 enum Look {
     Active(Box<ActiveRun>),
@@ -121,7 +154,7 @@ impl Table {
             None => Range::everything(place.to_owned()),
         };
         let items = self.first(&range.in_index(GSI2), enough).await?;
-        items.iter().map(|item| Found::decode(item, place)).collect()
+        readable_items("run", &items, |item| Found::decode(item, place))
     }
 
     /// Runs of a place, those first that did not change for the longest time.
@@ -166,8 +199,7 @@ impl Table {
             let mut from = None;
             loop {
                 let step = self.step(&range, from).await?;
-                let mut found: Vec<Found> =
-                    step.items.iter().map(|item| Found::decode(item, place)).collect::<Result<_>>()?;
+                let mut found = readable_items("run", &step.items, |item| Found::decode(item, place))?;
                 found.retain(|found| self.unended.recall(&found.key.run).as_ref() != Some(&found.sort_key));
                 for (found, row) in self.rows_of(found).await? {
                     if row.has_expired(ended_before) {
@@ -194,15 +226,21 @@ impl Table {
         let reads = found.into_iter().map(|found| async move {
             match self.find_run(found.key).await {
                 // One row that cannot be read must not keep the others from being removed.
-                Err(Error::Corrupt(detail)) => {
-                    tracing::error!(run = %found.key.run, detail, "a run cannot be read and is left out");
-                    Ok(None)
-                }
-                other => other.map(|row| row.map(|row| (found, row))),
+                Err(error) => readable("run", || found.key.run.to_string(), Err(error)),
+                Ok(row) => Ok(row.map(|row| (found, row))),
             }
         });
         let rows: Vec<Option<_>> = stream::iter(reads).buffered(READS_INFLIGHT).try_collect().await?;
         Ok(rows.into_iter().flatten().collect())
+    }
+
+    /// Jobs with a run that somebody has something to do with.
+    pub async fn discovered_jobs(&self) -> Result<Vec<JobId>> {
+        let mut jobs = Vec::new();
+        for place in PLACES.into_iter().filter(|place| *place != RESTING) {
+            jobs.extend(self.discovered(place, usize::MAX).await?.into_iter().map(|key| key.job));
+        }
+        Ok(jobs)
     }
 
     pub async fn running_now(&self) -> Result<Vec<ActiveRun>> {
@@ -222,28 +260,48 @@ impl Table {
     }
 
     async fn look_at(&self, mut found: Vec<Found>) -> Result<ChangedRuns> {
+        found.extend(self.unread.all());
         // One that moves from one place to another meanwhile is found in both.
         found.sort_by_key(|found| found.key.run);
         found.dedup_by_key(|found| found.key.run);
-        let looks = found.into_iter().map(|found| async move {
-            match self.look(&found).await {
-                // One row that cannot be read must not keep everybody else's work from going on.
-                Err(Error::Corrupt(detail)) => {
-                    tracing::error!(run = %found.key.run, detail, "a run cannot be read and is left out");
-                    Ok(None)
-                }
-                other => other.map(Some),
-            }
-        });
-        let looks: Vec<Option<Look>> = stream::iter(looks).buffered(READS_INFLIGHT).try_collect().await?;
-        let mut told = ChangedRuns::default();
-        for look in looks.into_iter().flatten() {
+        let looks =
+            found.into_iter().map(|found| async move { (self.look_unless_paused(&found).await, found) });
+        let looks: Vec<(Result<Look>, Found)> = stream::iter(looks).buffered(READS_INFLIGHT).collect().await;
+        let (mut told, mut unread) = (ChangedRuns::default(), None);
+        for (look, found) in looks {
+            let run = found.key.run;
+            // One run that cannot be read must not keep everybody else's work from going on.
             match look {
-                Look::Active(active) => told.active.push(*active),
-                Look::Gone(key) => told.gone.push(key),
+                Err(error @ Error::Unavailable(_)) => {
+                    tracing::debug!(%run, %error, "a run cannot be read now and is left to the next look");
+                    if !self.unread.add(found) {
+                        return Err(error);
+                    }
+                    unread = Some(error);
+                    continue;
+                }
+                Err(error) => drop(readable::<Look>("run", || run.to_string(), Err(error))?),
+                Ok(Look::Active(active)) => told.active.push(*active),
+                Ok(Look::Gone(key)) => told.gone.push(key),
             }
+            self.unread.remove(run);
         }
-        Ok(told)
+        match unread {
+            // Nothing could be read: it is not one run's partition, and whoever asks should know.
+            Some(error) if told.active.is_empty() && told.gone.is_empty() => Err(error),
+            Some(_) | None => Ok(told),
+        }
+    }
+
+    /// A run whose job's claims and settles fail is not read meanwhile: a read that waits would delay the others.
+    async fn look_unless_paused(&self, found: &Found) -> Result<Look> {
+        let call = self.circuits.pass(found.key.job)?;
+        let look = self.look(found).await;
+        // That it can be read does not mean that it can be written.
+        if look.as_ref().err().is_some_and(is_unavailable) {
+            self.circuits.note(call, true, &self.entropy);
+        }
+        look
     }
 
     async fn look(&self, found: &Found) -> Result<Look> {

@@ -56,8 +56,6 @@ impl EventStore for Table {
             keys::event_sort(after.saturating_add(1)),
             format!("{}~", keys::EVENTS),
         );
-        let mut rows = self.first(&range.by(limit), limit as usize).await?;
-        rows.truncate(limit as usize);
-        rows.iter().map(decode).collect()
+        self.readable("event", &range.by(limit), limit as usize, decode).await
     }
 }

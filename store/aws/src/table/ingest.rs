@@ -14,7 +14,7 @@ use conveyor_domain::lifecycle::{Command, IngestStep, Refusal};
 use conveyor_domain::message::{QueueName, TaskRef};
 use conveyor_domain::rerun::ReplayedTask;
 use conveyor_domain::{JobStatus, RunId, RunStatus, Timestamp, timeline};
-use conveyor_store::port::{Acceptance, Appended, Chunk, Ingest, IngestStore, Once, RunKey};
+use conveyor_store::port::{Acceptance, Appended, Chunk, Ingest, IngestStore, Once, RunKey, readable};
 use conveyor_store::{Error, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 
@@ -244,14 +244,9 @@ impl IngestStore for Table {
         found.retain(|key| after.is_none_or(|after| key.run > after));
         found.truncate(limit as usize);
         let reads = found.into_iter().map(|key| async move {
-            let run = match self.find_run(key).await {
-                // One row that cannot be read must not keep everybody else's lists from being looked after.
-                Err(Error::Corrupt(detail)) => {
-                    tracing::error!(run = %key.run, detail, "a run cannot be read and is left out");
-                    None
-                }
-                other => other?.filter(|row| row.run.is_ingesting() && row.run.status != RunStatus::Deleted),
-            };
+            // One row that cannot be read must not keep everybody else's lists from being looked after.
+            let run = readable("run", || key.run.to_string(), self.find_run(key).await)?.flatten();
+            let run = run.filter(|row| row.run.is_ingesting() && row.run.status != RunStatus::Deleted);
             Ok::<_, Error>(run.map(|row| (key, row.logged_at)))
         });
         let runs: Vec<Option<_>> = stream::iter(reads).buffered(READS_INFLIGHT).try_collect().await?;

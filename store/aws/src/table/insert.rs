@@ -139,7 +139,7 @@ impl Table {
             .await
     }
 
-    async fn write_batch(&self, mut batch: Vec<aws_sdk_dynamodb::types::WriteRequest>) -> Result<()> {
+    pub async fn write_batch(&self, mut batch: Vec<aws_sdk_dynamodb::types::WriteRequest>) -> Result<()> {
         let mut backoff = self.backoff();
         loop {
             let answer = self

@@ -3,6 +3,7 @@
 use super::keys::{PK, RowKey, SK};
 use aws_sdk_dynamodb::types::AttributeValue;
 use conveyor_domain::Timestamp;
+use conveyor_store::port::readable;
 use conveyor_store::{Error, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -64,6 +65,22 @@ impl Draft {
     pub fn item(self) -> Item {
         self.0
     }
+}
+
+/// What these rows say, of those that can be read.
+pub fn readable_items<T>(
+    what: &'static str,
+    items: &[Item],
+    decode: impl Fn(&Item) -> Result<T>,
+) -> Result<Vec<T>> {
+    let read = |item: &Item| readable(what, || name_of(item), decode(item));
+    items.iter().filter_map(|item| read(item).transpose()).collect()
+}
+
+/// What a row is called in the log.
+pub fn name_of(item: &Item) -> String {
+    let of = |name| Row(item).text(name).unwrap_or("?");
+    format!("{} {}", of(PK), of(SK))
 }
 
 /// A row that was read.

@@ -1,12 +1,15 @@
 //! Jobs: submitted, added to, changed, listed (SPEC 5.4).
 
 use super::change::{NewEvent, Next};
+use super::holes::{HOLES_MAX, HOLES_TIDY, Hole};
 use super::insert::RowPlace;
-use super::item::Row;
+use super::item::{Item, Row};
 use super::keys::{self, GSI1, GSI1_SK};
+use super::listing::Wanted;
 use super::read::Range;
 use super::rows::{JobRow, RunRow, State};
 use super::transact::{Condition, Unmet};
+use super::unsent::Outbox;
 use super::uploads::UploadClaim;
 use super::{Table, ingest, submits, tombstones};
 use async_trait::async_trait;
@@ -17,19 +20,17 @@ use conveyor_domain::{
     CallerId, Job, JobId, Run, RunId, RunStats, TaskId, TaskInput, Timestamp, shards, timeline,
 };
 use conveyor_store::port::{
-    ActiveRun, Added, ChangedRuns, JobStore, JobView, JobsQuery, Once, RunKey, RunView, StartRun, Submission,
+    ActiveRun, Added, ChangedRuns, JobStore, JobView, JobsQuery, Once, Page, RunKey, RunView, RunsQuery,
+    StartRun, Submission,
 };
 use conveyor_store::{Error, Result};
-use futures::{StreamExt, TryStreamExt, stream};
 
 /// Reads of one answer that are under way at once.
 pub const READS_INFLIGHT: usize = 16;
-/// Additions that are under way, or were given up, in one run.
-const HOLES_MAX: usize = 256;
 
 impl Table {
     /// What a submit makes visible, in one transaction.
-    async fn make_visible(&self, submission: &Submission) -> Result<()> {
+    async fn make_visible(&self, submission: &Submission, outbox: &Outbox) -> Result<()> {
         let Submission { job, run, tasks, list, once } = submission;
         let now = job.created;
         let mut events = vec![NewEvent::Lifecycle(timeline::submitted(job, run))];
@@ -63,6 +64,7 @@ impl Table {
                 writes.extend(claims);
             }
             writes.extend(self.records_beside(job, run, now)?);
+            writes.extend(self.outbox_write(outbox)?);
             let answered = writes.len();
             writes.extend(self.answer(once.as_ref(), || new_view(job, run))?);
             let Err(unmet) = self.transact(writes).await? else { return Ok(()) };
@@ -83,23 +85,36 @@ impl Table {
     }
 
     /// Takes indexes for an addition, so that nobody else writes there.
-    async fn reserve(&self, job: JobId, command: &Command, count: u32) -> Result<(State, u32)> {
-        let mut backoff = self.backoff();
+    async fn reserve(
+        &self,
+        job: JobId,
+        command: &Command,
+        count: u32,
+        now: Timestamp,
+    ) -> Result<(State, Hole)> {
+        let (mut backoff, mut tidied) = (self.backoff(), false);
         loop {
             let state = self.load(job).await?.ok_or(Error::NotFound)?;
             // Whether it may be added at all is found out before anything is written.
             let decided = Next::decided(&state, command, state.run.run.updated)?;
+            if state.run.holes.len() >= HOLES_TIDY && !std::mem::replace(&mut tidied, true) {
+                if let Err(error) = self.close_holes(&state, now).await {
+                    tracing::warn!(%job, %error, "additions that were given up are not closed yet");
+                }
+                continue;
+            }
             if state.run.holes.len() >= HOLES_MAX {
                 let detail = "too many additions to this job are under way, or were given up";
                 return Err(Error::Unavailable(detail.to_owned()));
             }
             let first = state.run.run.next_index;
             let mut run = state.run.clone();
-            run.holes.push((first, first + count));
+            let hole = Hole { first, end: first + count, since: Some(now) };
+            run.holes.push(hole);
             run.run.next_index = decided.run.run.next_index;
             run.version += 1;
             if self.put_if(run.encode()?, Condition::version(state.run.version)).await? {
-                return Ok((State { run, ..state }, first));
+                return Ok((State { run, ..state }, hole));
             }
             backoff.wait("an addition").await?;
         }
@@ -110,7 +125,7 @@ impl Table {
         &self,
         job: JobId,
         command: &Command,
-        hole: Option<(u32, u32)>,
+        adding: Option<(Hole, &Outbox)>,
         once: Option<&Once>,
         now: Timestamp,
     ) -> Result<State> {
@@ -120,16 +135,18 @@ impl Table {
             let mut next = Next::decided(&state, command, now)?;
             // Taken already.
             next.run.run.next_index = state.run.run.next_index;
-            if let Some(hole) = hole {
-                let Some(place) = next.run.holes.iter().position(|open| *open == hole) else {
+            let mut more = Vec::new();
+            if let Some((hole, outbox)) = adding {
+                let Some(place) = next.run.holes.iter().position(|open| open.is_open_at(&hole)) else {
                     return Err(Error::Conflict("the addition was given up meanwhile".to_owned()));
                 };
                 next.run.holes.remove(place);
+                more.extend(self.outbox_write(outbox)?);
             }
             let view =
                 || State { job: next.job.clone(), run: next.run.clone(), counted: state.counted }.view();
-            let answer = self.answer(once, view)?;
-            match self.write(&state, &next, now, answer).await? {
+            more.extend(self.answer(once, view)?);
+            match self.write(&state, &next, now, more).await? {
                 Ok(state) => return Ok(state),
                 Err(unmet) if once.is_some() && unmet.is_last() => return Err(Once::lost()),
                 Err(_) => {}
@@ -173,13 +190,13 @@ impl JobStore for Table {
             let place = RowPlace { key: RunKey { job: job.id, run: run.id }, seed: run.id_seed, shards };
             self.insert_tasks(place, tasks, job.created).await?;
         }
-        self.make_visible(&submission).await?;
+        let indexes = || tasks.iter().map(|(index, _)| *index);
         // Nobody works on what runs are made of.
-        if run.is_template() {
-            return Ok(Vec::new());
-        }
-        self.send_refs(run.id, refs(run.id_seed, shards, tasks.iter().map(|(index, _)| *index)), job.created)
-            .await;
+        let works = |_: &u32| !run.is_template();
+        let outbox = self.outbox(RunKey { job: job.id, run: run.id }, indexes().filter(works), job.created);
+        self.make_visible(&submission, &outbox).await?;
+        let refs = refs(run.id_seed, shards, indexes().filter(works));
+        self.send_refs(run.id, refs, outbox, job.created).await;
         Ok(Vec::new())
     }
 
@@ -199,14 +216,15 @@ impl JobStore for Table {
             let state = self.count_addition(job, &command, None, once.as_ref(), now).await?;
             return Ok(Added { view: state.view(), unsent: Vec::new() });
         }
-        let (reserved, first) = self.reserve(job, &command, count).await?;
+        let (reserved, hole) = self.reserve(job, &command, count, now).await?;
         let Run { id, id_seed: seed, .. } = reserved.run.run;
         let shards = reserved.run.shards;
-        let rows: Vec<_> = (first..).zip(tasks).collect();
-        self.insert_tasks(RowPlace { key: RunKey { job, run: id }, seed, shards }, &rows, now).await?;
-        let state =
-            self.count_addition(job, &command, Some((first, first + count)), once.as_ref(), now).await?;
-        self.send_refs(id, refs(seed, shards, first..first + count), now).await;
+        let (key, indexes) = (RunKey { job, run: id }, hole.first..hole.end);
+        let rows: Vec<_> = indexes.clone().zip(tasks).collect();
+        self.insert_tasks(RowPlace { key, seed, shards }, &rows, now).await?;
+        let outbox = self.outbox(key, indexes.clone(), now);
+        let state = self.count_addition(job, &command, Some((hole, &outbox)), once.as_ref(), now).await?;
+        self.send_refs(id, refs(seed, shards, indexes), outbox, now).await;
         Ok(Added { view: state.view(), unsent: Vec::new() })
     }
 
@@ -234,30 +252,36 @@ impl JobStore for Table {
         Ok(state.map(State::view))
     }
 
-    async fn jobs(&self, query: JobsQuery) -> Result<Vec<JobView>> {
-        let wanted = query.limit as usize;
+    async fn jobs(&self, query: JobsQuery) -> Result<Page<JobView, JobId>> {
+        let JobsQuery { before, limit, look, .. } = query;
         // One at a time below the id that is named; ids are of one length.
-        let high = query.before.map_or_else(|| "~".to_owned(), |job| job.to_string());
-        let range = Range::up_to(keys::jobs_of(query.caller), high)
-            .in_index(GSI1)
-            .descending()
-            .by(query.limit.saturating_add(1));
-        let (mut views, mut from) = (Vec::new(), None);
-        loop {
-            let step = self.step(&range, from).await?;
-            let ids: Vec<JobId> =
-                step.items.iter().map(|item| Row(item).parsed(GSI1_SK)).collect::<Result<_>>()?;
-            let older = ids.into_iter().filter(|id| Some(*id) != query.before);
-            let loads = stream::iter(older.map(|id| self.load(id))).buffered(READS_INFLIGHT);
-            let found: Vec<Option<State>> = loads.try_collect().await?;
-            let fits = |state: &State| query.admits(&state.job.job);
-            views.extend(found.into_iter().flatten().filter(fits).map(State::view));
-            from = step.next;
-            if views.len() >= wanted || from.is_none() {
-                views.truncate(wanted);
-                return Ok(views);
+        let high = before.map_or_else(|| "~".to_owned(), |job| job.to_string());
+        let range = Range::up_to(keys::jobs_of(query.caller), high).in_index(GSI1);
+        let seen = |item: &Item| {
+            let row = Row(item);
+            // Tables that an earlier version made may not have the status in the index.
+            let status = row.find_text("st")?.zip(query.status);
+            Ok((row.parsed(GSI1_SK)?, status.is_none_or(|(is, asked)| is == asked.as_str())))
+        };
+        let load = |job: JobId| async move {
+            let is_filtered = query.status.is_some() || query.scheduled.is_some();
+            // One row tells whether the others are needed.
+            if is_filtered {
+                let row = self.find_job(job).await;
+                if matches!(row, Err(Error::Corrupt(_))) {
+                    self.damaged.remember(job, ());
+                }
+                if !row?.is_some_and(|row| query.admits(&row.job)) {
+                    return Ok(None);
+                }
             }
-        }
+            let state = self.load(job).await;
+            if matches!(state, Err(Error::Corrupt(_))) {
+                self.damaged.remember(job, ());
+            }
+            Ok(state?.filter(|state| query.admits(&state.job.job)).map(State::view))
+        };
+        self.newest(range, Wanted { what: "job", before, limit, look }, seen, load).await
     }
 
     async fn run(&self, job: JobId, run: RunId) -> Result<Option<RunView>> {
@@ -267,16 +291,24 @@ impl JobStore for Table {
         Ok(there.map(|row| row.view(counted)))
     }
 
-    async fn runs(&self, job: JobId, before: Option<u32>, limit: u32) -> Result<Vec<RunView>> {
-        let mut rows = self.run_rows(job).await?;
-        rows.retain(|row| before.is_none_or(|before| row.run.sequence < before));
-        rows.retain(RunRow::is_visible);
-        rows.sort_by_key(|row| std::cmp::Reverse(row.run.sequence));
-        rows.truncate(limit as usize);
+    async fn runs(&self, query: RunsQuery) -> Result<Page<RunView, RunId>> {
+        let RunsQuery { job, before, limit, look } = query;
+        let range = match before {
+            None => Range::of(keys::job_partition(job), keys::RUNS),
+            Some(before) => {
+                let keys::RowKey { pk, sk } = keys::run(job, before);
+                Range::between(pk, keys::RUNS.to_owned(), sk)
+            }
+        };
+        let seen = |item: &Item| {
+            let row = RunRow::decode(item)?;
+            Ok((row.run.id, row.is_visible()))
+        };
         // Counted first, read again afterwards: never more done than there is.
-        let views = rows.into_iter().map(|row| async move { self.run(job, row.run.id).await });
-        let views: Vec<Option<RunView>> = stream::iter(views).buffered(READS_INFLIGHT).try_collect().await?;
-        Ok(views.into_iter().flatten().collect())
+        let load = |run: RunId| self.run(job, run);
+        let mut page = self.newest(range, Wanted { what: "run", before, limit, look }, seen, load).await?;
+        page.rows.sort_by_key(|view| std::cmp::Reverse(view.run.sequence));
+        Ok(page)
     }
 
     async fn active_runs(&self) -> Result<Vec<ActiveRun>> {

@@ -143,14 +143,27 @@ pub fn budgets_of(caller: CallerId) -> String {
     format!("Budgets#{caller}")
 }
 
-/// All in one partition: they are few, and have to be listed.
-pub const KEYS_PARTITION: &str = "Keys";
+/// API keys are spread over 16 partitions by the first digit of the hash: every request needs one, and all can be listed
+/// with 16 queries.
+const KEYS_PARTITIONS: &str = "Keys#";
 
 pub fn api_key(hash: KeyHash) -> RowKey {
-    key(KEYS_PARTITION.to_owned(), hex(&hash.0))
+    let sk = hash.to_string();
+    key(format!("{KEYS_PARTITIONS}{}", &sk[..1]), sk)
 }
 
-/// The same of dead letters.
+pub fn api_key_partitions() -> impl Iterator<Item = String> {
+    (0..16).map(|digit| format!("{KEYS_PARTITIONS}{digit:x}"))
+}
+
+/// Where earlier versions kept all of them.
+pub const OLD_KEYS_PARTITION: &str = "Keys";
+
+pub fn old_api_key(hash: KeyHash) -> RowKey {
+    key(OLD_KEYS_PARTITION.to_owned(), hash.to_string())
+}
+
+/// All in one partition: they are few, and have to be listed.
 pub const LETTERS_PARTITION: &str = "Letters";
 
 pub fn letter(letter: LetterId) -> RowKey {
@@ -201,6 +214,13 @@ pub fn record_due(due: Timestamp, record: &RecordKey) -> String {
     format!("{:013}#{}#{}", due.0.max(0), record.owner, record.id)
 }
 
+/// The reverse of [`record_due`].
+pub fn due_of(kind: RecordKind, sort_key: &str) -> Option<(Timestamp, RecordKey)> {
+    let mut parts = sort_key.splitn(3, '#');
+    let (due, owner, id) = (parts.next()?.parse().ok()?, parts.next()?, parts.next()?);
+    Some((Timestamp(due), RecordKey { kind, owner: owner.to_owned(), id: id.to_owned() }))
+}
+
 /// Sorts behind all that are due at that moment or before.
 pub fn due_by(by: Timestamp) -> String {
     format!("{:013}~", by.0.max(0))
@@ -218,10 +238,6 @@ pub fn uploads_of(caller: CallerId) -> String {
 /// The job that a partition of the table belongs to.
 pub fn job_of(pk: &str) -> Option<JobId> {
     pk.strip_prefix("Job#")?.split('#').next()?.parse().ok()
-}
-
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// The 32-bit hash of Fowler, Noll and Vo, variant 1a: it decides where rows are, for ever.
@@ -292,7 +308,16 @@ mod tests {
             let at = |ms| record_due(Timestamp(ms), &id);
             assert!(at(999) < at(1_000) && at(1_000) <= due_by(Timestamp(1_000)));
             assert!(at(1_001) > due_by(Timestamp(1_000)));
+            assert_eq!(due_of(id.kind, &at(1_001)), Some((Timestamp(1_001), id.clone())));
         }
+    }
+
+    #[test]
+    fn every_api_key_is_in_a_partition_that_is_listed() {
+        let listed: Vec<String> = api_key_partitions().collect();
+        let used: std::collections::BTreeSet<String> =
+            (0..=255).map(|byte| api_key(KeyHash([byte; 32])).pk).collect();
+        assert!(listed.len() == 16 && used.iter().eq(&listed), "{used:?}");
     }
 
     #[test]

@@ -46,9 +46,7 @@ impl DeadLetterStore for Table {
             Some(after) => Range::from(partition, format!("{after}~")),
             None => Range::everything(partition),
         };
-        let mut rows = self.first(&range.by(limit), limit as usize).await?;
-        rows.truncate(limit as usize);
-        rows.iter().map(decode).collect()
+        self.readable("dead_letter", &range.by(limit), limit as usize, decode).await
     }
 
     /// A transaction: whoever takes its own count for another's would count a message that it never sends.

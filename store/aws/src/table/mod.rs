@@ -7,10 +7,12 @@ mod api_keys;
 mod backoff;
 mod budgets;
 mod change;
+mod circuits;
 mod claim;
 mod counters;
 mod discovery;
 mod events;
+mod holes;
 mod ingest;
 mod insert;
 mod item;
@@ -18,6 +20,7 @@ mod jobs;
 mod keys;
 mod latest;
 mod letters;
+mod listing;
 mod outcome;
 mod pages;
 mod places;
@@ -35,21 +38,24 @@ mod submits;
 mod tasks;
 mod tombstones;
 mod transact;
+mod unsent;
 mod uploads;
 
 pub use provision::provision;
 
 use crate::Settings;
 use aws_sdk_dynamodb::Client;
-use conveyor_domain::Entropy;
-use conveyor_domain::message::{QueueName, TaskRef};
-use conveyor_domain::{RunId, Timestamp};
+use circuits::Circuits;
+use conveyor_domain::{Entropy, JobId, RunId, limits};
 use conveyor_store::port::Queue;
 use counters::Lanes;
+use discovery::Unread;
 use latest::Latest;
 use places::Places;
 use remembered::Remembered;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
 
 pub struct Table {
     dynamodb: Client,
@@ -63,8 +69,15 @@ pub struct Table {
     rested: Remembered<RunId, String>,
     /// The same of one that was old and had not ended.
     unended: Remembered<RunId, String>,
+    unread: Unread,
+    /// Jobs that a read found to be damaged.
+    damaged: Remembered<JobId, ()>,
     lanes: Lanes,
+    circuits: Circuits,
+    /// Room for messages that are still being sent after their request was answered, in KiB.
+    sending: Arc<Semaphore>,
     task_shards_min: u32,
+    refs_sent_within: Duration,
 }
 
 impl Table {
@@ -83,19 +96,13 @@ impl Table {
             places: Places::default(),
             rested: Remembered::default(),
             unended: Remembered::default(),
+            unread: Unread::default(),
+            damaged: Remembered::default(),
             lanes: Lanes::default(),
+            circuits: Circuits::default(),
+            sending: Arc::new(Semaphore::new(limits::SENDING_MAX_BYTES / limits::KIB)),
             task_shards_min: settings.task_shards_min,
-        }
-    }
-
-    /// Sends refs of rows that are there. One that gets lost here is found by the sweeper: the rows are what counts.
-    async fn send_refs(&self, run: RunId, refs: impl Iterator<Item = TaskRef>, now: Timestamp) {
-        let bodies: Vec<String> = refs.map(|task| task.to_string()).collect();
-        if bodies.is_empty() {
-            return;
-        }
-        if let Err(error) = self.queues.send(QueueName::Run(run), bodies, now).await {
-            tracing::warn!(%run, %error, "refs were not sent; a sweep will");
+            refs_sent_within: settings.refs_sent_within,
         }
     }
 }

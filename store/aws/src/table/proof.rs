@@ -5,25 +5,28 @@
 
 use super::counters::{self, Counters, Reached};
 use super::item::{Item, Row, number, text};
+use super::jobs::READS_INFLIGHT;
 use super::read::Range;
-use super::rows::RunRow;
-use super::tasks::{failure_class, status, task_id};
+use super::rows::{JobRow, RunRow};
+use super::tasks::{Documents, failure_class, is_void, status, task_id};
 use super::transact::Condition;
 use super::{Table, keys};
 use async_trait::async_trait;
+use conveyor_domain::damage::Damage;
 use conveyor_domain::proof::{RowCounts, Sums};
 use conveyor_domain::run::Counts;
-use conveyor_domain::task::ResultRef;
-use conveyor_domain::{RunStatus, Spend, TaskStatus, Timestamp};
-use conveyor_store::port::{NamedObjects, ProofStore, RunKey, Tally};
+use conveyor_domain::{JobId, RunStatus, Spend, TaskStatus, Timestamp};
+use conveyor_store::port::{DamagePage, DamagedRow, DamagedRows, NamedObjects, ProofStore, RunKey, Tally};
 use conveyor_store::{Error, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use std::collections::HashMap;
 
 /// Partitions that are read at once, a megabyte of each at a time.
 const PARTITIONS_AT_ONCE: usize = 8;
-const ATTRIBUTES: &str = "sk, st, cb, fc, inh";
-const ATTRIBUTES_AND_RESULT: &str = "sk, st, cb, fc, inh, res";
+/// Jobs that one call looks at for damage.
+const DAMAGE_PAGE: usize = 500;
+const ATTRIBUTES: &str = "sk, st, cb, fc, inh, gup";
+const ATTRIBUTES_AND_DOCUMENTS: &str = "sk, st, cb, fc, inh, gup, inp, res, err";
 
 /// Settled rows.
 #[derive(Clone, Debug, Default)]
@@ -34,19 +37,14 @@ struct Settled {
 }
 
 impl Settled {
-    fn add(&mut self, row: Row<'_>, status: TaskStatus, with_objects: bool) -> Result<()> {
-        match (status, failure_class(row)?) {
+    fn add(&mut self, row: Row<'_>, status: TaskStatus) {
+        match (status, failure_class(row).unwrap_or_default()) {
             (TaskStatus::Failed, Some(class)) => self.counts.add_failed(class),
             (TaskStatus::Failed, None) => self.unclassified += 1,
             (TaskStatus::Pending | TaskStatus::Processing | TaskStatus::Successful, _) => {
                 self.counts.successful += 1;
-                if with_objects {
-                    let result = row.find_json::<ResultRef>("res")?;
-                    self.objects.add(result.and_then(|result| result.object).as_deref());
-                }
             }
         }
-        Ok(())
     }
 
     fn merge(&mut self, other: Settled) {
@@ -78,18 +76,36 @@ struct Seen {
     undated: Settled,
     /// By the name of the counter row.
     later: HashMap<String, Later>,
+    damaged: DamagedRows,
 }
 
 impl Seen {
     fn add(&mut self, item: &Item, moment: &Counters, with_objects: bool) -> Result<()> {
         let row = Row(item);
-        let status = status(row)?;
-        match status {
-            TaskStatus::Pending => self.pending += 1,
-            TaskStatus::Processing => self.processing += 1,
-            TaskStatus::Successful | TaskStatus::Failed => {
-                self.place(row, moment)?.add(row, status, with_objects)?;
+        let mut documents = if with_objects { Some(Documents::decode(row)) } else { None };
+        let mut unread = Damage::default();
+        let damage = documents.as_mut().map_or(&mut unread, |documents| &mut documents.damage);
+        match damage.read("status", status(row)) {
+            None => {}
+            Some(TaskStatus::Pending) => self.pending += 1,
+            Some(TaskStatus::Processing) => self.processing += 1,
+            Some(status @ (TaskStatus::Successful | TaskStatus::Failed)) => {
+                let settled = self.place(row, moment)?;
+                settled.add(row, status);
+                if let (TaskStatus::Successful, Some(Documents { result, damage, .. })) =
+                    (status, &mut documents)
+                {
+                    match result {
+                        Some(result) => settled.objects.add(result.object.as_deref()),
+                        None if damage.parts().is_some() => {}
+                        None => drop(damage.read("result", Err::<(), _>(()))),
+                    }
+                }
             }
+        }
+        let damage = documents.map_or(unread, |documents| documents.damage);
+        if damage.parts().is_some() {
+            self.damaged.note(task_id(item)?, &damage);
         }
         Ok(())
     }
@@ -121,6 +137,7 @@ impl Seen {
         self.processing += other.processing;
         self.settled.merge(other.settled);
         self.undated.merge(other.undated);
+        self.damaged.merge(other.damaged);
         for (name, theirs) in other.later {
             match self.later.entry(name) {
                 std::collections::hash_map::Entry::Vacant(vacant) => drop(vacant.insert(theirs)),
@@ -164,7 +181,7 @@ impl Seen {
 impl Table {
     async fn count_rows(&self, run: &RunRow, moment: &Counters, with_objects: bool) -> Result<Seen> {
         let (run, prefix) = (run, &keys::tasks_of(run.run.id));
-        let attributes = if with_objects { ATTRIBUTES_AND_RESULT } else { ATTRIBUTES };
+        let attributes = if with_objects { ATTRIBUTES_AND_DOCUMENTS } else { ATTRIBUTES };
         let partitions = keys::task_partitions(run.run.job, run.shards).into_iter();
         let counts = partitions.map(|partition| async move {
             let range = Range::of(partition, prefix).with(attributes);
@@ -173,7 +190,7 @@ impl Table {
                 let step = self.step(&range, from).await?;
                 for item in &step.items {
                     // Rows that nobody can see yet could not be settled before the moment either.
-                    if run.shows(task_id(item)?.index()) {
+                    if !is_void(item) && run.shows(task_id(item)?.index()) {
                         seen.add(item, moment, with_objects)?;
                     }
                 }
@@ -203,11 +220,11 @@ impl ProofStore for Table {
         if !seen.is_clear() {
             seen.resolve(&moment, &self.counters(key).await?)?;
         }
-        let Settled { counts, unclassified, objects } = seen.settled;
+        let (Settled { counts, unclassified, objects }, damaged) = (seen.settled, seen.damaged);
         let rows =
             RowCounts { pending: seen.pending, processing: seen.processing, settled: counts, unclassified };
         let (counters, revision) = (moment.sums().plus(run.run.doc.inherited.into()), moment.revision);
-        Ok(Some(Tally { run: run.run, rows, counters, revision, objects }))
+        Ok(Some(Tally { run: run.run, rows, counters, revision, objects, damaged }))
     }
 
     async fn correct(&self, key: RunKey, missing: Sums, seen: u64, now: Timestamp) -> Result<bool> {
@@ -228,13 +245,50 @@ impl ProofStore for Table {
         ];
         Ok(self.transact(writes).await?.is_ok())
     }
+
+    async fn damage_of(&self, job: JobId) -> Result<Vec<DamagedRow>> {
+        let Some(item) = self.get(&keys::job(job)).await? else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        let mut note = |run, why: String| found.push(DamagedRow { job, run, why });
+        let row = JobRow::decode(&item);
+        if let Err(error) = &row {
+            note(None, error.to_string());
+        }
+        let mut runs = Vec::new();
+        for item in self.all(&Range::of(keys::job_partition(job), keys::RUNS)).await? {
+            let id = Row(&item).text(keys::SK).ok().and_then(|sk| sk.strip_prefix(keys::RUNS)?.parse().ok());
+            if let Err(error) = RunRow::decode(&item) {
+                note(id, error.to_string());
+            }
+            runs.extend(id);
+        }
+        if let Ok(Some(row)) = row
+            && !runs.contains(&row.job.latest_run)
+        {
+            note(Some(row.job.latest_run), "the latest run of the job is not there".to_owned());
+        }
+        Ok(found)
+    }
+
+    async fn damage(&self, after: Option<JobId>) -> Result<DamagePage> {
+        let mut jobs = self.discovered_jobs().await?;
+        jobs.extend(self.damaged.keys());
+        jobs.sort();
+        jobs.dedup();
+        jobs.retain(|job| Some(*job) > after);
+        let next = jobs.get(DAMAGE_PAGE - 1).copied().filter(|_| jobs.len() > DAMAGE_PAGE);
+        jobs.truncate(DAMAGE_PAGE);
+        let looks = stream::iter(jobs.into_iter().map(|job| self.damage_of(job))).buffered(READS_INFLIGHT);
+        let rows: Vec<Vec<DamagedRow>> = looks.try_collect().await?;
+        Ok(DamagePage { rows: rows.into_iter().flatten().collect(), next })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::item::Draft;
     use super::*;
-    use conveyor_domain::{JobId, RunId, WorkerId};
+    use conveyor_domain::{RunId, WorkerId};
 
     const JOB: [u8; 16] = [1; 16];
 

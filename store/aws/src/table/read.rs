@@ -1,12 +1,14 @@
 //! Reads: single rows, and all rows of a range. Consistent, unless said otherwise: decisions hang on them.
 
 use super::Table;
-use super::item::{Item, text};
+use super::item::{Item, readable_items, text};
 use super::keys::{GSI1, GSI1_PK, GSI1_SK, GSI2, GSI2_PK, GSI2_SK, PK, RowKey, SK};
 use crate::client::count_capacity;
 use crate::error::unavailable;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
-use aws_sdk_dynamodb::types::{AttributeValue, Get, ReturnConsumedCapacity, Select, TransactGetItem};
+use aws_sdk_dynamodb::types::{
+    AttributeValue, ConsumedCapacity, Get, ReturnConsumedCapacity, Select, TransactGetItem,
+};
 use conveyor_store::{Error, Result};
 
 /// A range of rows of one partition of the table, or of an index.
@@ -111,6 +113,8 @@ pub struct Step {
     pub items: Vec<Item>,
     /// Rows that were looked at, whether or not they passed the filter.
     pub scanned: u64,
+    /// Read units that it consumed.
+    pub units: f64,
     pub next: Option<Item>,
 }
 
@@ -179,6 +183,7 @@ impl Table {
         count_capacity("Query", "read", answer.consumed_capacity());
         Ok(Step {
             scanned: u64::try_from(answer.scanned_count).unwrap_or(0),
+            units: answer.consumed_capacity().and_then(ConsumedCapacity::capacity_units).unwrap_or(0.0),
             next: answer.last_evaluated_key.filter(|key| !key.is_empty()),
             items: answer.items.unwrap_or_default(),
         })
@@ -229,6 +234,27 @@ impl Table {
             from = step.next;
             if from.is_none() || items.len() >= enough {
                 return Ok(items);
+            }
+        }
+    }
+
+    /// The first rows of a range that can be read, at most `enough`. Those behind make up for rows that are left out, so a
+    /// short page still means that there are no more.
+    pub async fn readable<T>(
+        &self,
+        what: &'static str,
+        range: &Range,
+        enough: usize,
+        decode: impl Fn(&Item) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let (mut found, mut from) = (Vec::new(), None);
+        loop {
+            let step = self.step(range, from).await?;
+            found.extend(readable_items(what, &step.items, &decode)?);
+            from = step.next;
+            if from.is_none() || found.len() >= enough {
+                found.truncate(enough);
+                return Ok(found);
             }
         }
     }

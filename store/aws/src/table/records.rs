@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::types::TransactWriteItem;
 use conveyor_domain::Timestamp;
 use conveyor_domain::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
 use conveyor_store::Result;
-use conveyor_store::port::{RecordStore, RecordsQuery};
+use conveyor_store::port::{DueQuery, RecordStore, RecordsQuery, readable};
 use futures::{StreamExt, TryStreamExt, stream};
 
 const EXPIRES: &str = "xa";
@@ -104,8 +104,7 @@ impl RecordStore for Table {
         };
         // One more, as the one that is named is in the range.
         let wanted = limit.saturating_add(1);
-        let rows = self.first(&range.by(wanted), wanted as usize).await?;
-        let mut records: Vec<Record> = rows.iter().map(decode).collect::<Result<_>>()?;
+        let mut records = self.readable("record", &range.by(wanted), wanted as usize, decode).await?;
         records.retain(|record| Some(&record.key.id) != after.as_ref());
         records.truncate(limit as usize);
         Ok(records)
@@ -122,12 +121,39 @@ impl RecordStore for Table {
             })
             .collect::<Result<_>>()?;
         // The index may be old: what is there now decides.
-        let reads = places.into_iter().map(|place| async move { self.record_at(&place).await });
+        let reads = places.into_iter().map(|place| async move {
+            readable("record", || format!("{} {}", place.pk, place.sk), self.record_at(&place).await)
+                .map(Option::flatten)
+        });
         let found: Vec<Option<Record>> = stream::iter(reads).buffered(READS_INFLIGHT).try_collect().await?;
         let is_due = |record: &Record| record.due.is_some_and(|due| due <= by);
         let mut records: Vec<Record> = found.into_iter().flatten().filter(is_due).collect();
         records.truncate(limit as usize);
         Ok(records)
+    }
+
+    async fn due_keys(&self, query: DueQuery) -> Result<Vec<(Timestamp, RecordKey)>> {
+        let DueQuery { kind, by, after, newest_first, limit } = query;
+        let (partition, until) = (keys::records_due(kind), keys::due_by(by));
+        let from = after.as_ref().map(|(since, key)| keys::record_due(*since, key));
+        let range = match from.clone() {
+            Some(from) => Range::between(partition, from, until),
+            None => Range::up_to(partition, until),
+        };
+        let range = if newest_first { range.descending() } else { range };
+        // One more, as the one that is named is in the range.
+        let wanted = limit.saturating_add(1);
+        let rows = self.first(&range.in_index(GSI2).by(wanted), wanted as usize).await?;
+        let mut found = Vec::with_capacity(rows.len());
+        for item in &rows {
+            let row = Row(item);
+            let sort = row.text(GSI2_SK)?;
+            if from.as_deref() != Some(sort) {
+                found.push(keys::due_of(kind, sort).ok_or_else(|| corrupt("time of a record"))?);
+            }
+        }
+        found.truncate(limit as usize);
+        Ok(found)
     }
 
     /// The table does so by itself.

@@ -24,6 +24,13 @@ impl<K: Eq + Hash, V: Clone> Remembered<K, V> {
         known.insert(key, value);
     }
 
+    pub fn keys(&self) -> Vec<K>
+    where
+        K: Clone,
+    {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+    }
+
     pub fn recall(&self, key: &K) -> Option<V> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }

@@ -13,7 +13,7 @@ use conveyor_domain::grant::Scope;
 use conveyor_domain::run::Storage;
 use conveyor_domain::{JobId, JobStatus, RunStatus, Timestamp, limits};
 use conveyor_store::Result;
-use conveyor_store::port::{Retention, RunKey, Tombstone};
+use conveyor_store::port::{Retention, RunKey, Tombstone, readable};
 use std::time::Duration;
 
 /// DynamoDB removes rows within about two days of their time, for nothing.
@@ -36,6 +36,12 @@ impl Table {
     pub async fn run_rows(&self, job: JobId) -> Result<Vec<RunRow>> {
         let rows = self.all(&Range::of(keys::job_partition(job), keys::RUNS)).await?;
         rows.iter().map(RunRow::decode).collect()
+    }
+
+    /// The same, without those that cannot be read: for lists.
+    pub async fn readable_runs(&self, job: JobId) -> Result<Vec<RunRow>> {
+        let range = Range::of(keys::job_partition(job), keys::RUNS);
+        self.readable("run", &range, usize::MAX, RunRow::decode).await
     }
 
     pub async fn remove_some(&self, partition: String, prefix: &str, limit: u32) -> Result<u32> {
@@ -215,7 +221,8 @@ impl Retention for Table {
             if of_jobs_that_stay.len() >= limit as usize {
                 break;
             }
-            if self.find_job(key.job).await?.is_some_and(|row| row.job.status != JobStatus::Deleted) {
+            let job = readable("job", || key.job.to_string(), self.find_job(key.job).await)?.flatten();
+            if job.is_some_and(|row| row.job.status != JobStatus::Deleted) {
                 of_jobs_that_stay.push(key);
             }
         }

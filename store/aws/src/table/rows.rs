@@ -2,6 +2,7 @@
 
 use super::counters::Counted;
 use super::discovery;
+use super::holes::Hole;
 use super::item::{Draft, Item, Row, corrupt, json, number, text};
 use super::keys::{self, GSI1_PK, GSI1_SK, GSI2_PK, GSI2_SK};
 use super::tombstones;
@@ -21,9 +22,6 @@ pub struct JobRow {
     /// The upload that it holds on to.
     pub upload: Option<UploadId>,
 }
-
-/// Indexes that an addition has reserved and not counted: rows there are nobody's yet.
-pub type Hole = (u32, u32);
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRow {
@@ -111,7 +109,7 @@ impl RunRow {
 
     /// Whether the row of a task is one that counts: written, and all its addition with it.
     pub fn shows(&self, index: u32) -> bool {
-        index < self.run.next_index && !self.holes.iter().any(|(first, end)| (*first..*end).contains(&index))
+        index < self.run.next_index && !self.holes.iter().any(|hole| hole.contains(index))
     }
 
     /// Whether readers find it.
@@ -153,7 +151,7 @@ impl RunRow {
                 .set("la", number(self.logged_at.0))
                 .set("lb", number(self.logged_by)),
         };
-        let draft = if self.holes.is_empty() { draft } else { draft.set("holes", json(&self.holes)?) };
+        let draft = if self.holes.is_empty() { draft } else { encode_holes(draft, &self.holes)? };
         let draft = if run.sources.is_empty() { draft } else { draft.set("src", json(&run.sources)?) };
         Ok(match discovery::place(self) {
             None => draft.item(),
@@ -200,7 +198,7 @@ impl RunRow {
             logged: row.find_number("ln")?.unwrap_or(0),
             logged_at: Timestamp(row.find_number("la")?.unwrap_or(run.created.0)),
             logged_by: row.find_number("lb")?.unwrap_or(0),
-            holes: row.find_json("holes")?.unwrap_or_default(),
+            holes: decode_holes(row)?,
             first_event: row.find_number("ev")?.unwrap_or(0),
             queue_removed: row.find_number::<u8>("qr")?.is_some(),
             run,
@@ -212,6 +210,27 @@ impl RunRow {
         RunView { stats: RunStats { total: self.run.total, counts, spend }, run: self.run }
     }
 }
+
+/// Ranges, and when each was reserved: earlier versions wrote the ranges alone.
+fn encode_holes(draft: Draft, holes: &[Hole]) -> Result<Draft> {
+    let ranges: Vec<(u32, u32)> = holes.iter().map(|hole| (hole.first, hole.end)).collect();
+    let since: Vec<i64> = holes.iter().map(|hole| hole.since.map_or(GIVEN_UP, |since| since.0)).collect();
+    Ok(draft.set("holes", json(&ranges)?).set("hs", json(&since)?))
+}
+
+fn decode_holes(row: Row<'_>) -> Result<Vec<Hole>> {
+    let ranges: Vec<(u32, u32)> = row.find_json("holes")?.unwrap_or_default();
+    let since: Vec<i64> = row.find_json("hs")?.unwrap_or_default();
+    let since = since.into_iter().chain(std::iter::repeat(0));
+    let hole = |((first, end), since)| {
+        let since = (since != GIVEN_UP).then_some(Timestamp(since));
+        Hole { first, end, since }
+    };
+    Ok(ranges.into_iter().zip(since).map(hole).collect())
+}
+
+/// In the place of a time.
+const GIVEN_UP: i64 = -1;
 
 fn storage(row: Row<'_>) -> Result<Storage> {
     let Some(text) = row.find_text("sto")? else { return Ok(Storage::Kept) };

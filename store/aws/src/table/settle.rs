@@ -1,5 +1,6 @@
 //! Settles (SPEC 6.4): up to 99 rows and the count of them in one transaction.
 
+use super::circuits::is_unavailable;
 use super::counters::{self, Lane};
 use super::item::Item;
 use super::outcome::{By, Change};
@@ -42,6 +43,13 @@ struct Batch<'a> {
 
 impl Table {
     pub async fn settle_group(&self, group: SettleGroup, now: Timestamp) -> Result<Vec<Settled>> {
+        let call = self.circuits.pass(group.key.job)?;
+        let answers = self.settle_each(group, now).await;
+        self.circuits.note(call, answers.as_ref().err().is_some_and(is_unavailable), &self.entropy);
+        answers
+    }
+
+    async fn settle_each(&self, group: SettleGroup, now: Timestamp) -> Result<Vec<Settled>> {
         let SettleGroup { key, worker, settles } = group;
         let Some(place) = self.place(key).await? else { return Ok(vec![Settled::Lost; settles.len()]) };
         let changes = settles.iter().map(|settle| Change {
@@ -202,7 +210,8 @@ fn half(settles: usize) -> usize {
 /// The answer to a change whose condition did not hold; `None` if it was not this one that stood in the way.
 fn refused(unmet: &Unmet, places: std::ops::Range<usize>, change: &Change<'_>) -> Result<Option<Settled>> {
     let Some(found) = places.into_iter().find_map(|place| unmet.at(place)) else { return Ok(None) };
-    let row = found.map(|item: &Item| TaskRow::decode(item)).transpose()?;
+    // One that cannot be read is not under our claim.
+    let row = found.and_then(|item: &Item| TaskRow::decode(item).ok());
     Ok(Some(row.map_or(Settled::Lost, |row| answer(&row, change))))
 }
 

@@ -9,6 +9,7 @@ use super::insert::RowPlace;
 use super::jobs::refs;
 use super::rows::{JobRow, RunRow, State};
 use super::transact::Condition;
+use super::unsent::Outbox;
 use conveyor_domain::RunStats;
 use conveyor_domain::beside::{self, Change};
 use conveyor_domain::lifecycle::{self, Decision};
@@ -26,16 +27,17 @@ impl Table {
         if !start.tasks.is_empty() {
             self.insert_replayed(RowPlace { key, seed, shards }, start.tasks.clone(), now).await?;
         }
-        let state = self.make_run_visible(&start, now).await?;
-        let again = start.tasks.iter().filter(|task| task.inherited.is_none()).map(|task| task.index);
-        self.send_refs(key.run, refs(seed, shards, again), now).await;
+        let again = || start.tasks.iter().filter(|task| task.inherited.is_none()).map(|task| task.index);
+        let outbox = self.outbox(key, again(), now);
+        let state = self.make_run_visible(&start, &outbox, now).await?;
+        self.send_refs(key.run, refs(seed, shards, again()), outbox, now).await;
         if start.log.is_some() {
             self.call_ingester(key.job, key.run, now).await;
         }
         Ok(state)
     }
 
-    async fn make_run_visible(&self, start: &StartRun, now: Timestamp) -> Result<State> {
+    async fn make_run_visible(&self, start: &StartRun, outbox: &Outbox, now: Timestamp) -> Result<State> {
         let mut backoff = self.backoff();
         loop {
             let seen = self.load(start.job).await?.ok_or(Error::NotFound)?;
@@ -64,6 +66,7 @@ impl Table {
             for record in beside::records(change) {
                 writes.push(self.record_write(&record)?);
             }
+            writes.extend(self.outbox_write(outbox)?);
             let started = State { job: job_row, run: run_row, counted: Counted::default() };
             writes.extend(self.answer(start.once.as_ref(), || started.clone().view())?);
             match self.transact(writes).await? {

@@ -1,18 +1,20 @@
 //! Task rows as they are stored, and the port that speaks of them.
 
 use super::insert::RowPlace;
-use super::item::{Item, Row, corrupt};
+use super::item::{Item, Row, corrupt, readable_items};
 use super::jobs::refs;
 use super::read::Range;
 use super::transact::Condition;
 use super::{Table, keys};
 use async_trait::async_trait;
+use conveyor_domain::damage::Damage;
 use conveyor_domain::message::TaskRef;
-use conveyor_domain::task::{Attempt, Outcome};
+use conveyor_domain::rerun::InheritedFrom;
+use conveyor_domain::task::{Attempt, Outcome, ResultRef};
 use conveyor_domain::{
-    ClaimToken, FailureClass, RunStatus, Task, TaskId, TaskInput, TaskStatus, Timestamp, WorkerId,
+    ClaimToken, FailureClass, Problem, RunStatus, Task, TaskId, TaskInput, TaskStatus, Timestamp, WorkerId,
 };
-use conveyor_store::port::{Claim, RunKey, SettleGroup, Settled, SettlesAtOnce, TaskStore, TasksQuery};
+use conveyor_store::port::{Claim, Page, RunKey, SettleGroup, Settled, SettlesAtOnce, TaskStore, TasksQuery};
 use conveyor_store::{Error, Result};
 
 /// The number that a status is stored as; terminal ones are the larger.
@@ -69,17 +71,47 @@ pub fn task_id(item: &Item) -> Result<TaskId> {
 pub fn decode_task(item: &Item) -> Result<Task> {
     let row = Row(item);
     let created: i64 = row.number("ca")?;
+    let documents = Documents::decode(row);
     Ok(Task {
         id: task_id(item)?,
         status: status(row)?,
         created: Timestamp(created),
         updated: Timestamp(row.find_number("ua")?.unwrap_or(created)),
-        input: row.json("inp")?,
-        result: row.find_json("res")?,
-        error: row.find_json("err")?,
-        class: failure_class(row)?,
-        inherited: row.find_json("inh")?,
+        error: documents.error.or_else(|| documents.damage.problem()),
+        input: documents.input,
+        result: documents.result,
+        class: failure_class(row).unwrap_or_default(),
+        inherited: documents.inherited,
     })
+}
+
+/// The documents of a row. One that cannot be read costs only itself.
+pub struct Documents {
+    pub input: TaskInput,
+    pub result: Option<ResultRef>,
+    pub error: Option<Problem>,
+    pub inherited: Option<InheritedFrom>,
+    pub damage: Damage,
+}
+
+impl Documents {
+    pub fn decode(row: Row<'_>) -> Documents {
+        let mut damage = Damage::default();
+        Documents {
+            input: damage.read("input", row.json("inp")).unwrap_or_else(TaskInput::damaged),
+            result: damage.read("result", row.find_json("res")).flatten(),
+            error: damage.read("error", row.find_json("err")).flatten(),
+            inherited: damage.read("source run", row.find_json("inh")).flatten(),
+            damage,
+        }
+    }
+}
+
+/// In the place of a task of an addition that was given up (SPEC 5.4): no row can be put there any more.
+pub const VOID: &str = "gup";
+
+pub fn is_void(item: &Item) -> bool {
+    item.contains_key(VOID)
 }
 
 impl Table {
@@ -88,7 +120,8 @@ impl Table {
         let run = self.find_run(key).await?;
         let shown = |run: &super::rows::RunRow| task.belongs_to(run.run.id_seed) && run.shows(task.index());
         let Some(run) = run.filter(shown) else { return Ok(None) };
-        self.get(&keys::task(key.job, run.shards, key.run, task)).await
+        let found = self.get(&keys::task(key.job, run.shards, key.run, task)).await?;
+        Ok(found.filter(|item| !is_void(item)))
     }
 
     /// Makes rows up to this index count.
@@ -132,7 +165,9 @@ impl TaskStore for Table {
         if let Some(last) = indexes().max() {
             self.raise_next_index(key, last + 1).await?;
         }
-        self.send_refs(key.run, refs(place.seed, place.shards, indexes()), now).await;
+        let outbox = self.outbox(key, indexes(), now);
+        self.write_outbox(&outbox).await?;
+        self.send_refs(key.run, refs(place.seed, place.shards, indexes()), outbox, now).await;
         Ok(Vec::new())
     }
 
@@ -164,8 +199,8 @@ impl TaskStore for Table {
         self.find_task(key, task).await?.as_ref().map(decode_task).transpose()
     }
 
-    async fn tasks(&self, query: TasksQuery) -> Result<Vec<Task>> {
-        self.page(query).await
+    async fn scan_tasks(&self, query: TasksQuery, look: u32) -> Result<Page<Task, TaskId>> {
+        self.page(query, look).await
     }
 
     async fn attempts(&self, key: RunKey, task: TaskId) -> Result<Option<Vec<Attempt>>> {
@@ -174,21 +209,22 @@ impl TaskStore for Table {
         let partition = Row(&item).text(keys::PK)?.to_owned();
         let earlier = self.all(&Range::of(partition, &keys::attempts(key.run, task))).await?;
         let attempt = |item: &Item| -> Result<Attempt> {
-            let row = Row(item);
+            let (row, mut damage) = (Row(item), Damage::default());
+            let error = damage.read("error", row.find_json("err")).flatten();
             Ok(Attempt {
                 number: row.number("no")?,
                 started: Timestamp(row.number("sa")?),
                 ended: Timestamp(row.number("ea")?),
-                error: row.find_json("err")?,
-                spend: row.find_json("sp")?.unwrap_or_default(),
+                error: error.or_else(|| damage.problem()),
+                spend: row.find_json("sp").unwrap_or_default().unwrap_or_default(),
             })
         };
-        let mut history: Vec<Attempt> = earlier.iter().map(attempt).collect::<Result<_>>()?;
+        let mut history = readable_items("attempt", &earlier, attempt)?;
         if row.status.is_terminal() {
             // The last attempt is on the row itself.
             let task = decode_task(&item)?;
             let started = row.started.unwrap_or(task.updated);
-            let spend = Row(&item).find_json("sp")?.unwrap_or_default();
+            let spend = Row(&item).find_json("sp").unwrap_or_default().unwrap_or_default();
             let (number, ended) = (row.attempts, task.updated);
             history.push(Attempt { number, started, ended, error: task.error, spend });
         }

@@ -9,7 +9,7 @@ use super::read::Range;
 use super::transact::{Condition, Expression};
 use conveyor_domain::{JobId, Timestamp, limits};
 use conveyor_store::Result;
-use conveyor_store::port::Tombstone;
+use conveyor_store::port::{Tombstone, readable};
 use futures::{StreamExt, TryStreamExt, stream};
 
 /// A partition of the second index: tombstones by when they are due.
@@ -89,7 +89,9 @@ impl Table {
             .take(limit as usize)
             .map(|item| keys::job_of(Row(item).text(keys::PK)?).ok_or_else(|| corrupt("job id")))
             .collect::<Result<_>>()?;
-        let reads = stream::iter(jobs.into_iter().map(|job| self.find_tombstone(job)));
+        let reads = stream::iter(jobs.into_iter().map(|job| async move {
+            readable("tombstone", || job.to_string(), self.find_tombstone(job).await).map(Option::flatten)
+        }));
         let rows: Vec<Option<TombstoneRow>> = reads.buffered(READS_INFLIGHT).try_collect().await?;
         // Somebody may have looked since the index was written.
         let due = rows.into_iter().flatten().filter(|row| row.due <= now);

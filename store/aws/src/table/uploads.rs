@@ -3,6 +3,7 @@
 use super::Table;
 use super::item::{Draft, Item, Row, json, number, text};
 use super::keys::{self, GSI1, GSI1_PK, GSI1_SK, GSI2, GSI2_PK, GSI2_SK};
+use super::listing::Wanted;
 use super::read::{Filter, Range};
 use super::transact::Condition;
 use async_trait::async_trait;
@@ -12,7 +13,7 @@ use conveyor_domain::lifecycle::Refusal;
 use conveyor_domain::list::ListSpec;
 use conveyor_domain::upload::{Declared, Part, Staged, Upload};
 use conveyor_domain::{CallerId, JobId, Timestamp, UploadId};
-use conveyor_store::port::{UploadStore, UploadsQuery};
+use conveyor_store::port::{Page, UploadStore, UploadsQuery, readable};
 use conveyor_store::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -233,26 +234,13 @@ impl UploadStore for Table {
         Ok(found.filter(|row| row.is_there(now) && row.upload.caller == caller).map(|row| row.upload))
     }
 
-    async fn uploads(&self, query: UploadsQuery, now: Timestamp) -> Result<Vec<Upload>> {
-        let high = query.before.map_or_else(|| "~".to_owned(), |upload| upload.to_string());
-        let range = Range::up_to(keys::uploads_of(query.caller), high)
-            .in_index(GSI1)
-            .descending()
-            .by(query.limit.saturating_add(1));
-        let (mut uploads, mut from) = (Vec::new(), None);
-        loop {
-            let step = self.step(&range, from).await?;
-            for item in &step.items {
-                let id: UploadId = Row(item).parsed(GSI1_SK)?;
-                if Some(id) != query.before && uploads.len() < query.limit as usize {
-                    uploads.extend(self.upload(query.caller, id, now).await?);
-                }
-            }
-            from = step.next;
-            if uploads.len() >= query.limit as usize || from.is_none() {
-                return Ok(uploads);
-            }
-        }
+    async fn uploads(&self, query: UploadsQuery, now: Timestamp) -> Result<Page<Upload, UploadId>> {
+        let UploadsQuery { caller, before, limit, look } = query;
+        let high = before.map_or_else(|| "~".to_owned(), |upload| upload.to_string());
+        let range = Range::up_to(keys::uploads_of(caller), high).in_index(GSI1);
+        let seen = |item: &Item| Ok((Row(item).parsed(GSI1_SK)?, true));
+        let load = |upload: UploadId| self.upload(caller, upload, now);
+        self.newest(range, Wanted { what: "upload", before, limit, look }, seen, load).await
     }
 
     async fn put_staged(&self, upload: UploadId, staged: Staged, now: Timestamp) -> Result<Option<Staged>> {
@@ -331,7 +319,8 @@ impl UploadStore for Table {
                 }
                 // The index may be old, and what is found there may be gone, or in use.
                 let upload = id_of(Row(&item))?;
-                if self.find_upload(upload).await?.is_some_and(|row| row.may_go(now)) {
+                let found = readable("upload", || upload.to_string(), self.find_upload(upload).await)?;
+                if found.flatten().is_some_and(|row| row.may_go(now)) {
                     expired.push(upload);
                 }
             }

@@ -147,13 +147,52 @@ async fn limits_of_sites_can_be_lifted_while_a_list_waits_for_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tasks_that_go_back_do_not_all_come_again_at_the_same_time() {
+async fn a_short_list_for_one_site_takes_as_long_as_its_rate() {
     let mut world = World::new(Witness::taking(Duration::from_millis(2)));
     let slow = DomainLimit { rate: Rate::new(2.0, Some(1)).ok(), max_inflight: None };
     let spec = JobSpec { domain_limits: limited("slow.example", slow), ..JobSpec::default() };
-    // Too few to tell that the list is for one site: by doubling waits alone it would take minutes.
     let job = world.submit(spec, &urls("slow.example", 8)).await;
     world.work(config(20));
     world.wait_for(job).await;
     assert_eq!(world.witness.calls(), 8);
+}
+
+/// Two workers, a domain with a limit and one below it with its own: every call keeps to both.
+#[tokio::test(flavor = "multi_thread")]
+async fn parked_tasks_of_several_workers_keep_to_every_limit() {
+    let mut world = World::new(Witness::taking(Duration::from_millis(5)));
+    let rated =
+        |per_second, burst| DomainLimit { rate: Rate::new(per_second, Some(burst)).ok(), max_inflight: None };
+    let domain_limits = limited("*", rated(40.0, 4));
+    let spec = JobSpec { domain_limits, ..JobSpec::default() };
+    let mut list = urls("a.example", 30);
+    list.extend(urls("b.example", 30));
+    let job = world.submit(spec, &list).await;
+    let system = limited("example", DomainLimit { max_inflight: Some(3), ..rated(50.0, 5) });
+    for _ in 0..2 {
+        world.work(WorkerConfig { domain_limits: system.clone(), ..config(20) });
+    }
+    world.wait_for(job).await;
+    assert_eq!(world.witness.calls(), 60, "no task was started twice");
+    let excess = world.witness.worst_excess(5, 50.0);
+    assert!(excess <= 0.0, "{excess} too many");
+    assert!(world.witness.most("") <= 3, "{}", world.witness.most(""));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parked_messages_return_to_their_queue_when_the_worker_stops_or_the_run_is_paused() {
+    let mut world = World::new(Witness::taking(Duration::from_millis(2)));
+    let slow = DomainLimit { rate: Rate::new(0.001, Some(1)).ok(), max_inflight: None };
+    let spec = JobSpec { domain_limits: limited("slow.example", slow), ..JobSpec::default() };
+    let job = world.submit(spec, &urls("slow.example", 20)).await;
+    world.work(config(30));
+    until("one is done, and the others are parked", async || world.depth(job).await == (0, 19)).await;
+    world.apply(job, Command::Pause).await;
+    until("they are in the queue", async || world.depth(job).await == (19, 0)).await;
+    world.apply(job, Command::Resume).await;
+    until("they are parked again", async || world.depth(job).await == (0, 19)).await;
+    world.stop().await;
+    assert_eq!(world.depth(job).await, (19, 0));
+    let view = world.backend.store.run(job.job, job.run).await.unwrap().unwrap();
+    assert_eq!((view.stats.counts.completed(), world.witness.calls()), (1, 1));
 }

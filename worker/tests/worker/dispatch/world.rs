@@ -5,6 +5,7 @@ use bytes::Bytes;
 use conveyor_domain::grant::{BudgetView, Scope};
 use conveyor_domain::job::JobSpec;
 use conveyor_domain::lifecycle::{self, Command};
+use conveyor_domain::message::QueueName;
 use conveyor_domain::retry::RetryPolicy;
 use conveyor_domain::run::RunStatus;
 use conveyor_domain::seal::Secret;
@@ -247,6 +248,12 @@ impl World {
     pub async fn completed(&self, key: RunKey) -> u32 {
         let view = self.backend.store.run(key.job, key.run).await.unwrap().unwrap();
         view.stats.counts.completed()
+    }
+
+    /// Messages of a run: visible, hidden.
+    pub async fn depth(&self, key: RunKey) -> (u64, u64) {
+        let depth = self.backend.queue.depth(QueueName::Run(key.run), self.clock.now()).await.unwrap();
+        (depth.visible, depth.hidden)
     }
 
     pub async fn is_over(&self, key: RunKey) -> bool {

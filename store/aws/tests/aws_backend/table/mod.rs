@@ -1,7 +1,10 @@
 //! What is particular to the table: what its calls cost, by the meter that operators see, and rows of earlier versions.
 
+mod api_keys;
 mod budgets;
 mod discovery;
+mod holes;
+mod lists;
 mod proof;
 mod removal;
 mod rows;

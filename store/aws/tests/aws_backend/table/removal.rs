@@ -154,8 +154,9 @@ async fn where_a_job_was_nobody_makes_one_and_nobody_reads_one() {
     assert!(store.ingest(key).await.unwrap().is_none());
     assert_eq!(store.apply(key.job, Command::Stop, world.now()).await, Err(Error::NotFound));
     assert!(matches!(store.delete_run(key, world.now()).await, Err(Error::NotFound)));
-    let query = JobsQuery { caller: world.caller, status: None, scheduled: None, before: None, limit: 9 };
-    assert!(store.jobs(query).await.unwrap().is_empty());
+    let query =
+        JobsQuery { caller: world.caller, status: None, scheduled: None, before: None, limit: 9, look: 9 };
+    assert!(store.jobs(query).await.unwrap().rows.is_empty());
     assert!(store.deleted_jobs(9).await.unwrap().is_empty());
 
     // What came late is found by the next look: the rows of the submit, and its marker.

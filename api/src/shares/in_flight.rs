@@ -1,0 +1,118 @@
+//! Requests of a caller that are being answered at once (SPEC 6.27): each has a place from the moment its caller is known to
+//! the last byte of its answer.
+
+use super::peer::PlaceHere;
+use super::turns::Turn;
+use super::{Full, Peer, Place};
+use crate::problem::{ApiError, Code, Result};
+use crate::request_rates::Who;
+use crate::state::ApiState;
+use axum::body::{Body, HttpBody};
+use axum::extract::Request;
+use axum::http::request::Parts;
+use axum::http::{Extensions, Method};
+use axum::middleware::Next;
+use axum::response::Response;
+use bytes::Bytes;
+use conveyor_domain::limits;
+use http_body::{Frame, SizeHint};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll};
+
+/// An extension of every request: its place, once it has one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct InFlight(Arc<OnceLock<Admitted>>);
+
+#[derive(Debug)]
+struct Admitted {
+    who: Who,
+    _own: Turn,
+    _place: Place<Who>,
+    _here: Option<PlaceHere>,
+    /// While a read is worked on.
+    read: Mutex<Option<Turn>>,
+}
+
+/// Gives a request its place, and a read its turn, or refuses it.
+pub(crate) async fn admit_in_turn(state: &ApiState, parts: &Parts, who: Who) -> Result<()> {
+    admit(state, &parts.extensions, who).await?;
+    if let Some(InFlight(cell)) = parts.extensions.get()
+        && let Some(admitted) = cell.get()
+        && matches!(parts.method, Method::GET | Method::HEAD)
+    {
+        // All that wait have a place: no more than those can.
+        let turn = state.reads.turn(who, limits::REQUESTS_OF_CALLER_MAX).await?;
+        *admitted.read.lock().unwrap_or_else(PoisonError::into_inner) = turn;
+    }
+    Ok(())
+}
+
+/// Gives a request its place, or refuses it. It may wait for others of its caller.
+pub(crate) async fn admit(state: &ApiState, extensions: &Extensions, who: Who) -> Result<()> {
+    let peer = extensions.get::<Peer>();
+    if let Some(peer) = peer {
+        peer.is_of(who);
+    }
+    let own = state.own_requests.turn(who, limits::REQUESTS_WAITING_OF_CALLER_MAX);
+    let own = tokio::time::timeout(limits::PLACE_WAIT, own).await.ok().transpose()?.flatten();
+    let own = own.ok_or_else(too_many)?;
+    let place = state.requests.take(who).map_err(|full| match full {
+        Full::Own => too_many(),
+        Full::All => ApiError::overloaded(),
+    })?;
+    if let Some(InFlight(cell)) = extensions.get() {
+        let here = peer.map(Peer::give_place);
+        let admitted = Admitted { who, _own: own, _place: place, _here: here, read: Mutex::default() };
+        // Set before only if one request was admitted twice; then the first place stays.
+        let _ = cell.set(admitted);
+    }
+    Ok(())
+}
+
+fn too_many() -> ApiError {
+    let detail = "The caller has as many requests under way as it may; wait for one to end.";
+    ApiError::new(Code::TooManyInFlight, detail)
+}
+
+/// Who asks, once that is known.
+pub(crate) fn who(extensions: &Extensions) -> Option<Who> {
+    extensions.get::<InFlight>()?.0.get().map(|admitted| admitted.who)
+}
+
+/// Keeps the place of a request until its answer is sent.
+pub(crate) async fn hold(mut request: Request, next: Next) -> Response {
+    let in_flight = InFlight::default();
+    request.extensions_mut().insert(in_flight.clone());
+    let response = next.run(request).await;
+    let Some(admitted) = in_flight.0.get() else { return response };
+    // The answer is ready: the next one's turn.
+    drop(admitted.read.lock().unwrap_or_else(PoisonError::into_inner).take());
+    response.map(|body| Body::new(Held { body, _in_flight: in_flight }))
+}
+
+/// A body with the place of its request.
+struct Held {
+    body: Body,
+    _in_flight: InFlight,
+}
+
+impl HttpBody for Held {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,181 @@
+//! Keys that nobody has (SPEC 6.27): a token bucket for each address. Beyond it, keys that were not accepted before are
+//! looked up at a bounded concurrency, so that guessing costs the store little and locks nobody out.
+
+use super::Peer;
+use crate::problem::{ApiError, Code, Result};
+use crate::request_rates::make_room;
+use axum::http::Extensions;
+use conveyor_domain::request_rate::{Bucket, RequestRate};
+use conveyor_domain::seal::KeyHash;
+use conveyor_domain::{Timestamp, limits};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::Semaphore;
+
+#[derive(Debug)]
+pub(crate) struct UnknownKeys {
+    rate: Option<RequestRate>,
+    buckets: Mutex<HashMap<IpAddr, Bucket>>,
+    /// When each was last accepted.
+    accepted: Mutex<HashMap<KeyHash, Timestamp>>,
+    lookups: Semaphore,
+    waiting: AtomicUsize,
+}
+
+impl Default for UnknownKeys {
+    fn default() -> UnknownKeys {
+        UnknownKeys {
+            rate: RequestRate::new(limits::UNKNOWN_KEYS_PER_SECOND, limits::UNKNOWN_KEYS_BURST),
+            buckets: Mutex::default(),
+            accepted: Mutex::default(),
+            lookups: Semaphore::new(limits::UNKNOWN_KEY_LOOKUPS_MAX),
+            waiting: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl UnknownKeys {
+    /// Looks up a key, unless its address has sent too many that nobody has.
+    pub async fn look_up<T>(
+        &self,
+        extensions: &Extensions,
+        key: KeyHash,
+        now: Timestamp,
+        lookup: impl Future<Output = Result<Option<T>>>,
+    ) -> Result<Option<T>> {
+        let address = extensions.get::<Peer>().map(Peer::network);
+        let known = lock(&self.accepted).contains_key(&key);
+        let slowed = !known && address.is_some_and(|address| !self.has_token(address, now));
+        let found = if slowed { self.slowly(lookup).await? } else { lookup.await? };
+        match (&found, address) {
+            (Some(_), _) => self.remember(key, now),
+            (None, Some(address)) => {
+                lock(&self.accepted).remove(&key);
+                self.take_token(address, now);
+                if slowed {
+                    return Err(too_many());
+                }
+            }
+            (None, None) => {}
+        }
+        Ok(found)
+    }
+
+    /// Waits for its turn, in the order of arrival; refused if too many wait.
+    async fn slowly<T>(&self, lookup: impl Future<Output = Result<Option<T>>>) -> Result<Option<T>> {
+        let waiting = Waiting::begin(&self.waiting).ok_or_else(too_many)?;
+        let _turn = self.lookups.acquire().await.map_err(|e| ApiError::internal(e.to_string()))?;
+        drop(waiting);
+        lookup.await
+    }
+
+    fn has_token(&self, address: IpAddr, now: Timestamp) -> bool {
+        let Some(rate) = self.rate else { return true };
+        // A look at a copy takes nothing.
+        lock(&self.buckets).get(&address).is_none_or(|bucket| bucket.clone().take(rate, now).wait.is_none())
+    }
+
+    fn take_token(&self, address: IpAddr, now: Timestamp) {
+        let Some(rate) = self.rate else { return };
+        let mut buckets = lock(&self.buckets);
+        if !buckets.contains_key(&address) {
+            make_room(&mut buckets, limits::UNKNOWN_KEY_ADDRESSES_MAX, rate, now);
+        }
+        buckets.entry(address).or_insert_with(|| Bucket::full(rate, now)).take(rate, now);
+    }
+
+    fn remember(&self, key: KeyHash, now: Timestamp) {
+        let mut accepted = lock(&self.accepted);
+        if !accepted.contains_key(&key) && accepted.len() >= limits::KEYS_REMEMBERED_MAX {
+            let oldest = accepted.iter().min_by_key(|(_, used)| **used).map(|(key, _)| *key);
+            oldest.and_then(|oldest| accepted.remove(&oldest));
+        }
+        accepted.insert(key, now);
+    }
+}
+
+/// One of those that wait for a lookup.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl Waiting<'_> {
+    fn begin(count: &AtomicUsize) -> Option<Waiting<'_>> {
+        let waiting = Waiting(count);
+        let before = count.fetch_add(1, Ordering::Relaxed);
+        (before < limits::UNKNOWN_KEY_LOOKUPS_WAITING_MAX).then_some(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn too_many() -> ApiError {
+    let detail =
+        "Too many unknown keys came from this address; `X-API-Key` is not one that was accepted lately.";
+    ApiError::new(Code::TooManyUnknownKeys, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt;
+    use std::future::{pending, ready};
+
+    fn from(address: [u8; 4]) -> Extensions {
+        let mut extensions = Extensions::new();
+        extensions.insert(Peer::new(address.into()));
+        extensions
+    }
+
+    fn key(n: u32) -> KeyHash {
+        KeyHash::of(&n.to_string())
+    }
+
+    async fn unknown(keys: &UnknownKeys, address: [u8; 4], n: u32, now: i64) -> Result<Option<()>> {
+        keys.look_up(&from(address), key(n), Timestamp(now), ready(Ok(None))).await
+    }
+
+    #[tokio::test]
+    async fn an_address_has_so_many_and_more_with_time() {
+        let (keys, here) = (UnknownKeys::default(), [127, 0, 0, 2]);
+        for n in 0..limits::UNKNOWN_KEYS_BURST {
+            assert_eq!(unknown(&keys, here, n, 0).await.unwrap(), None);
+        }
+        assert!(unknown(&keys, here, 1, 0).await.is_err());
+        assert!(unknown(&keys, [127, 0, 0, 3], 1, 0).await.is_ok(), "another address");
+        assert!(unknown(&keys, here, 1, 1_000).await.is_ok(), "a second later");
+        let nowhere = Extensions::new();
+        let free = keys.look_up(&nowhere, key(1), Timestamp(0), ready(Ok(None::<()>))).await;
+        assert!(free.is_ok(), "no connection, no address");
+    }
+
+    #[tokio::test]
+    async fn a_key_that_is_known_passes_and_others_wait_for_few_lookups() {
+        let (keys, here) = (UnknownKeys::default(), [127, 0, 0, 2]);
+        let extensions = from(here);
+        let known = |n| keys.look_up(&extensions, key(n), Timestamp(0), ready(Ok(Some(()))));
+        assert!(known(7).await.unwrap().is_some());
+        for n in 100..=100 + limits::UNKNOWN_KEYS_BURST {
+            let _ = unknown(&keys, here, n, 0).await;
+        }
+        assert!(known(8).await.unwrap().is_some(), "a new key is looked up all the same");
+        // Lookups that never end take every turn, and then all places to wait.
+        let stuck = |n| keys.look_up(&extensions, key(n), Timestamp(0), pending::<Result<Option<()>>>());
+        let most = limits::UNKNOWN_KEY_LOOKUPS_MAX + limits::UNKNOWN_KEY_LOOKUPS_WAITING_MAX;
+        let mut held: Vec<_> = (0..most).map(|n| Box::pin(stuck(1_000 + n as u32))).collect();
+        assert!(held.iter_mut().all(|one| one.as_mut().now_or_never().is_none()));
+        assert!(stuck(5).now_or_never().unwrap().is_err());
+        assert!(known(9).now_or_never().unwrap().is_err(), "nobody has seen this one");
+        assert!(known(7).now_or_never().unwrap().is_ok(), "an accepted key does not wait");
+        drop(held);
+        assert!(known(9).now_or_never().unwrap().is_ok());
+    }
+}

@@ -1,0 +1,133 @@
+//! What callers share (SPEC 6.27): one that has its part is refused, the others are not, and what ends makes room.
+
+use crate::world::{Answer, KEY, OTHER_KEY, World};
+use axum::body::{Body, Bytes};
+use axum::http::Request;
+use axum::response::Response;
+use conveyor_api::Peer;
+use conveyor_domain::limits;
+use conveyor_testkit::until;
+use futures::{FutureExt, StreamExt, stream};
+use serde_json::json;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tower::ServiceExt;
+
+/// Bodies that begin and do not go on, and how many were begun to be read.
+#[derive(Default)]
+struct Unfinished(Arc<AtomicUsize>);
+
+impl Unfinished {
+    fn body(&self) -> Body {
+        let read = self.0.clone();
+        let begin = stream::once(async move {
+            read.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, io::Error>(Bytes::from_static(b"{"))
+        });
+        Body::from_stream(begin.chain(stream::pending()))
+    }
+
+    async fn until_read(&self, count: usize) {
+        until("all bodies are read", async || self.0.load(Ordering::Relaxed) == count).await;
+    }
+}
+
+/// A request that is being answered for as long as the answer is kept.
+fn under_way(world: &World, request: Request<Body>) -> impl Future<Output = Response> + use<> {
+    let router = world.router.clone();
+    let answer = tokio::spawn(async move { router.oneshot(request).await.unwrap() });
+    async move { answer.await.unwrap() }
+}
+
+fn submit(key: &str, body: Body) -> Request<Body> {
+    let request = Request::post("/v1/jobs").header("host", "api.test:8080").header("x-api-key", key);
+    request.header("content-type", "application/json").header("content-length", 100).body(body).unwrap()
+}
+
+fn refused_for_now(answer: &Answer, code: &str) {
+    answer.refused(429, code);
+    assert_eq!(answer.header("retry-after"), "1");
+}
+
+#[tokio::test]
+async fn requests_that_do_not_end_cost_their_own_caller_its_places() {
+    let (world, bodies) = (World::new().await, Unfinished::default());
+    let held: Vec<_> = (0..limits::REQUESTS_OF_CALLER_MAX)
+        .map(|_| Box::pin(under_way(&world, submit(KEY, bodies.body()))))
+        .collect();
+    bodies.until_read(held.len()).await;
+    // It waits for one of them first.
+    refused_for_now(&world.get("/v1/jobs").await, "too_many_in_flight");
+    assert_eq!(world.call("GET", "/v1/jobs", Some(OTHER_KEY), None).await.status, 200);
+    let body = json!({"tasks": [{"url": "https://a.example/"}]});
+    assert_eq!(world.call("POST", "/v1/jobs", Some(OTHER_KEY), Some(body)).await.status, 201);
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        assert_eq!(world.call("GET", path, None, None).await.status, 200, "{path}");
+    }
+    assert!(held.into_iter().all(|one| one.now_or_never().is_none()));
+}
+
+#[tokio::test]
+async fn a_caller_has_so_many_event_streams_and_one_that_ends_makes_room() {
+    let world = World::new().await;
+    let job = world.submit("open", 1).await.job;
+    let stream = |key: &str| {
+        let path = format!("/v1/jobs/{job}/events");
+        let request = Request::get(path).header("accept", "text/event-stream").header("x-api-key", key);
+        request.body(Body::empty()).unwrap()
+    };
+    let mut open = Vec::new();
+    for _ in 0..limits::EVENT_STREAMS_OF_CALLER_MAX {
+        open.push(under_way(&world, stream(KEY)).await);
+    }
+    assert!(open.iter().all(|answer| answer.status() == 200));
+    refused_for_now(&world.send(stream(KEY)).await, "too_many_streams");
+    assert_eq!(world.get("/v1/jobs").await.status, 200, "all else is still there");
+    open.pop();
+    assert_eq!(under_way(&world, stream(KEY)).await.status(), 200);
+}
+
+#[tokio::test]
+async fn a_caller_uploads_so_many_lists_at_once() {
+    let (world, bodies) = (World::new().await, Unfinished::default());
+    let target = async |key| {
+        let slot = world.call("POST", "/v1/job_inputs", Some(key), Some(json!({"type": "lines"}))).await;
+        slot.json()["upload"].clone()
+    };
+    let mut held = Vec::new();
+    for _ in 0..limits::UPLOADS_OF_CALLER_MAX {
+        let target = target(KEY).await;
+        let request = Request::put(crate::world::path_of(&target))
+            .header("content-type", target["headers"]["Content-Type"].as_str().unwrap());
+        held.push(Box::pin(under_way(&world, request.body(bodies.body()).unwrap())));
+    }
+    let (own, other) = (target(KEY).await, target(OTHER_KEY).await);
+    let list = "https://a.example/\n";
+    bodies.until_read(held.len()).await;
+    refused_for_now(&world.put(&own, list).await, "too_many_uploads");
+    assert_eq!(world.put(&other, list).await.status, 200);
+    assert!(held.into_iter().all(|one| one.now_or_never().is_none()));
+}
+
+#[tokio::test]
+async fn unknown_keys_are_slowed_by_address_and_known_ones_are_not() {
+    let world = World::new().await;
+    let from = async |last: u8, path: &str, key: &str| {
+        let request = Request::get(path).header("x-api-key", key);
+        let peer = Peer::new([127, 0, 0, last].into());
+        world.send(request.extension(peer).body(Body::empty()).unwrap()).await
+    };
+    assert_eq!(from(2, "/v1/jobs", KEY).await.status, 200);
+    for n in 0..limits::UNKNOWN_KEYS_BURST {
+        let path = if n % 2 == 0 { "/v1/jobs" } else { "/v1/admin/keys" };
+        from(2, path, &format!("guessed-{n}")).await.refused(401, "unauthenticated");
+    }
+    refused_for_now(&from(2, "/v1/jobs", "guessed").await, "too_many_unknown_keys");
+    refused_for_now(&from(2, "/v1/admin/keys", "guessed").await, "too_many_unknown_keys");
+    assert_eq!(from(2, "/v1/jobs", KEY).await.status, 200, "accepted before");
+    assert_eq!(from(2, "/v1/jobs", OTHER_KEY).await.status, 200, "looked up for the first time");
+    from(3, "/v1/jobs", "guessed").await.refused(401, "unauthenticated");
+    let none = Request::get("/v1/jobs").extension(Peer::new([127, 0, 0, 2].into()));
+    world.send(none.body(Body::empty()).unwrap()).await.refused(401, "unauthenticated");
+}

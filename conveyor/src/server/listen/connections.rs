@@ -1,0 +1,172 @@
+//! All connections: how many there are, and which are closed when there are too many (max-min fairness by address and
+//! caller, SPEC 6.27).
+
+use super::connection::{Connection, Rank, Reason};
+use conveyor_api::Peer;
+use conveyor_domain::limits;
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+#[derive(Debug)]
+pub struct Connections {
+    max: usize,
+    open: Mutex<Open>,
+    ended: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    next: u64,
+    all: HashMap<u64, Arc<Connection>>,
+}
+
+impl Connections {
+    pub fn new(max: usize) -> Connections {
+        Connections { max, open: Mutex::default(), ended: Notify::new() }
+    }
+
+    pub fn open(&self, peer: Peer) -> Arc<Connection> {
+        let mut open = self.lock();
+        let connection = Arc::new(Connection::new(open.next, peer, Instant::now()));
+        open.next += 1;
+        open.all.insert(connection.number, connection.clone());
+        metrics::gauge!("conveyor_connections").set(open.all.len() as f64);
+        connection
+    }
+
+    pub fn remove(&self, connection: &Connection) {
+        let mut open = self.lock();
+        open.all.remove(&connection.number);
+        metrics::gauge!("conveyor_connections").set(open.all.len() as f64);
+        drop(open);
+        self.ended.notify_one();
+    }
+
+    /// Waits until there is room for one more: no longer than it takes to close some.
+    pub async fn make_room(&self) {
+        while self.lock().all.len() >= self.max {
+            let again = self.close_some();
+            let ended = self.ended.notified();
+            // Out of time is as good as an end: look again.
+            let _ = tokio::time::timeout_at(again, ended).await;
+        }
+    }
+
+    /// Closes the least deserving, unless enough are being closed already. Returns when to look again at the latest.
+    pub fn close_some(&self) -> Instant {
+        let all: Vec<_> = self.lock().all.values().cloned().collect();
+        let now = Instant::now();
+        if all.iter().any(|connection| connection.is_closing()) {
+            return now + limits::HEAD_TIME_MIN;
+        }
+        let some = (self.max / limits::CONNECTIONS_CLOSED_PART).max(1);
+        for (rank, since, connection) in least_deserving(&all).take(some) {
+            let not_before = since + limits::HEAD_TIME_MIN;
+            if rank == Rank::Fresh && now < not_before {
+                return not_before;
+            }
+            connection.close(Reason::Crowded);
+        }
+        now + limits::HEAD_TIME_MIN
+    }
+
+    /// Closes what is past its deadline, for ever.
+    pub async fn keep_deadlines(&self) {
+        let mut look = tokio::time::interval(limits::CONNECTIONS_LOOK_EVERY);
+        loop {
+            let now = look.tick().await;
+            let all: Vec<_> = self.lock().all.values().cloned().collect();
+            for connection in all {
+                if let Some(reason) = connection.overdue(now) {
+                    connection.close(reason);
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Who has a connection, as far as that is known: an address, and a caller.
+type Group = (IpAddr, u64);
+type Candidate<'a> = (Rank, Instant, &'a Arc<Connection>);
+
+/// Each is the worst one of the group that is the largest without those before it.
+fn least_deserving(all: &[Arc<Connection>]) -> impl Iterator<Item = Candidate<'_>> {
+    let mut groups: HashMap<Group, Vec<Candidate<'_>>> = HashMap::new();
+    for connection in all {
+        if let Some((rank, since)) = connection.rank() {
+            let group = (connection.peer.network(), connection.peer.caller());
+            groups.entry(group).or_default().push((rank, since, connection));
+        }
+    }
+    // The worst last. Of groups that are as large, the one whose worst is worse comes first.
+    let mut groups: Vec<_> = groups.into_values().collect();
+    groups.iter_mut().for_each(|group| {
+        group.sort_by_key(|(rank, since, one)| std::cmp::Reverse((*rank, *since, one.number)))
+    });
+    let size = |group: &[Candidate<'_>], n: usize| {
+        let worst = group.last().map(|(rank, since, _)| std::cmp::Reverse((*rank, *since)));
+        (group.len(), worst, n)
+    };
+    let mut by_size: BTreeSet<_> = groups.iter().enumerate().map(|(n, group)| size(group, n)).collect();
+    std::iter::from_fn(move || {
+        let (_, _, n) = by_size.pop_last()?;
+        let worst = groups[n].pop()?;
+        if !groups[n].is_empty() {
+            by_size.insert(size(&groups[n], n));
+        }
+        Some(worst)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened(connections: &Connections, address: [u8; 4], count: usize) -> Vec<Arc<Connection>> {
+        (0..count).map(|_| connections.open(Peer::new(address.into()))).collect()
+    }
+
+    fn closed(connections: &[Arc<Connection>]) -> usize {
+        connections.iter().filter(|connection| connection.is_closing()).count()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_largest_groups_lose_their_oldest_fresh_connections_first() {
+        let connections = Connections::new(limits::CONNECTIONS_CLOSED_PART * 12);
+        let [few, many] =
+            [([127, 0, 0, 2], 20), ([127, 0, 0, 3], 30)].map(|(a, n)| opened(&connections, a, n));
+        let one = opened(&connections, [127, 0, 0, 4], 1);
+        let idle = many.first().unwrap();
+        idle.end(idle.begin(false), Instant::now());
+        let again = connections.close_some();
+        assert_eq!(closed(&many), 0, "all are too young");
+        tokio::time::sleep_until(again).await;
+        connections.close_some();
+        assert_eq!([closed(&few), closed(&many), closed(&one)], [1, 11, 0]);
+        assert!(!idle.is_closing() && closed(&many[1..12]) == 11, "the oldest of those that are fresh");
+        connections.close_some();
+        assert_eq!(closed(&many), 11, "not before those have ended");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn there_is_room_as_soon_as_somebody_ended() {
+        let connections = Arc::new(Connections::new(2));
+        let all = opened(&connections, [127, 0, 0, 2], 2);
+        for connection in all.clone() {
+            let connections = connections.clone();
+            tokio::spawn(async move {
+                connection.closed().await;
+                connections.remove(&connection);
+            });
+        }
+        connections.make_room().await;
+        assert_eq!((closed(&all), all[0].is_closing(), connections.lock().all.len()), (1, true, 1));
+    }
+}

@@ -1,0 +1,171 @@
+//! What the real worker starts and when: limits of domains, and a gateway that fails for a moment.
+
+use crate::support::{self, Client, Process, list, until};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+struct System {
+    client: Client,
+    _server: Process,
+    _dir: TempDir,
+}
+
+impl System {
+    fn start(gateway: &str, flags: &[&str]) -> System {
+        let dir = TempDir::new().unwrap();
+        let server = support::embedded(dir.path(), &[&["--gateway-url", gateway], flags].concat());
+        System { client: Client::new(&server), _server: server, _dir: dir }
+    }
+
+    async fn submit(&self, urls: &[String], more: Value) -> String {
+        let mut body = list(urls);
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let (status, answer) = self.client.try_submit(&body).await.unwrap();
+        assert_eq!(status, 201, "{answer}");
+        answer["job_id"].as_str().unwrap().to_owned()
+    }
+
+    async fn metric(&self, name: &str) -> u64 {
+        let (_, text) = self.client.text(&format!("{}/metrics", self.client.url)).await;
+        let of = |line: &str| line.strip_prefix(name)?.trim().parse::<f64>().ok();
+        text.lines().find_map(of).map_or(0, |value| value as u64)
+    }
+
+    async fn successful(&self, job: &str) -> u64 {
+        let view = self.client.wait_for(job, &["completed"]).await;
+        view["latest_run"]["stats"]["successful"].as_u64().unwrap()
+    }
+}
+
+/// By how much calls at these moments pass `burst + per_second * t` in the worst window.
+fn worst_excess(arrivals_us: &[u64], per_second: f64, burst: f64) -> f64 {
+    let (mut least, mut worst) = (f64::INFINITY, f64::NEG_INFINITY);
+    for (n, at_us) in arrivals_us.iter().enumerate() {
+        let ahead = n as f64 - per_second * (*at_us as f64) / 1e6;
+        least = least.min(ahead);
+        worst = worst.max(ahead - least + 1.0 - burst);
+    }
+    worst
+}
+
+#[tokio::test]
+async fn limited_domains_cost_no_message_twice_and_hold_their_rates() {
+    const DOMAINS: usize = 4;
+    const TASKS: usize = 15;
+    let gateway = support::scripted_gateway(&["--record", "--latency-ms", "5"]);
+    let system = System::start(&gateway.url, &[]);
+    let urls: Vec<String> = (0..TASKS * DOMAINS)
+        // The first half grouped by domain, the second in turn.
+        .map(|n| if n < TASKS * DOMAINS / 2 { n * 2 / TASKS } else { n % DOMAINS })
+        .enumerate()
+        .map(|(n, domain)| format!("https://site-{domain}.example/{n}"))
+        .collect();
+    let limits = json!({"domain_limits": {"*": {"per_second": 10, "burst": 4}}});
+    let job = system.submit(&urls, limits).await;
+    until("it says which domain it waits for, and until when", async || {
+        let (_, limits) = system.client.get(&format!("/v1/jobs/{job}/limits")).await;
+        let waiting = &limits["waiting"];
+        let named = waiting["detail"].as_str().is_some_and(|detail| detail.contains("site-"));
+        assert_ne!(waiting["reason"], "ended", "{waiting}");
+        waiting["reason"] == "domain_budget" && named && waiting["until"].is_string()
+    })
+    .await;
+    assert_eq!(system.successful(&job).await, urls.len() as u64);
+    let messages = system.metric("conveyor_messages_received_total").await;
+    assert!(messages >= urls.len() as u64 && 2 * messages <= 3 * urls.len() as u64, "{messages} messages");
+    let (_, log) = Client::new(&gateway).get("/_log").await;
+    let hosts = log["hosts"].as_object().unwrap();
+    assert_eq!(hosts.len(), DOMAINS);
+    for (host, arrivals) in hosts {
+        let arrivals: Vec<u64> = arrivals.as_array().unwrap().iter().filter_map(Value::as_u64).collect();
+        let excess = worst_excess(&arrivals, 10.0, 4.0);
+        assert!(excess <= 0.0, "{host}: {excess} calls too many in {arrivals:?}");
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// Calls wait.
+    Hold,
+    /// Connections of calls that wait break.
+    Break,
+    Answer,
+}
+
+/// A gateway on a socket of its own that can break every connection it has at once.
+struct Gateway {
+    url: String,
+    mode: watch::Sender<Mode>,
+    calls: Arc<[AtomicUsize; 2]>,
+}
+
+impl Gateway {
+    async fn start() -> Gateway {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (mode, seen) = watch::channel(Mode::Hold);
+        let calls: Arc<[AtomicUsize; 2]> = Arc::default();
+        let counts = calls.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(answer(stream, seen.clone(), counts.clone()));
+            }
+        });
+        Gateway { url, mode, calls }
+    }
+
+    /// Calls so far of the first job, and of the other.
+    fn calls(&self) -> [usize; 2] {
+        [0, 1].map(|n| self.calls[n].load(Ordering::SeqCst))
+    }
+}
+
+async fn answer(mut stream: TcpStream, mut mode: watch::Receiver<Mode>, calls: Arc<[AtomicUsize; 2]>) {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read_u8().await {
+            Ok(byte) => head.push(byte),
+            Err(_) => return,
+        }
+    }
+    let other = usize::from(!String::from_utf8_lossy(&head).contains("one.example"));
+    // A call that comes after the connections broke waits for what is next.
+    mode.mark_unchanged();
+    calls[other].fetch_add(1, Ordering::SeqCst);
+    if *mode.borrow() != Mode::Answer {
+        let _ = mode.changed().await;
+    }
+    if *mode.borrow() == Mode::Answer {
+        let page = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\npage";
+        let _ = stream.write_all(page).await;
+    }
+}
+
+#[tokio::test]
+async fn a_hundred_calls_that_break_at_once_are_one_outage_and_one_call_probes() {
+    let gateway = Gateway::start().await;
+    let flags = ["--retry-base-ms", "10", "--retry-cap-ms", "50", "--attempts-max", "20"];
+    let system = System::start(&gateway.url, &flags);
+    let urls = |host: &str, count| (0..count).map(|n| format!("https://{host}.example/{n}")).collect();
+    let one: Vec<String> = urls("one", 150);
+    let job = system.submit(&one, json!({"max_inflight": 100})).await;
+    until("a hundred calls are in flight", async || gateway.calls() == [100, 0]).await;
+    gateway.mode.send(Mode::Break).unwrap();
+    until("a call probes", async || gateway.calls()[0] > 100).await;
+    // Another job starts what it may: so the worker had its chance to start more of the first one.
+    let two: Vec<String> = urls("two", 5);
+    let other = system.submit(&two, json!({})).await;
+    until("the other job has started", async || gateway.calls()[1] == 5).await;
+    assert_eq!(gateway.calls()[0], 101, "nothing else starts before the probe is answered");
+    let backoffs = system.metric("conveyor_gateway_backoffs_total").await;
+    assert_eq!(backoffs, 1, "a hundred failures at once are one outage");
+    gateway.mode.send(Mode::Answer).unwrap();
+    assert_eq!(system.successful(&job).await, 150);
+    assert_eq!(system.successful(&other).await, 5);
+    assert_eq!(system.metric("conveyor_gateway_backoffs_total").await, 1);
+}

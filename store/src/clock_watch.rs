@@ -1,0 +1,66 @@
+//! The time that removals go by, kept as one record (SPEC 6.26). Every removal by time asks for it with the very moment that
+//! it would go by: a clock that jumps between two steps removes nothing.
+
+use crate::{Result, Store};
+use conveyor_domain::Timestamp;
+use conveyor_domain::clock::watch::Watch;
+use conveyor_domain::record::{Expected, Record, RecordVersion, RecordWrite};
+use sha2::{Digest, Sha256};
+
+/// Tries of a write that others keep from being made: they write the same.
+const TRIES_MAX: u32 = 8;
+
+/// Takes note of the time. Reads one record, and writes it at most once a minute.
+pub async fn observe(store: &dyn Store, now: Timestamp) -> Result<Watch> {
+    change(store, |seen| seen.map_or(Watch::new(now), |watch| watch.observe(now))).await
+}
+
+/// An operator says that this is the time.
+pub async fn confirm(store: &dyn Store, now: Timestamp) -> Result<Watch> {
+    change(store, |_| Watch::new(now)).await
+}
+
+/// What was seen; nothing if no sweeper has looked yet.
+pub async fn look(store: &dyn Store) -> Result<Option<Watch>> {
+    Ok(store.record(&Watch::key()).await?.as_ref().map(parse))
+}
+
+/// The time that removals go by at this moment.
+pub async fn removal_time(store: &dyn Store, now: Timestamp) -> Result<Timestamp> {
+    Ok(look(store).await?.map_or(now, |watch| watch.removal_time(now)))
+}
+
+/// One that cannot be read says nothing: whatever the time is, it has to hold first.
+fn parse(record: &Record) -> Watch {
+    record.parse().unwrap_or_else(|error| {
+        tracing::error!(%error, "the record of the time that was seen begins anew");
+        Watch::new(Timestamp(0))
+    })
+}
+
+async fn change(store: &dyn Store, decide: impl Fn(Option<Watch>) -> Watch) -> Result<Watch> {
+    for _ in 0..TRIES_MAX {
+        let found = store.record(&Watch::key()).await?;
+        let seen = found.as_ref().map(parse);
+        let watch = decide(seen);
+        if seen == Some(watch) {
+            return Ok(watch);
+        }
+        let expected = found.map_or(Expected::Absent, |record| Expected::Version(record.version));
+        if store.write_record(RecordWrite::put(record(&watch), expected)).await? {
+            return Ok(watch);
+        }
+    }
+    Err(crate::Error::Unavailable("the record of the time that was seen is busy".to_owned()))
+}
+
+/// Its version follows from what it says: two who write the same are one.
+fn record(watch: &Watch) -> Record {
+    let unversioned = Record::new(Watch::key(), RecordVersion::from_stored(0), watch);
+    let digest: [u8; 32] = Sha256::digest(unversioned.doc.as_bytes()).into();
+    let [a, b, c, d, e, f, g, h, ..] = digest;
+    Record {
+        version: RecordVersion::from_stored(i64::from_be_bytes([a, b, c, d, e, f, g, h])),
+        ..unversioned
+    }
+}

@@ -1,0 +1,145 @@
+//! Records that are due, in line for their turns (SPEC 6.28).
+//!
+//! Records become due at the newest end of the index, as time passes: one page from there finds what is new, however long the
+//! backlog behind it is. A pass over the whole index, a few pages a look, finds the rest: at the start, after more than a page
+//! became due between two looks, after records found no room in the line, and once a minute for what was written late.
+//! A look reads at most `1 + PAGES` pages of keys, and each record that is not in line yet once.
+
+use crate::port::DueQuery;
+use crate::{Result, Store};
+use conveyor_domain::record::{Record, RecordKey, RecordKind};
+use conveyor_domain::{CallerId, Timestamp};
+use conveyor_turns::{Line, Places};
+use futures::{StreamExt, TryStreamExt, stream};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Keys of a page, and pages of one look of a pass.
+const PAGE: u32 = 200;
+const PAGES: u32 = 4;
+/// How often all that is due is looked at, whatever happens.
+const PASS_EVERY: Duration = Duration::from_secs(60);
+/// After a pass that found more than the line holds.
+const PASS_AGAIN: Duration = Duration::from_secs(5);
+/// Records in line, of all callers.
+const LINE_MAX: usize = 10_000;
+const READS_INFLIGHT: usize = 16;
+
+#[derive(Debug)]
+pub struct Due<G> {
+    kind: RecordKind,
+    line: Line<G, RecordKey>,
+    /// Of the line, by caller: one caller's backlog leaves room for the others'.
+    room: Places,
+    /// In line, or under way.
+    known: HashSet<RecordKey>,
+    pass: Option<Pass>,
+    next_pass: Instant,
+}
+
+#[derive(Debug, Default)]
+struct Pass {
+    after: Option<(Timestamp, RecordKey)>,
+    /// Some found no room in the line.
+    overflowed: bool,
+}
+
+impl<G: Clone + PartialEq> Due<G> {
+    pub fn new(kind: RecordKind) -> Due<G> {
+        Due::with_room_for(kind, LINE_MAX)
+    }
+
+    fn with_room_for(kind: RecordKind, max: usize) -> Due<G> {
+        let (line, room, known) = (Line::default(), Places::new(max), HashSet::new());
+        Due { kind, line, room, known, pass: None, next_pass: Instant::now() }
+    }
+
+    /// Finds what is due by then. `sort` says whose a record is, and its group.
+    pub async fn look(
+        &mut self,
+        store: &Arc<dyn Store>,
+        by: Timestamp,
+        sort: impl Fn(&Record) -> (CallerId, G),
+    ) -> Result<()> {
+        let query = DueQuery { kind: self.kind, by, after: None, newest_first: true, limit: PAGE };
+        let newest = store.due_keys(query).await?;
+        let is_full = newest.len() >= PAGE as usize;
+        let missed_some = is_full && newest.last().is_some_and(|(_, key)| !self.known.contains(key));
+        let keys = newest.into_iter().rev().map(|(_, key)| key).collect();
+        if self.add(store, by, keys, &sort).await? {
+            self.next_pass = self.next_pass.min(Instant::now() + PASS_AGAIN);
+        }
+        if self.pass.is_none() && (missed_some || Instant::now() >= self.next_pass) {
+            // Without a full page there is nothing behind it.
+            match is_full {
+                true => self.pass = Some(Pass::default()),
+                false => self.next_pass = Instant::now() + PASS_EVERY,
+            }
+        }
+        for _ in 0..PAGES {
+            let Some(pass) = &self.pass else { break };
+            let after = pass.after.clone();
+            let query = DueQuery { kind: self.kind, by, after, newest_first: false, limit: PAGE };
+            let page = store.due_keys(query).await?;
+            let last = page.last().cloned().filter(|_| page.len() >= PAGE as usize);
+            let overflowed =
+                self.add(store, by, page.into_iter().map(|(_, key)| key).collect(), &sort).await?;
+            let Some(pass) = &mut self.pass else { break };
+            pass.overflowed |= overflowed;
+            match last {
+                Some(last) => pass.after = Some(last),
+                None => {
+                    let pause = if pass.overflowed { PASS_AGAIN } else { PASS_EVERY };
+                    (self.next_pass, self.pass) = (Instant::now() + pause, None);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// True if some found no room.
+    async fn add(
+        &mut self,
+        store: &Arc<dyn Store>,
+        by: Timestamp,
+        mut keys: Vec<RecordKey>,
+        sort: impl Fn(&Record) -> (CallerId, G),
+    ) -> Result<bool> {
+        keys.retain(|key| !self.known.contains(key));
+        let store = store.clone();
+        let reads = stream::iter(keys).map(move |key| {
+            let store = store.clone();
+            async move { store.record(&key).await }
+        });
+        let found: Vec<Option<Record>> = reads.buffered(READS_INFLIGHT).try_collect().await?;
+        let mut overflowed = false;
+        for record in found.into_iter().flatten().filter(|record| record.due.is_some_and(|due| due <= by)) {
+            let (caller, group) = sort(&record);
+            if !self.room.has_room_for(caller) {
+                overflowed = true;
+            } else if self.known.insert(record.key.clone()) {
+                self.room.take(caller);
+                self.line.push(caller, group, record.key);
+            }
+        }
+        Ok(overflowed)
+    }
+
+    /// The next whose group may be served. It stays known until it is [`forget`](Due::forget)ten.
+    pub fn take(&mut self, may: impl FnMut(CallerId, &G) -> bool) -> Option<(CallerId, G, RecordKey)> {
+        let taken = self.line.take(may)?;
+        self.room.leave(taken.0);
+        Some(taken)
+    }
+
+    /// It is no longer under way: if it is due again, the next look finds it.
+    pub fn forget(&mut self, key: &RecordKey) {
+        self.known.remove(key);
+    }
+}
+
+#[cfg(test)]
+#[path = "due_tests.rs"]
+mod tests;

@@ -1,0 +1,82 @@
+use super::*;
+use crate::Backend;
+use crate::embedded::Embedded;
+use conveyor_domain::Entropy;
+use conveyor_domain::record::{Expected, RecordVersion, RecordWrite};
+use tempfile::TempDir;
+
+const KIND: RecordKind = RecordKind::Delivery;
+
+struct World {
+    backend: Backend,
+    entropy: Entropy,
+    now: Timestamp,
+    _dir: TempDir,
+}
+
+impl World {
+    fn new() -> World {
+        let (dir, now) = (TempDir::new().unwrap(), Timestamp(1_767_225_600_000));
+        let backend = Embedded::open(dir.path(), now).unwrap().backend();
+        World { backend, entropy: Entropy::from_number(3), now, _dir: dir }
+    }
+
+    async fn put(&self, caller: u8, id: usize, due: Timestamp) {
+        let key = RecordKey::new(KIND, format!("owner-{caller}"), format!("{id:06}"));
+        let record = Record::new(key, RecordVersion::new(&self.entropy), &caller).due(Some(due));
+        assert!(self.backend.store.write_record(RecordWrite::put(record, Expected::Anything)).await.unwrap());
+    }
+
+    async fn backlog(&self, caller: u8, count: usize) {
+        futures::future::join_all((0..count).map(|id| self.put(caller, id, Timestamp(1_000)))).await;
+    }
+
+    async fn look(&self, due: &mut Due<()>) {
+        let sort = |record: &Record| (caller(record.parse().unwrap()), ());
+        due.look(&self.backend.store, self.now, sort).await.unwrap();
+    }
+}
+
+fn caller(n: u8) -> CallerId {
+    CallerId::from_bytes([n; 16])
+}
+
+#[tokio::test]
+async fn what_has_just_become_due_is_found_in_front_of_any_backlog() {
+    let (world, mut due) = (World::new(), Due::new(KIND));
+    world.backlog(1, 2_000).await;
+    world.put(2, 0, world.now).await;
+    world.look(&mut due).await;
+    assert!(due.take(|who, ()| who == caller(2)).is_some());
+}
+
+#[tokio::test]
+async fn all_of_a_backlog_is_found_a_few_pages_a_look() {
+    let (world, mut due) = (World::new(), Due::new(KIND));
+    world.put(2, 0, Timestamp(1_001)).await;
+    world.backlog(1, 1_500).await;
+    world.look(&mut due).await;
+    assert!(due.known.len() <= (PAGE * (PAGES + 1)) as usize, "one look is bounded");
+    world.look(&mut due).await;
+    assert_eq!(due.known.len(), 1_501);
+    let (.., key) = due.take(|_, ()| true).unwrap();
+    world.look(&mut due).await;
+    assert_eq!(due.line.len(), 1_500, "what is under way is not found twice");
+    due.forget(&key);
+    due.next_pass = Instant::now();
+    world.look(&mut due).await;
+    world.look(&mut due).await;
+    assert_eq!(due.line.len(), 1_501, "it is still due");
+}
+
+#[tokio::test]
+async fn a_backlog_leaves_room_for_other_callers() {
+    let (world, mut due) = (World::new(), Due::with_room_for(KIND, 300));
+    world.backlog(1, 1_000).await;
+    world.put(2, 0, Timestamp(1_000)).await;
+    while due.next_pass <= Instant::now() || due.pass.is_some() {
+        world.look(&mut due).await;
+    }
+    assert_eq!(due.line.len_of(caller(1)), 150);
+    assert_eq!(due.line.len_of(caller(2)), 1, "found in the middle of the backlog");
+}

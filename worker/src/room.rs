@@ -1,0 +1,91 @@
+//! How much of a run could begin now, by every budget that it draws on (SPEC 6.7, 8).
+
+use crate::batch::{Room, Shared};
+use crate::budgets::Use;
+use crate::runs::KnownRun;
+use crate::slot::Slot;
+use conveyor_domain::{Timestamp, limits};
+use std::sync::Arc;
+use tokio::sync::{Notify, Semaphore};
+
+/// What a run could begin now.
+pub struct Plan {
+    /// Messages that wait here and whose domains have room.
+    pub parked: u32,
+    /// Messages to receive.
+    pub fresh: u32,
+}
+
+/// How many parked messages of a run could start now.
+pub fn parked_room(shared: &Shared, known: &KnownRun, now: Timestamp) -> u32 {
+    let run = &known.context;
+    let startable = shared.parking.startable(&shared.worker, &shared.tasks, run.key.run, now);
+    if startable == 0 {
+        return 0;
+    }
+    let share = shared.budgets.share(&run.scope(), run.job.spec.limits());
+    share.want_more(&shared.worker, &shared.tasks, shared.worker.config.slots);
+    share.room(now).min(startable)
+}
+
+/// Whether a run has room, or could be granted some if it asked.
+pub fn may_have_room(shared: &Shared, known: &KnownRun) -> bool {
+    let Some(share) = shared.budgets.find(&known.context.scope()) else { return true };
+    share.learn(known.context.job.spec.limits());
+    share.may_have_room(shared.worker.config.slots, shared.worker.clock.now()) || !shared.worker.config.gate
+}
+
+/// How many messages of a run could start now; asks for more where there could be.
+pub fn room_of(shared: &Shared, known: &mut KnownRun, free: u32, now: Timestamp) -> u32 {
+    let run = &known.context;
+    let share = shared.budgets.share(&run.scope(), run.job.spec.limits());
+    // Not only for the slots that are free now: more will be by the time of the answer.
+    share.want_more(&shared.worker, &shared.tasks, shared.worker.config.slots);
+    if !shared.worker.config.gate {
+        return free;
+    }
+    let mut room = share.room(now).min(free);
+    let has_sites = !shared.worker.config.domain_limits.is_empty() || !run.job.spec.domain_limits.is_empty();
+    if room == 0 || !has_sites {
+        return room;
+    }
+    let mut elsewhere = shared.parking.room(run.job.caller);
+    for (scope, limits) in known.prediction.sites() {
+        let site = shared.budgets.share(scope, *limits);
+        site.want_more(&shared.worker, &shared.tasks, site.used().saturating_add(room));
+        // Those that wait here already go first.
+        let taken = shared.parking.waiting_for(scope);
+        elsewhere = elsewhere.min(if taken > 0 { 0 } else { site.room(now) });
+    }
+    room = room.min(elsewhere);
+    if known.prediction.doubts(room > 0) { 1 } else { room }
+}
+
+/// Whether a receive should wait for more room to bring more at once.
+pub fn lingers(shared: &Shared, known: &KnownRun, room: u32) -> bool {
+    let queue = &shared.worker.backend.queue;
+    // Where a receive has its price however little it brings, calls that are over at once are worth waiting for.
+    (1..queue.receive_batch()).contains(&(room as usize))
+        && known.context.holds_any()
+        && known.context.usual_call() < limits::RECEIVE_LINGER
+        && !known.receives.waited_for_more()
+}
+
+pub fn take_room(
+    shared: &Shared,
+    slots: &Arc<Semaphore>,
+    freed: &Arc<Notify>,
+    known: &mut KnownRun,
+    now: Timestamp,
+) -> Option<Room> {
+    let slot = Slot::new(slots.clone().try_acquire_owned().ok()?, freed.clone());
+    if !shared.worker.config.gate {
+        return Some(Room { slot, permit: None, sites: Vec::new() });
+    }
+    let permit = shared.budgets.find(&known.context.scope())?.take(now)?;
+    let sites = known.prediction.sites().iter().map(|(scope, _)| shared.budgets.find(scope)?.take(now));
+    // Another run may have taken what there was; a message that is only to try needs nothing.
+    let sites = sites.collect::<Option<Vec<Use>>>();
+    let sites = sites.or_else(|| known.prediction.is_tried().then(Vec::new))?;
+    Some(Room { slot, permit: Some(permit), sites })
+}
