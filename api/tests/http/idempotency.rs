@@ -251,8 +251,9 @@ async fn at_every_step(world: &World, path: &str, body: &str, status: u16, one: 
         let again = send(world, path, &key, body).await;
         assert_eq!((&again.body, is_replay(&again)), (&first.body, true), "{polls}");
         one(polls + 1).await;
-        if answered {
-            assert!(is_replay(&first) && polls > 2, "{polls}");
+        assert!(!answered || is_replay(&first), "{polls}");
+        // On a busy machine the store's threads may answer before they are waited for: then this was not all of its steps.
+        if answered && polls > 2 {
             return;
         }
     }

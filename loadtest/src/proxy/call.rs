@@ -61,10 +61,24 @@ async fn unblocked(proxy: &Proxy) -> Faults {
         return now;
     }
     proxy.stats.count_fault(Fault::Blocked);
-    match faults.wait_for(|faults| !faults.blocked).await {
+    let mut waiting = Waiting(Some(proxy));
+    let faults = faults.wait_for(|faults| !faults.blocked).await;
+    waiting.0 = None;
+    match faults {
         Ok(faults) => faults.clone(),
         // The sender lives in the proxy itself.
         Err(_) => now,
+    }
+}
+
+/// A call that waits. It is dropped before its time if its caller disconnects.
+struct Waiting<'a>(Option<&'a Proxy>);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(proxy) = self.0 {
+            proxy.stats.count_fault(Fault::GaveUp);
+        }
     }
 }
 

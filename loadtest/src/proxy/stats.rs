@@ -32,6 +32,8 @@ pub enum Fault {
     Partial,
     /// A call that had to wait until it was over.
     Blocked,
+    /// A blocked call whose caller disconnected before it was over.
+    GaveUp,
 }
 
 impl Stats {

@@ -34,6 +34,7 @@ async fn a_blocked_proxy_accepts_and_says_nothing_until_it_is_unblocked() {
     let impatient = tokio::spawn(proxy.client.post(proxy.url.clone()).body("{}").send());
     proxy.wait_for_fault("blocked", 2).await;
     impatient.abort();
+    proxy.wait_for_fault("gave_up", 1).await;
     assert!(upstream.asked().is_empty() && !waiting.is_finished());
     proxy.set_faults(json!({})).await;
     assert_eq!(waiting.await.unwrap().unwrap().status(), 200);
