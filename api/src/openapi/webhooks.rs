@@ -51,13 +51,13 @@ fn keys() -> Vec<Operation> {
             .details("Without their secrets. A caller that never made one has neither.")
             .answers::<HmacKeysJson>(200, "The one that signs, and the one that may replace it."),
         Operation::post("/v1/hmac/keys/rotate", "rotateHmacKey", "Make a new key")
-            .details("The only answer that has its secret. It signs nothing until it is finalized.")
+            .details("The only answer that has its secret. The first one signs at once; a later one signs nothing until it is finalized.")
             .answers_with(201, "The new key.", Content::Json(Schemas::answer::<HmacKeyCreatedJson>), &[])
             .refuses(&[Code::CandidatePending, Code::Conflict]),
         Operation::delete("/v1/hmac/keys/rotate", "cancelHmacKey", "Give the new key up")
-            .details("The one that signs goes on signing.")
-            .answers_with(204, "It is gone.", Content::Nothing, &[])
-            .refuses(&[Code::NoCandidate, Code::Conflict]),
+            .details("The one that signs goes on signing. Without a new key, nothing happens.")
+            .answers_with(204, "There is no new key.", Content::Nothing, &[])
+            .refuses(&[Code::Conflict]),
         Operation::post("/v1/hmac/keys/rotate/finalize", "finalizeHmacKey", "Sign with the new key")
             .details("It takes the place of the one before, from the next attempt on: receivers should know it by then.")
             .answers::<HmacKeyFinalizedJson>(200, "The key that signs from now on.")

@@ -44,7 +44,7 @@ pub(super) async fn finalize(caller: Caller, State(state): State<Shared>, query:
 
 pub(super) async fn cancel(caller: Caller, State(state): State<Shared>, query: Query) -> Result<Response> {
     query.none()?;
-    change(&state, &caller, SigningKeys::cancel).await?;
+    change(&state, &caller, |keys| Ok(keys.cancel())).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -70,6 +70,9 @@ async fn change(
     for _ in 0..LOOKS_MAX {
         let (keys, expected) = stored(state, caller).await?;
         let next = decide(&keys).map_err(refused)?;
+        if next == keys {
+            return Ok(next);
+        }
         let version = RecordVersion::new(&state.entropy);
         let record = Record::new(signing_keys_key(caller.id), version, &next);
         if state.store().write_record(RecordWrite::put(record, expected)).await? {

@@ -47,7 +47,10 @@ async fn a_body_that_is_not_json_is_refused() {
     world.send(post(json, Body::empty())).await.refused(400, "malformed_json");
     world.send(post(json, Body::from("[]"))).await.refused(400, "invalid_argument");
     world.send(post(Some("text/csv"), Body::from("{}"))).await.refused(415, "unsupported_media_type");
-    world.send(post(None, Body::from("{}"))).await.refused(415, "unsupported_media_type");
+    // Who does not say what it is means JSON.
+    world.send(post(None, Body::from("[]"))).await.refused(400, "invalid_argument");
+    let tasks = json!({"tasks": [{"url": "https://site.example/"}]}).to_string();
+    assert_eq!(world.send(post(None, Body::from(tasks))).await.status, 201);
 }
 
 #[tokio::test]
@@ -99,7 +102,10 @@ async fn parameters_that_a_route_does_not_know_are_named() {
     }
     world.get("/v1/jobs?limit=101").await.refused(400, "invalid_argument");
     world.get("/v1/jobs?type=odd").await.refused(400, "invalid_argument");
-    world.get("/v1/jobs?cursor=").await.refused(400, "invalid_cursor");
+    for list in ["jobs?limit=1".to_owned(), format!("jobs/{}/results?limit=1", key.job)] {
+        let empty = world.get(&format!("/v1/{list}&cursor=")).await;
+        assert_eq!(empty.json(), world.get(&format!("/v1/{list}")).await.json(), "the first page");
+    }
     world.get("/v1/jobs?cursor=AAAA").await.refused(400, "invalid_cursor");
 }
 

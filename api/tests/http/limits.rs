@@ -175,7 +175,7 @@ async fn a_change_that_is_none_is_refused() {
     }
     world.patch(job, json!([])).await.refused(400, "invalid_argument");
     let path = format!("/v1/jobs/{job}");
-    world.call("PATCH", &path, Some(KEY), None).await.refused(415, "unsupported_media_type");
+    world.call("PATCH", &path, Some(KEY), None).await.refused(400, "malformed_json");
     assert_eq!(world.get(&path).await.json()["max_inflight"], limits::MAX_INFLIGHT_DEFAULT);
 
     world.call("DELETE", &path, Some(KEY), None).await;

@@ -170,7 +170,6 @@ def test_a_canary_is_found_nowhere(watched: tuple[Conveyor, ScriptedGateway, Pat
     conveyor, gateway, folder = watched
     with conveyor.client(KEY) as client:
         secret = client.rotate_hmac_key().secret
-        client.finalize_hmac_key()
         # The client has no field for a token.
         submit = {
             "tasks": [
@@ -258,7 +257,6 @@ def test_a_signing_secret_is_found_nowhere(watched: tuple[Conveyor, ScriptedGate
     conveyor, _, folder = watched
     with conveyor.client() as client:
         key = client.rotate_hmac_key()
-        client.finalize_hmac_key()
         webhook = {"url": receiver.url("/signed"), "signature": True}
         run = client.submit_regular([page("signed")], webhook=webhook).run.wait(**WAIT)
         told = receiver.wait_for(lambda got: got["json"].get("run_id") == run.run_id)

@@ -336,9 +336,10 @@ def test_a_schedule_makes_runs_every_minute(demo: Conveyor, every_minute: resour
 def test_webhooks_are_configured_tested_and_delivered(client: ZenRowsBatchClient, receiver: Receiver):
     url = receiver.url("/hook")
     keys = client.list_hmac_keys()
-    if keys.candidate:
-        client.cancel_hmac_rotation()
+    client.cancel_hmac_rotation()
     refused("no_candidate", client.finalize_hmac_key)
+    if not keys.active:
+        client.rotate_hmac_key()
     created = client.rotate_hmac_key()
     refused("candidate_pending", client.rotate_hmac_key)
     assert client.finalize_hmac_key().active_kid == created.kid
