@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 use crate::webhook::WebhookConfig;
 use std::sync::Arc;
 
-pub use crate::start_run::{NewRun, NewTasks, start_run};
+pub use crate::start_run::{NewRun, NewTasks, can_be_replayed, start_run};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
@@ -220,6 +220,9 @@ pub fn decide(
             }
             close(&mut next);
             finish_if_drained(&mut next, counts);
+        }
+        Command::Stop | Command::Pause | Command::Resume if job.status == JobStatus::Deleted => {
+            return Err(Refusal::JobDeleted);
         }
         Command::Stop if run.is_template() => return Err(Refusal::RunNotStoppable),
         Command::Stop => match run.status {

@@ -48,7 +48,8 @@ const FLAGS: [&str; 5] = ["js_render", "premium_proxy", "original_status", "json
 const RESPONSE_TYPES: [&str; 3] = ["markdown", "plaintext", "pdf"];
 /// What Conveyor itself sends: a caller's own would be a second opinion about whose money is spent on which URL.
 const RESERVED: [&str; 2] = ["apikey", "url"];
-/// Headers that belong to the connection: a length or a host of the caller's choosing could smuggle a second request.
+/// Headers that belong to the connection: a length or a host of the caller's choosing could smuggle a second request. They are
+/// dropped, as they say nothing about the page.
 pub const CONNECTION_HEADERS: [&str; 12] = [
     "accept-encoding",
     "connection",
@@ -192,18 +193,22 @@ fn check_value(key: &str, text: &str, policy: ParamPolicy) -> Option<()> {
     ok.then_some(())
 }
 
-/// The headers that a task sends to its target; `None` if the text is not an object of legal headers within the limits.
+/// The headers that a task sends to its target, without those of the connection; `None` if the text is not an object of legal
+/// headers within the limits.
 pub fn custom_headers_of(text: &str) -> Option<BTreeMap<String, String>> {
-    let headers: BTreeMap<String, String> = serde_json::from_str(text).ok()?;
+    let mut headers: BTreeMap<String, String> = serde_json::from_str(text).ok()?;
     let bytes: usize = headers.iter().map(|(k, v)| k.len() + v.len()).sum();
     let legal = |(name, value): (&String, &String)| {
         !name.is_empty()
-            && !CONNECTION_HEADERS.contains(&name.to_ascii_lowercase().as_str())
             && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
             && value.bytes().all(|b| b == b'\t' || (b >= b' ' && b != 0x7f))
     };
     let within = headers.len() <= limits::CUSTOM_HEADERS_MAX && bytes <= limits::CUSTOM_HEADERS_MAX_BYTES;
-    (within && headers.iter().all(legal)).then_some(headers)
+    if !within || !headers.iter().all(legal) {
+        return None;
+    }
+    headers.retain(|name, _| !CONNECTION_HEADERS.contains(&name.to_ascii_lowercase().as_str()));
+    Some(headers)
 }
 
 #[cfg(test)]
@@ -231,6 +236,13 @@ mod tests {
     }
 
     #[test]
+    fn headers_of_the_connection_are_dropped() {
+        let mixed = json!({"custom_headers": {"Content-Length": "0", "HOST": "evil", "Cookie": "a=b"}});
+        let sent = custom_headers_of(&params(mixed)["custom_headers"]).unwrap();
+        assert_eq!(sent, BTreeMap::from([("Cookie".to_owned(), "a=b".to_owned())]));
+    }
+
+    #[test]
     fn bad_params_are_named() {
         assert_eq!(refused(json!({"nope": 1}), ParamPolicy::ZenRows), (Reason::UnknownParam, "nope".into()));
         assert_eq!(
@@ -253,8 +265,6 @@ mod tests {
             refused(huge, ParamPolicy::ZenRows),
             (Reason::InvalidParamValue, "js_instructions".into())
         );
-        let smuggled = json!({"custom_headers": {"Content-Length": "0"}});
-        assert_eq!(refused(smuggled, ParamPolicy::ZenRows).0, Reason::InvalidParamValue);
         assert_eq!(
             refused(json!({"apikey": "x"}), ParamPolicy::Any),
             (Reason::UnsupportedParam, "apikey".into())

@@ -236,7 +236,8 @@ impl Run {
     pub fn needs(&self, run: RunId) -> bool {
         let kept = self.storage == Storage::Kept && self.status != RunStatus::Deleted;
         let reads = self.is_ingesting() && self.doc.rerun_of == Some(run);
-        kept && self.id != run && (reads || self.sources.contains(&run))
+        let points = self.sources.contains(&run) && (self.is_ingesting() || !self.doc.inherited.is_zero());
+        kept && self.id != run && (reads || points)
     }
 
     /// Whether all that there will be is done, for now. While a list is read, more is to come, whatever the counts say.

@@ -35,7 +35,17 @@ pub enum NewTasks {
     Ingested,
 }
 
-/// Begins a run, once the latest one has ended. Its tasks have the ids of that one.
+/// Whether its rows are all there. If it was deleted since they were read, some of them may have been gone, and results that
+/// are handed down will be.
+pub fn can_be_replayed(source: &Run, now: Timestamp) -> Result<(), Refusal> {
+    match source.status == RunStatus::Deleted || rows_are_over(source, now) {
+        true => Err(Refusal::NoPriorRun),
+        false => Ok(()),
+    }
+}
+
+/// Begins a run, once the latest one has ended. A store asks [`can_be_replayed`] of the run that it replays if that is not the
+/// latest. Its tasks have the ids of that one.
 pub fn start_run(job: &Job, latest: &Run, new: &NewRun, now: Timestamp) -> Result<Decision, Refusal> {
     if job.status == JobStatus::Deleted {
         return Err(Refusal::JobDeleted);
@@ -46,10 +56,8 @@ pub fn start_run(job: &Job, latest: &Run, new: &NewRun, now: Timestamp) -> Resul
     if latest.id != new.after {
         return Err(Refusal::AnotherRunBegan);
     }
-    // Deleted since its rows were read: some of them may have been gone, and results that are handed down will be.
-    if new.rerun_of == Some(latest.id) && (latest.status == RunStatus::Deleted || rows_are_over(latest, now))
-    {
-        return Err(Refusal::NoPriorRun);
+    if new.rerun_of == Some(latest.id) {
+        can_be_replayed(latest, now)?;
     }
     let (total, next_index, inherited, ingest) = match new.tasks {
         NewTasks::Written { total, next_index, inherited } => (total, next_index, inherited, None),

@@ -43,7 +43,7 @@ pub(super) fn still_read() -> Value {
 
 fn submit() -> Operation {
     let created = Content::Json(Schemas::answer::<SubmittedJson<'_>>);
-    let operation = Operation::post("/v1/jobs", "submitJob", "Submit a job")
+    Operation::post("/v1/jobs", "submitJob", "Submit a job")
         .details(
             "With its tasks, or with a staged list (`file_input_id`), or open, so that tasks can be added. Up to 9,999 tasks \
              (fewer if the server is started with a smaller `--inline-tasks-max`) are written on the request (201); longer lists \
@@ -76,8 +76,7 @@ fn submit() -> Operation {
             Code::UploadChecksumMismatch,
         ])
         .refuses(&problems::of_list())
-        .refuses(&webhooks::REFUSED);
-    problems::of_params().into_iter().fold(operation, Operation::refuses_with)
+        .refuses(&webhooks::REFUSED)
 }
 
 fn list() -> Operation {

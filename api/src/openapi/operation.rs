@@ -172,11 +172,6 @@ impl Operation {
         self
     }
 
-    pub fn refuses_with(mut self, refused: Refused) -> Operation {
-        self.refusals.push(refused);
-        self
-    }
-
     /// Whether its requests are counted (SPEC 6.24).
     pub fn has_key(&self) -> bool {
         match self.access {

@@ -67,7 +67,7 @@ pub(super) fn limit(default: u32, max: u32) -> Value {
 }
 
 pub(super) fn cursor() -> Value {
-    let schema = json!({"type": "string", "minLength": 1});
+    let schema = json!({"type": "string"});
     query(
         "cursor",
         schema,

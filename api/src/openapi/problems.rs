@@ -4,7 +4,6 @@ use super::headers;
 use super::operation::Operation;
 use crate::problem::Code;
 use conveyor_domain::list::ListFault;
-use conveyor_domain::task_input::Reason;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,15 +20,6 @@ impl From<Code> for Refused {
         let (status, code, title) = code.parts();
         Refused { status: status.as_u16(), code, title }
     }
-}
-
-/// A job's own parameters are at fault: the reason is the code.
-pub(super) fn of_params() -> [Refused; 3] {
-    [Reason::UnknownParam, Reason::InvalidParamValue, Reason::UnsupportedParam].map(|reason| Refused {
-        status: 400,
-        code: reason.as_str(),
-        title: "Invalid parameter",
-    })
 }
 
 /// What a staged list that is read on the request can be refused for.
@@ -167,9 +157,6 @@ const WHEN: &[(&str, &str)] = &[
         "a field or parameter is missing, of the wrong type, unknown or out of range; `detail` names it. With `invalid_tasks` if tasks are at fault.",
     ),
     ("malformed_json", "the body is not JSON."),
-    ("unknown_param", "`zenrows_params` has a key that the gateway does not know; `detail` names it."),
-    ("invalid_param_value", "`zenrows_params` has a value that cannot be; `detail` names its key."),
-    ("unsupported_param", "`zenrows_params` has a key that this deployment cannot honour."),
     ("invalid_cursor", "the cursor was edited, has expired, or belongs to another query or caller."),
     ("unauthenticated", "no key, or not a known one."),
     ("forbidden", "the route needs an operator key."),

@@ -3,7 +3,6 @@
 use super::jobs::{just_begun, still_read};
 use super::operation::{Content, Operation};
 use super::parameters::{choice, cursor, idempotency_key, limit, query};
-use super::problems;
 use super::schemas::Schemas;
 use crate::problem::Code;
 use crate::wire::bodies::RerunJob;
@@ -96,7 +95,7 @@ fn rerun() -> Operation {
         query(name, schema, description, example.into())
     };
     let rerun = Content::Json(Schemas::answer::<RerunJson<'_>>);
-    let operation = Operation::post("/v1/jobs/{job}/rerun", "rerunJob", "Run a job again")
+    Operation::post("/v1/jobs/{job}/rerun", "rerunJob", "Run a job again")
         .details(
             "Another run with the tasks of the latest one: all of them, or those that fit every filter; the others are handed \
              down with their results. Parameters in the body win over those of the job and of its tasks.",
@@ -130,8 +129,7 @@ fn rerun() -> Operation {
             Code::PartialRerunWindowExpired,
             Code::ResultExpired,
             Code::Conflict,
-        ]);
-    problems::of_params().into_iter().fold(operation, Operation::refuses_with)
+        ])
 }
 
 fn looks() -> Vec<Operation> {

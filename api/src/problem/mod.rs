@@ -69,11 +69,10 @@ impl ApiError {
         self.status == StatusCode::SERVICE_UNAVAILABLE || Code::PASSING.into_iter().any(is)
     }
 
-    /// A job's own `zenrows_params` are at fault: the reason is the code.
+    /// A job's own `zenrows_params` are at fault.
     pub fn job_params(invalid: &Invalid) -> ApiError {
         let detail = format!("`zenrows_params`: `{}`: {}.", invalid.value, invalid.reason.as_str());
-        let problem = Problem::new(400, invalid.reason.as_str(), "Invalid parameter").with_detail(detail);
-        ApiError { status: StatusCode::BAD_REQUEST, body: Box::new(Unrendered { problem, cause: None }) }
+        ApiError::invalid(detail)
     }
 
     /// Tasks are at fault: each by its index.
@@ -257,10 +256,6 @@ mod tests {
     fn the_specification_lists_every_code_and_no_other() {
         let mut ours: Vec<_> =
             Code::ALL.iter().map(|c| (c.parts().1.to_owned(), c.parts().0.as_u16())).collect();
-        // Codes that are the reasons of a job's own parameters.
-        ours.extend(
-            ["unknown_param", "invalid_param_value", "unsupported_param"].map(|c| (c.to_owned(), 400)),
-        );
         let answered = ListFault::ALL.into_iter().filter(|f| *f != ListFault::IngestFailed);
         ours.extend(answered.map(|f| (f.as_str().to_owned(), status_of(f).as_u16())));
         let mut theirs = specified();

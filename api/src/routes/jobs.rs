@@ -1,4 +1,4 @@
-use super::job_of;
+use super::{job_of, with_latest_kept};
 use crate::auth::Caller;
 use crate::cursor::Cursors;
 use crate::path::{Id, Path};
@@ -30,7 +30,11 @@ pub(super) async fn list(caller: Caller, State(state): State<Shared>, query: Que
     let mut page = state.list(caller.id, state.store().jobs(query)).await?;
     let next_cursor = cursors.scanned(&mut page, limit, |view| view.job.id);
     let now = state.now();
-    let jobs = page.rows.iter().map(|view| JobJson::of(view, now)).collect();
+    let mut rows = Vec::with_capacity(page.rows.len());
+    for view in page.rows {
+        rows.push(with_latest_kept(&state, caller.id, view).await?);
+    }
+    let jobs = rows.iter().map(|view| JobJson::of(view, now)).collect();
     Ok(Json(JobsJson { jobs, next_cursor }).into_response())
 }
 

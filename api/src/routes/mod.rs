@@ -46,8 +46,8 @@ use axum::routing::{delete, get, post, put};
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::{QueueName, TaskRef};
 use conveyor_domain::retention::rows_are_over;
-use conveyor_domain::{Job, JobId, Run, RunId, RunStatus, Timestamp};
-use conveyor_store::port::{JobView, RunKey, RunView};
+use conveyor_domain::{CallerId, Job, JobId, JobStatus, Run, RunId, RunStatus, Timestamp};
+use conveyor_store::port::{JobView, RunKey, RunView, RunsQuery};
 use table::Routes;
 
 pub(crate) fn all(state: Shared) -> Router {
@@ -190,9 +190,32 @@ fn shutting_down() -> ApiError {
     ApiError::new(Code::Unavailable, "The process is shutting down.")
 }
 
-/// A job of this caller.
+/// A job of this caller, with the latest of its runs that was not deleted.
 async fn job_of(state: &ApiState, caller: &Caller, job: JobId) -> Result<JobView> {
-    state.store().job(caller.id, job).await?.ok_or_else(ApiError::not_found)
+    let view = state.store().job(caller.id, job).await?.ok_or_else(ApiError::not_found)?;
+    with_latest_kept(state, caller.id, view).await
+}
+
+/// If its latest run was deleted, the one before takes its place for readers; with none before, it stays until it is removed.
+/// Only a job whose latest run was deleted costs this read.
+async fn with_latest_kept(state: &ApiState, caller: CallerId, mut view: JobView) -> Result<JobView> {
+    let is_deleted = |run: &Run| run.status == RunStatus::Deleted && !run.is_template();
+    if view.job.status == JobStatus::Deleted || !is_deleted(&view.latest.run) {
+        return Ok(view);
+    }
+    let mut query = RunsQuery::newest(view.job.id, conveyor_domain::limits::PAGE_MAX);
+    loop {
+        let page = state.list(caller, state.store().runs(query)).await?;
+        let last = page.rows.last().map(|view| view.run.id);
+        if let Some(kept) = page.rows.into_iter().find(|view| !is_deleted(&view.run)) {
+            view.latest = kept;
+            return Ok(view);
+        }
+        match page.next.or(last) {
+            Some(before) => query.before = Some(before),
+            None => return Ok(view),
+        }
+    }
 }
 
 /// A run, with the job that it is one of.

@@ -24,7 +24,7 @@ use conveyor_domain::quota::Wanted;
 use conveyor_domain::rerun::{Replay, ReplayedTask, Selection, inherited_counts};
 use conveyor_domain::retention::{can_be_proved, rows_are_over};
 use conveyor_domain::run::{RunStatus, Trigger};
-use conveyor_domain::{CallerId, JobId, RunId, limits};
+use conveyor_domain::{CallerId, JobId, JobStatus, RunId, limits};
 use conveyor_store::port::{JobView, RunKey, StartRun};
 use std::time::Duration;
 
@@ -116,6 +116,9 @@ async fn plan(
     selection: &Selection,
     overrides: Params,
 ) -> Result<Planned> {
+    if job.status == JobStatus::Deleted {
+        return Err(ApiError::not_found());
+    }
     let earlier = &latest.run;
     if earlier.goes_on() && earlier.is_ingesting() {
         let detail = "The list of the latest run is still being ingested.";
@@ -140,7 +143,7 @@ async fn plan(
                 .await?;
         }
         // What its runs are made of is always there.
-        let (run, first) = schedule.run_of_template(RunId::new(now, &state.entropy), earlier.id);
+        let (run, first) = schedule.run_of_template(RunId::new(now, &state.entropy), job.latest_run);
         let run = NewRun { overrides, ..run };
         let start = StartRun { job: job.id, run, tasks: Vec::new(), log: Some(first), once: None };
         let retried = if earlier.is_template() { earlier.total } else { latest.stats.total };
@@ -185,15 +188,18 @@ async fn plan(
         }
         None => (Vec::new(), Some(IngestEvent::Replaying { replay }), NewTasks::Ingested),
     };
-    let mut sources = Vec::new();
-    if !selection.is_everything() {
-        // Rows that are handed down may point to whatever this one points to.
-        sources.push(earlier.id);
-        sources.extend(earlier.sources.iter().copied().filter(|source| *source != earlier.id));
-    }
+    let sources = match log {
+        None => sources_of(&tasks),
+        // Nobody has read which rows are handed down: they may point to whatever this one points to.
+        Some(_) if !selection.is_everything() => {
+            let others = earlier.sources.iter().copied().filter(|source| *source != earlier.id);
+            std::iter::once(earlier.id).chain(others).collect()
+        }
+        Some(_) => Vec::new(),
+    };
     let run = NewRun {
         id: RunId::new(now, &state.entropy),
-        after: earlier.id,
+        after: job.latest_run,
         trigger: Trigger::Manual,
         fire: None,
         rerun_of: Some(earlier.id),
@@ -203,6 +209,15 @@ async fn plan(
     };
     let start = StartRun { job: job.id, run, tasks, log, once: None };
     Ok(Planned { start, retried, inherited, rerun_of: Some(earlier.id) })
+}
+
+/// The runs that these tasks have results in.
+fn sources_of(tasks: &[ReplayedTask]) -> Vec<RunId> {
+    let from = tasks.iter().filter_map(|task| task.inherited.as_ref()).map(|inherited| inherited.from.run);
+    let mut sources: Vec<RunId> = from.collect();
+    sources.sort_unstable();
+    sources.dedup();
+    sources
 }
 
 fn split(tasks: &[ReplayedTask]) -> Outlook {

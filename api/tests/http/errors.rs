@@ -118,13 +118,13 @@ async fn a_path_that_cannot_be_read_is_not_found() {
 }
 
 #[tokio::test]
-async fn job_params_are_refused_under_their_own_code() {
+async fn job_params_are_named() {
     let world = World::new().await;
     let with = |params| json!({"tasks": [{"url": "https://a.example"}], "zenrows_params": params});
     let answer = world.post("/v1/jobs", with(json!({"nope": 1}))).await;
-    assert!(answer.refused(400, "unknown_param").contains("`nope`"));
+    assert!(answer.refused(400, "invalid_argument").contains("`nope`: unknown_param"));
     let answer = world.post("/v1/jobs", with(json!({"js_render": "maybe"}))).await;
-    assert!(answer.refused(400, "invalid_param_value").contains("`js_render`"));
+    assert!(answer.refused(400, "invalid_argument").contains("`js_render`: invalid_param_value"));
 }
 
 #[tokio::test]

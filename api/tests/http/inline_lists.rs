@@ -160,7 +160,7 @@ async fn what_is_wrong_behind_the_tasks_refuses_them_too() {
     for (behind, status, code) in [
         (", \"nmae\": 1", 400, "invalid_argument"),
         (", \"tasks\": []", 400, "invalid_argument"),
-        (", \"zenrows_params\": {\"nope\": 1}", 400, "unknown_param"),
+        (", \"zenrows_params\": {\"nope\": 1}", 400, "invalid_argument"),
         (", \"webhook\": {}", 400, "invalid_argument"),
         (", \"file_input_id\": \"01ARZ3NDEKTSV4RRFFQ69G5FAV\"", 400, "invalid_argument"),
         (", ", 400, "malformed_json"),

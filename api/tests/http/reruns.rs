@@ -111,7 +111,10 @@ async fn other_parameters_are_the_runs_own() {
     let world = World::new().await;
     let key = world.stopped().await;
     let path = format!("/v1/jobs/{}/rerun", key.job);
-    world.post(&path, json!({"zenrows_params": {"no_such_param": "1"}})).await.refused(400, "unknown_param");
+    world
+        .post(&path, json!({"zenrows_params": {"no_such_param": "1"}}))
+        .await
+        .refused(400, "invalid_argument");
     world.post(&path, json!({"params": {}})).await.refused(400, "invalid_argument");
     let answer = world.post(&path, json!({"zenrows_params": {"js_render": true}})).await;
     assert_eq!(answer.status, 201);
@@ -157,8 +160,52 @@ async fn what_cannot_be_run_again_says_why() {
     let gone = world.stopped().await;
     world.pass_days(31);
     world.rerun(gone, "").await.refused(410, "result_expired");
+    let deleted_job = world.stopped().await;
+    assert_eq!(
+        world.call("DELETE", &format!("/v1/jobs/{}", deleted_job.job), Some(KEY), None).await.status,
+        202
+    );
+    for what in ["rerun", "stop", "cancel", "pause", "resume"] {
+        world.act(&format!("/v1/jobs/{}/{what}", deleted_job.job)).await.refused(404, "not_found");
+    }
     let deleted = world.stopped().await;
     let path = format!("/v1/jobs/{}/runs/{}", deleted.job, deleted.run);
     world.call("DELETE", &path, Some(KEY), None).await;
     world.rerun(deleted, "").await.refused(409, "no_prior_run");
+}
+
+/// The latest run is deleted: the one before is the latest for readers, and what a rerun replays.
+#[tokio::test]
+async fn the_run_before_a_deleted_one_is_the_latest_again() {
+    let world = World::new().await;
+    let key = world.stopped().await;
+    let second = world.rerun(key, "?status=failed,pending").await.json()["latest_run"]["run_id"].clone();
+    world.apply(key.job, Command::Stop).await;
+    let path = format!("/v1/jobs/{}/runs/{}", key.job, second.as_str().unwrap());
+    assert_eq!(world.call("DELETE", &path, Some(KEY), None).await.status, 202);
+    for path in ["", "?limit=1"] {
+        let job = match path {
+            "" => world.get(&format!("/v1/jobs/{}", key.job)).await.json(),
+            page => world.get(&format!("/v1/jobs{page}")).await.json()["jobs"][0].clone(),
+        };
+        assert_eq!(job["latest_run"]["run_id"], json!(key.run));
+        assert_eq!(job["latest_run"]["stats"]["successful"], 1);
+    }
+    let results = world.get(&format!("/v1/jobs/{}/results", key.job)).await.json();
+    assert_eq!(results["results"][0]["run_id"], json!(key.run));
+    let third = world.rerun(key, "?status=failed").await;
+    assert_eq!(third.status, 201, "{}", third.text());
+    let third = third.json();
+    assert_eq!((&third["rerun_of"], &third["retried_tasks"]), (&json!(key.run), &json!(2)));
+    assert_eq!(third["latest_run"]["run_sequence"], 3, "no number is given out twice");
+}
+
+#[tokio::test]
+async fn a_run_goes_if_a_later_one_inherited_nothing_of_it() {
+    let world = World::new().await;
+    let key = world.stopped().await;
+    let all = world.rerun(key, "?status=failed,pending,successful").await;
+    assert_eq!((all.status.as_u16(), &all.json()["inherited_tasks"]), (201, &json!(0)));
+    let delete = format!("/v1/jobs/{}/runs/{}", key.job, key.run);
+    assert_eq!(world.call("DELETE", &delete, Some(KEY), None).await.status, 202);
 }

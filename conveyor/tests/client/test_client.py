@@ -376,7 +376,7 @@ def test_invalid_tasks_are_named_and_nothing_is_accepted(demo: Conveyor):
 
 def test_a_parameter_that_does_not_exist_is_refused(client: ZenRowsBatchClient):
     error = refused(client.submit_regular, urls(1), zenrows_params={"js_rendr": True})
-    assert (error.status_code, error.code) == (400, "unknown_param")
+    assert (error.status_code, error.code) == (400, "invalid_argument")
     assert "js_rendr" in str(error)
 
 

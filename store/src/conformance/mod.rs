@@ -235,6 +235,7 @@ macro_rules! conformance_suite {
             reruns::a_run_is_not_begun_while_another_lives,
             reruns::an_ingested_rerun_counts_what_is_there,
             reruns::a_run_that_is_read_stays_until_it_was,
+            reruns::a_run_that_nothing_was_inherited_from_can_go,
             reruns::a_run_that_was_deleted_meanwhile_is_not_replayed,
         }
     };

@@ -297,6 +297,26 @@ pub async fn a_run_that_is_read_stays_until_it_was(harness: &dyn Harness) {
     assert_eq!(delete_run(&world, first).await, Ok(()), "all of it was read");
 }
 
+/// A rerun of all tasks by a filter names its source before anybody has read which rows it inherits.
+pub async fn a_run_that_nothing_was_inherited_from_can_go(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let first = completed(&world).await;
+    let every =
+        Selection { status: vec![TaskStatus::Failed, TaskStatus::Successful], ..Selection::default() };
+    let replay = Replay { run: first.run, selection: every };
+    let run = new_run(&world, first, NewTasks::Ingested);
+    let key = RunKey { job: first.job, run: run.id };
+    let log = Some(IngestEvent::Replaying { replay: replay.clone() });
+    let start = StartRun { job: first.job, run, tasks: Vec::new(), log, once: None };
+    must(world.backend.store.start_run(start, world.now()).await);
+    let replayed = tasks(&world, first).await.into_iter().map(|task| replay.replayed(task)).collect();
+    let fixed = must(world.backend.store.fix_replayed(key, replayed, world.now()).await);
+    commit(&world, key, fixed).await;
+    assert_eq!(delete_run(&world, first).await, Err(Error::Refused(Refusal::RunHasDescendants)));
+    end_of_list(&world, key).await;
+    assert_eq!(delete_run(&world, first).await, Ok(()), "no result is kept in it");
+}
+
 /// Its rows were read before, and some of them may have been gone then.
 pub async fn a_run_that_was_deleted_meanwhile_is_not_replayed(harness: &dyn Harness) {
     let world = World::new(harness.backend());
@@ -307,6 +327,17 @@ pub async fn a_run_that_was_deleted_meanwhile_is_not_replayed(harness: &dyn Harn
         let refused = world.backend.store.start_run(start, world.now()).await;
         assert_eq!(refused.map(drop), Err(Error::Refused(Refusal::NoPriorRun)));
     }
+    // A run that is not the latest: the one behind it was deleted.
+    let first = completed(&world).await;
+    let start = written(&world, first, Selection::default()).await;
+    let second = RunKey { job: first.job, run: start.run.id };
+    must(world.backend.store.start_run(start, world.now()).await);
+    assert_eq!(delete_run(&world, second).await, Ok(()));
+    let mut late = written(&world, first, failed_only()).await;
+    late.run.after = second.run;
+    assert_eq!(delete_run(&world, first).await, Ok(()));
+    let refused = world.backend.store.start_run(late, world.now()).await;
+    assert_eq!(refused.map(drop), Err(Error::Refused(Refusal::NoPriorRun)));
     let old = completed(&world).await;
     let start = written(&world, old, failed_only()).await;
     world.pass(31 * 24 * 3_600_000);

@@ -15,7 +15,7 @@ use conveyor_domain::RunStats;
 use conveyor_domain::beside::{self, Change};
 use conveyor_domain::ingest::IngestEvent;
 use conveyor_domain::job::JobSpec;
-use conveyor_domain::lifecycle::{self, Command, Decision, decide, delete_run};
+use conveyor_domain::lifecycle::{self, Command, Decision, Refusal, decide, delete_run};
 use conveyor_domain::message::TaskRef;
 use conveyor_domain::timeline;
 use conveyor_domain::{CallerId, Job, JobId, Run, RunId, RunStatus, TaskInput, Timestamp, limits};
@@ -132,6 +132,11 @@ fn start(
     now: Timestamp,
 ) -> Result<StoredJob> {
     let StoredJob { job, run: earlier } = find(connection, start.job)?.ok_or(Error::NotFound)?;
+    if let Some(source) = start.run.rerun_of.filter(|source| *source != earlier.run.id) {
+        let source = runs::find_visible(connection, RunKey { job: job.id, run: source })?;
+        let source = source.ok_or(Error::Refused(Refusal::NoPriorRun))?;
+        lifecycle::can_be_replayed(&source.run, now)?;
+    }
     let Decision { job: next, run } = lifecycle::start_run(&job, &earlier.run, &start.run, now)?;
     let key = runs::insert(connection, latest, &run)?;
     connection

@@ -85,8 +85,9 @@ pub fn is_needed(connection: &Connection, key: RunKey) -> Result<bool> {
     let mut statement = connection.prepare_cached(
         "SELECT 1 FROM runs
          WHERE job_id = ?1 AND run_id <> ?2 AND status <> 'deleted' AND storage = 'kept' AND (
-            EXISTS (SELECT 1 FROM json_each(iif(json_valid(runs.sources), runs.sources, '[]')) AS source
+            (EXISTS (SELECT 1 FROM json_each(iif(json_valid(runs.sources), runs.sources, '[]')) AS source
                 WHERE source.value = ?3)
+             AND (ingest IS 'pending' OR NOT json_valid(doc) OR json_extract(doc, '$.inherited') IS NOT NULL))
             OR (ingest = 'pending' AND json_extract(iif(json_valid(doc), doc, '{}'), '$.rerun_of') = ?3))",
     )?;
     Ok(statement.exists(params![key.job.to_bytes(), key.run.to_bytes(), key.run.to_string()])?)

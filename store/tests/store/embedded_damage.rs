@@ -123,12 +123,13 @@ fn later_run(disk: &OnDisk, key: RunKey, entropy: &Entropy) -> RunKey {
     let database = database(disk);
     let run = RunId::new(NOW, entropy);
     let sources = format!("[\"{}\"]", key.run);
+    let doc = r#"{"inherited": {"successful": 1, "failed": [0, 0, 0, 0, 0, 0, 0]}}"#;
     let inserted = database
         .execute(
             "INSERT INTO runs (run_id, job_id, sequence, status, total, next_index, latched, id_seed, created_ms,
-                updated_ms, sources)
-             SELECT ?1, job_id, 2, 'running', 0, 0, 0, id_seed, created_ms, updated_ms, ?2 FROM runs WHERE run_id = ?3",
-            params![run.to_bytes(), sources, key.run.to_bytes()],
+                updated_ms, sources, doc)
+             SELECT ?1, job_id, 2, 'running', 0, 0, 0, id_seed, created_ms, updated_ms, ?2, ?4 FROM runs WHERE run_id = ?3",
+            params![run.to_bytes(), sources, key.run.to_bytes(), doc],
         )
         .unwrap();
     let moved = database

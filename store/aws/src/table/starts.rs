@@ -12,7 +12,7 @@ use super::transact::Condition;
 use super::unsent::Outbox;
 use conveyor_domain::RunStats;
 use conveyor_domain::beside::{self, Change};
-use conveyor_domain::lifecycle::{self, Decision};
+use conveyor_domain::lifecycle::{self, Decision, Refusal};
 use conveyor_domain::{Timestamp, timeline};
 use conveyor_store::port::{Once, RunKey, StartRun};
 use conveyor_store::{Error, Result};
@@ -21,7 +21,7 @@ impl Table {
     pub async fn start(&self, start: StartRun, now: Timestamp) -> Result<State> {
         let seen = self.load(start.job).await?.ok_or(Error::NotFound)?;
         // Whether it may be begun at all is found out before anything is written.
-        lifecycle::start_run(&seen.job.job, &seen.run.run, &start.run, now)?;
+        self.decide_start(&seen, &start, now).await?;
         let (seed, shards) = (seen.run.run.id_seed, seen.run.shards);
         let key = RunKey { job: start.job, run: start.run.id };
         if !start.tasks.is_empty() {
@@ -37,6 +37,17 @@ impl Table {
         Ok(state)
     }
 
+    /// The run that it replays is read behind the job, whose version moves when a run of it is deleted.
+    async fn decide_start(&self, seen: &State, start: &StartRun, now: Timestamp) -> Result<Decision> {
+        if let Some(run) = start.run.rerun_of.filter(|source| *source != seen.run.run.id) {
+            let source = self.load_run(RunKey { job: start.job, run }).await?;
+            let source = source.filter(|source| source.run.is_visible());
+            let source = source.ok_or(Error::Refused(Refusal::NoPriorRun))?;
+            lifecycle::can_be_replayed(&source.run.run, now)?;
+        }
+        Ok(lifecycle::start_run(&seen.job.job, &seen.run.run, &start.run, now)?)
+    }
+
     async fn make_run_visible(&self, start: &StartRun, outbox: &Outbox, now: Timestamp) -> Result<State> {
         let mut backoff = self.backoff();
         loop {
@@ -45,7 +56,7 @@ impl Table {
                 // Ours, although its answer was lost.
                 return Ok(seen);
             }
-            let Decision { job, run } = lifecycle::start_run(&seen.job.job, &seen.run.run, &start.run, now)?;
+            let Decision { job, run } = self.decide_start(&seen, start, now).await?;
             let started = timeline::run_started(&seen.job.job, &job, &run);
             let mut events: Vec<_> = started.into_iter().map(NewEvent::Lifecycle).collect();
             events.extend(start.log.clone().map(|first| NewEvent::Ingest(0, first)));
