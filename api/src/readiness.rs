@@ -5,7 +5,7 @@ use crate::problem::{ApiError, Code, Result};
 use crate::state::{ApiState, Shared};
 use conveyor_domain::clock::watch::Watch;
 use conveyor_domain::{Timestamp, limits};
-use conveyor_store::clock_watch;
+use conveyor_store::{Error, clock_watch};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
@@ -27,6 +27,22 @@ struct NotReady {
     /// What is not ready: a stable name.
     what: &'static str,
     why: String,
+    /// Something that an operator has to create; said to whoever asks.
+    missing: Option<String>,
+}
+
+impl NotReady {
+    fn because(what: &'static str, error: &Error) -> NotReady {
+        let missing = match error {
+            Error::Missing(missing) => Some(missing.clone()),
+            _ => None,
+        };
+        NotReady { what, why: error.to_string(), missing }
+    }
+
+    fn shown(&self) -> String {
+        self.missing.as_ref().map_or_else(|| self.what.to_owned(), |why| format!("{} ({why})", self.what))
+    }
 }
 
 /// The time that sweepers have seen (SPEC 6.26), or an error that names every reason why the process is not ready.
@@ -48,7 +64,7 @@ pub(crate) async fn check(state: &Shared) -> Result<Option<Watch>> {
     if reasons.is_empty() {
         return Ok(*watch);
     }
-    let named: Vec<&str> = reasons.iter().map(|reason| reason.what).collect();
+    let named: Vec<String> = reasons.iter().map(NotReady::shown).collect();
     let cause: Vec<String> =
         reasons.iter().map(|reason| format!("{}: {}", reason.what, reason.why)).collect();
     Err(ApiError::new(Code::Unavailable, format!("Not ready: {}.", named.join(", ")))
@@ -68,8 +84,8 @@ async fn look(state: &ApiState) -> Look {
     let asked = [("store", store), ("queue", queue), ("objects", objects)];
     let reason = |(what, answer)| match answer {
         Ok(Ok(())) => None,
-        Ok(Err(error)) => Some(NotReady { what, why: conveyor_store::Error::to_string(&error) }),
-        Err(_) => Some(NotReady { what, why: "no answer in time".to_owned() }),
+        Ok(Err(error)) => Some(NotReady::because(what, &error)),
+        Err(_) => Some(NotReady { what, why: "no answer in time".to_owned(), missing: None }),
     };
     Look {
         not_ready: asked.into_iter().filter_map(reason).collect(),

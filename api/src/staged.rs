@@ -96,7 +96,7 @@ pub(crate) async fn settle(
         Ok(Some(replaced)) => discard(state, &replaced).await,
         Ok(None) => {}
         // They may be in place. If they are not, they go with their slot.
-        Err(error @ Error::Unavailable(_)) => return Err(error),
+        Err(error @ (Error::Unavailable(_) | Error::Missing(_))) => return Err(error),
         Err(error) => {
             discard(state, ours).await;
             return Err(error);

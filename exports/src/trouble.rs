@@ -23,6 +23,7 @@ impl Trouble {
         match error {
             Error::Full(_) => "the storage is full",
             Error::Unavailable(_) => "the storage does not answer",
+            Error::Missing(_) => "the storage is not set up",
             Error::NotFound | Error::Changed => "what was there is gone",
             Error::Corrupt(_) | Error::Conflict(_) | Error::Refused(_) => "what is stored cannot be read",
         }

@@ -43,6 +43,7 @@ impl From<conveyor_store::Error> for Trouble {
         let shown = match error {
             Error::Full(_) => "there is no room in the store",
             Error::Unavailable(_) => "the store does not answer",
+            Error::Missing(_) => "the storage is not set up",
             Error::NotFound => "something of the ingest is not there",
             Error::Corrupt(_) | Error::Conflict(_) | Error::Refused(_) | Error::Changed => {
                 "the store does not hold what it should"

@@ -299,7 +299,7 @@ impl Found {
         for subject in subjects {
             let Some(told) = looks.next().await else { break };
             match told {
-                Err(error @ (Error::Unavailable(_) | Error::Full(_))) => {
+                Err(error @ (Error::Unavailable(_) | Error::Full(_) | Error::Missing(_))) => {
                     silent += 1;
                     if silent > SILENT_MAX {
                         return Err(error);

@@ -128,7 +128,8 @@ async fn write_group(worker: &Worker, held: Held, numbers: &ObjectNumbers, group
         let group = SettleGroup { key: run.key, worker: worker.id, settles: settles.clone() };
         worker.backend.store.settle(group, worker.clock.now())
     };
-    let may_pass = |error: &Error| matches!(error, Error::Full(_) | Error::Unavailable(_));
+    let may_pass =
+        |error: &Error| matches!(error, Error::Full(_) | Error::Unavailable(_) | Error::Missing(_));
     // Otherwise they are not acknowledged: the messages come back, and with them another chance.
     let answers = repeat(worker, "tasks could not be settled", &turn, settle, may_pass).await;
     // The next group of the run need not wait for the messages of this one.

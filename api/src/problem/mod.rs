@@ -191,6 +191,11 @@ impl From<conveyor_store::Error> for ApiError {
                 let detail = "The store does not answer; a write may or may not have happened.";
                 ApiError::new(Code::Unavailable, detail).caused_by(cause)
             }
+            // The names of an operator's resources are for the log, not for callers.
+            Error::Missing(_) => {
+                let detail = "The storage is not set up; an operator has to create what is missing.";
+                ApiError::new(Code::Unavailable, detail).caused_by(cause)
+            }
             Error::Changed => ApiError::new(
                 Code::List(ListFault::SourceChanged),
                 "The staged list is not the one that was uploaded.",
@@ -281,6 +286,7 @@ mod tests {
         assert_eq!(shape(Error::Conflict(text())), (409, "conflict".into(), false));
         assert_eq!(shape(Error::Full(text())), (507, "storage_full".into(), false));
         assert_eq!(shape(Error::Unavailable(text())), (503, "unavailable".into(), true));
+        assert_eq!(shape(Error::Missing(text())), (503, "unavailable".into(), true));
         assert_eq!(shape(Error::Corrupt(text())), (500, "internal".into(), false));
     }
 

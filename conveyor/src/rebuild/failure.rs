@@ -120,7 +120,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         let detail = error.to_string();
         match error {
-            Error::Unavailable(_) => Failure::unavailable(detail),
+            Error::Unavailable(_) | Error::Missing(_) => Failure::unavailable(detail),
             Error::Full(_) => Failure::new("storage_full", "There is no room", detail),
             Error::Changed => Failure::source_changed(),
             Error::Conflict(_) | Error::Refused(_) => {

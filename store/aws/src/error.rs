@@ -14,6 +14,11 @@ where
     Error::Unavailable(format!("{call}: {}", describe(error)))
 }
 
+/// A resource of the backend, by its kind and name, that is not there.
+pub fn missing(kind: &str, name: &str) -> Error {
+    Error::Missing(format!("the {kind} {name} does not exist; `conveyor provision` creates it"))
+}
+
 /// Code and message where there is an answer, the innermost cause where there is none.
 fn describe<E, R>(error: &SdkError<E, R>) -> String
 where

@@ -23,6 +23,9 @@ pub enum Error {
     /// No answer, or none that can be trusted: the write may or may not have happened. Wait, then repeat or read back.
     #[error("storage is unavailable: {0}")]
     Unavailable(String),
+    /// The table, the queue or the bucket that it is about is not there: nothing was written. An operator has to create it.
+    #[error("storage is not set up: {0}")]
+    Missing(String),
     /// What is stored cannot be read. An operator has to look.
     #[error("stored data is corrupt: {0}")]
     Corrupt(String),

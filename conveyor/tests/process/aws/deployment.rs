@@ -27,16 +27,21 @@ pub async fn servers() -> Environment {
 impl Deployment {
     /// With everything that roles need, and none of them.
     pub fn prepare(name: &str, environment: &Environment, flags: &[&str]) -> Deployment {
+        let deployment = Deployment::bare(name, environment, flags);
+        deployment.provision();
+        deployment
+    }
+
+    /// A name, and nothing under it.
+    pub fn bare(name: &str, environment: &Environment, flags: &[&str]) -> Deployment {
         let variables = environment.variables().map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let deployment = Deployment {
+        Deployment {
             name: format!("{name}-{}", std::process::id()),
             roles: Vec::new(),
             variables: variables.into(),
             flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
             dir: TempDir::new().unwrap(),
-        };
-        deployment.provision();
-        deployment
+        }
     }
 
     /// What roles that are started from now on reach.
@@ -65,9 +70,16 @@ impl Deployment {
         Process::start(self.role_command(role))
     }
 
-    fn role_command(&self, role: &str) -> Command {
+    pub fn role_command(&self, role: &str) -> Command {
+        let mut command = self.keyless(role);
+        command.args(["--api-key", KEY]);
+        command
+    }
+
+    /// A role that has no keys to store, and so starts before there is a table.
+    pub fn keyless(&self, role: &str) -> Command {
         let mut command = self.command(role);
-        command.args(["--backend", "aws", "--listen", "127.0.0.1:0", "--api-key", KEY]);
+        command.args(["--backend", "aws", "--listen", "127.0.0.1:0"]);
         command.args(["--secret-key", &"0b".repeat(32), "--visibility-ms", "3000"]).args(&self.flags);
         command.arg("--data-dir").arg(self.dir.path()).env("CONVEYOR_LOG", "error");
         command

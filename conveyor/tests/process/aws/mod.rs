@@ -8,6 +8,7 @@ mod faults;
 mod kills;
 mod rebuild;
 mod repair;
+mod setup;
 mod shutdown;
 
 use deployment::{Deployment, ROLES, servers};

@@ -7,6 +7,10 @@ pub fn is_missing<E: ProvideErrorMetadata>(error: &SdkError<E>) -> bool {
     status(error) == Some(404) && code(error) != Some("NoSuchBucket")
 }
 
+pub fn is_forbidden<E>(error: &SdkError<E>) -> bool {
+    status(error) == Some(403)
+}
+
 /// The object is another one than the call named.
 pub fn is_changed<E>(error: &SdkError<E>) -> bool {
     status(error) == Some(412)

@@ -3,7 +3,6 @@
 use super::join::PART_MIN_BYTES;
 use super::unfinished::Completed;
 use super::{Objects, answer, etag, length, quoted};
-use crate::error::unavailable;
 use async_trait::async_trait;
 use aws_sdk_s3::presigning::PresigningConfig;
 use aws_sdk_s3::types::ChecksumMode;
@@ -28,7 +27,8 @@ impl DirectAccess for Objects {
         let sha256 = declared.sha256.as_deref().map(base64_of_hex).transpose()?;
         let put = self.s3.put_object().bucket(&self.bucket).key(key.as_str()).content_type(content_type);
         let put = put.set_content_length(size).set_checksum_sha256(sha256);
-        let signed = put.presigned(presigning(validity)?).await.map_err(|e| unavailable("PutObject", &e))?;
+        let signed =
+            put.presigned(presigning(validity)?).await.map_err(|e| self.unavailable("PutObject", &e))?;
         Ok(SignedPut { url: signed.uri().to_owned(), headers: to_be_sent(signed.headers()) })
     }
 
@@ -45,7 +45,8 @@ impl DirectAccess for Objects {
             None => "inline".to_owned(),
         };
         let get = get.response_content_type(content_type).response_content_disposition(disposition);
-        let signed = get.presigned(presigning(validity)?).await.map_err(|e| unavailable("GetObject", &e))?;
+        let signed =
+            get.presigned(presigning(validity)?).await.map_err(|e| self.unavailable("GetObject", &e))?;
         Ok(signed.uri().to_owned())
     }
 
@@ -57,7 +58,7 @@ impl DirectAccess for Objects {
                 Ok(Some(Found { stored, sha256: head.checksum_sha256().and_then(hex_of_base64) }))
             }
             Err(error) if answer::is_missing(&error) => Ok(None),
-            Err(error) => Err(unavailable("HeadObject", &error)),
+            Err(error) => Err(self.unavailable("HeadObject", &error)),
         }
     }
 
@@ -70,7 +71,7 @@ impl DirectAccess for Objects {
                 Ok(Stored { size: pinned.size, etag })
             }
             Err(error) if answer::is_missing(&error) || answer::is_changed(&error) => Err(Error::Changed),
-            Err(error) => Err(unavailable("CopyObject", &error)),
+            Err(error) => Err(self.unavailable("CopyObject", &error)),
         }
     }
 
@@ -87,7 +88,7 @@ impl DirectAccess for Objects {
         let part = self.s3.upload_part().bucket(&self.bucket).key(key.as_str());
         let part = part.upload_id(handle).part_number(number);
         let signed =
-            part.presigned(presigning(validity)?).await.map_err(|e| unavailable("UploadPart", &e))?;
+            part.presigned(presigning(validity)?).await.map_err(|e| self.unavailable("UploadPart", &e))?;
         Ok(signed.uri().to_owned())
     }
 
@@ -99,7 +100,7 @@ impl DirectAccess for Objects {
             let page = match page {
                 Ok(page) => page,
                 Err(error) if answer::is_no_upload(&error) => return Ok(None),
-                Err(error) => return Err(unavailable("ListParts", &error)),
+                Err(error) => return Err(self.unavailable("ListParts", &error)),
             };
             for part in page.parts() {
                 let number = part.part_number().and_then(|number| u32::try_from(number).ok());

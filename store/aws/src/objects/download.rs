@@ -1,7 +1,6 @@
 //! Bytes of an object as a stream that outlives the connection they come by.
 
 use super::{Objects, answer, etag, length, quoted};
-use crate::error::unavailable;
 use aws_sdk_s3::error::SdkError;
 use aws_sdk_s3::operation::get_object::{GetObjectError, GetObjectOutput};
 use aws_sdk_s3::primitives::ByteStream as Body;
@@ -99,7 +98,7 @@ impl Download {
             return Err(Error::Changed);
         }
         if !answer::is_past_the_end(error) {
-            return Err(unavailable("GetObject", error));
+            return Err(self.objects.unavailable("GetObject", error));
         }
         match self.end {
             Some(_) => Err(short()),
@@ -118,7 +117,7 @@ impl Download {
             Ok(_) => Ok(()),
             Err(error) if answer::is_missing(&error) => Err(Error::NotFound),
             Err(error) if answer::is_changed(&error) => Err(Error::Changed),
-            Err(error) => Err(unavailable("HeadObject", &error)),
+            Err(error) => Err(self.objects.unavailable("HeadObject", &error)),
         }
     }
 

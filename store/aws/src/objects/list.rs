@@ -1,7 +1,6 @@
 //! What is there under a prefix.
 
 use super::{Objects, length};
-use crate::error::unavailable;
 use conveyor_store::Result;
 use conveyor_store::port::{BlobKey, Listed};
 
@@ -27,7 +26,7 @@ pub async fn under(
             .prefix(&prefix)
             .set_start_after(after.take())
             .max_keys(i32::try_from(wanted).unwrap_or(i32::MAX));
-        let page = list.send().await.map_err(|e| unavailable("ListObjectsV2", &e))?;
+        let page = list.send().await.map_err(|e| objects.unavailable("ListObjectsV2", &e))?;
         for object in page.contents() {
             let Some(name) = object.key() else { continue };
             after = Some(name.to_owned());

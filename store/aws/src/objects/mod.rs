@@ -11,13 +11,14 @@ mod remove;
 mod unfinished;
 mod upload;
 
-pub use provision::{EXPORTS_PREFIX, provision};
+pub use provision::{EXPORTS_PREFIX, check, check_name, provision};
 
-use crate::error::unavailable;
+use crate::error::{missing, unavailable};
 use crate::{Settings, Timeouts};
 use async_trait::async_trait;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::timeout::TimeoutConfig;
+use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::primitives::ByteStream as Body;
 use bytes::{Bytes, BytesMut};
 use conveyor_store::port::{BlobKey, ByteStream, DirectAccess, Listed, Stored};
@@ -46,10 +47,21 @@ impl Objects {
         Objects { s3, quick, bucket: settings.bucket.clone() }
     }
 
+    /// A call that failed. That the bucket is not there is an error of its own.
+    fn unavailable<E>(&self, call: &'static str, error: &SdkError<E>) -> Error
+    where
+        E: ProvideErrorMetadata + std::error::Error + 'static,
+    {
+        match answer::code(error) {
+            Some("NoSuchBucket") => missing("bucket", &self.bucket),
+            _ => unavailable(call, error),
+        }
+    }
+
     /// Writes an object whose bytes are all there, and returns its ETag.
     async fn put_whole(&self, key: &BlobKey, body: Bytes) -> Result<String> {
         let put = self.s3.put_object().bucket(&self.bucket).key(key.as_str()).body(Body::from(body));
-        let put = put.send().await.map_err(|e| unavailable("PutObject", &e))?;
+        let put = put.send().await.map_err(|e| self.unavailable("PutObject", &e))?;
         etag(put.e_tag())
     }
 
@@ -59,7 +71,7 @@ impl Objects {
         match head.send().await {
             Ok(head) => Ok(Some(Stored { size: length(head.content_length())?, etag: etag(head.e_tag())? })),
             Err(error) if answer::is_missing(&error) => Ok(None),
-            Err(error) => Err(unavailable("HeadObject", &error)),
+            Err(error) => Err(self.unavailable("HeadObject", &error)),
         }
     }
 }
@@ -101,7 +113,7 @@ impl Blobs for Objects {
 
     async fn delete(&self, key: &BlobKey) -> Result<()> {
         let delete = self.quick.delete_object().bucket(&self.bucket).key(key.as_str());
-        delete.send().await.map_err(|e| unavailable("DeleteObject", &e))?;
+        delete.send().await.map_err(|e| self.unavailable("DeleteObject", &e))?;
         Ok(())
     }
 
@@ -115,8 +127,12 @@ impl Blobs for Objects {
 
     async fn ready(&self) -> Result<()> {
         let head = self.quick.head_bucket().bucket(&self.bucket);
-        head.send().await.map_err(|e| unavailable("HeadBucket", &e))?;
-        Ok(())
+        match head.send().await {
+            Ok(_) => Ok(()),
+            // An answer to HEAD has no body that could say what is not there; there is only the bucket.
+            Err(error) if answer::is_missing(&error) => Err(missing("bucket", &self.bucket)),
+            Err(error) => Err(self.unavailable("HeadBucket", &error)),
+        }
     }
 
     fn direct(&self) -> Option<&dyn DirectAccess> {

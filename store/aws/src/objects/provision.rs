@@ -11,6 +11,7 @@ use aws_sdk_s3::types::{
     NoncurrentVersionExpiration, PublicAccessBlockConfiguration,
 };
 use conveyor_store::{Error, Result};
+use std::ops::RangeInclusive;
 
 /// Exports get a prefix of their own: a rule names the beginning of a key, so none could tell them apart under `jobs/`.
 pub const EXPORTS_PREFIX: &str = "exports/";
@@ -24,6 +25,8 @@ const UNFINISHED_DAYS: i32 = 2;
 /// In a bucket that keeps versions, for as long is kept what was deleted.
 const DELETED_DAYS: i32 = 1;
 
+const NAME_CHARS: RangeInclusive<usize> = 3..=63;
+
 /// Rules that are ours begin so; others are an operator's, and stay.
 const RULE_PREFIX: &str = "conveyor-";
 
@@ -36,11 +39,42 @@ pub async fn provision(s3: &Client, settings: &Settings) -> Result<bool> {
     Ok(made)
 }
 
+/// What S3 takes as a name.
+pub fn check_name(bucket: &str) -> Result<()> {
+    let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
+    let ends = edge(bucket.chars().next()) && edge(bucket.chars().next_back());
+    let address = bucket.parse::<std::net::Ipv4Addr>().is_ok();
+    if NAME_CHARS.contains(&bucket.len())
+        && ends
+        && bucket.chars().all(legal)
+        && !bucket.contains("..")
+        && !address
+    {
+        return Ok(());
+    }
+    let (min, max) = (NAME_CHARS.start(), NAME_CHARS.end());
+    Err(Error::Conflict(format!(
+        "the bucket name {bucket:?} is not {min} to {max} lowercase letters, digits, hyphens and single dots that begin and end \
+         with a letter or digit"
+    )))
+}
+
+/// Whether a bucket of this name can be created or used.
+pub async fn check(s3: &Client, bucket: &str) -> Result<()> {
+    exists(s3, bucket).await.map(drop)
+}
+
 /// Asked first: some regions answer a second creation like the first.
 async fn exists(s3: &Client, bucket: &str) -> Result<bool> {
     match s3.head_bucket().bucket(bucket).send().await {
         Ok(_) => Ok(true),
         Err(error) if answer::is_missing(&error) => Ok(false),
+        // Names are taken worldwide, and HEAD has no body that could say more.
+        Err(error) if answer::is_forbidden(&error) => Err(Error::Conflict(format!(
+            "the bucket {bucket} exists and access to it is denied: it belongs to another account, or s3:ListBucket is \
+             not granted"
+        ))),
         Err(error) => Err(unavailable("HeadBucket", &error)),
     }
 }
@@ -121,4 +155,21 @@ fn rule(name: &str, prefix: &str) -> aws_sdk_s3::types::builders::LifecycleRuleB
         .id(format!("{RULE_PREFIX}{name}"))
         .status(ExpirationStatus::Enabled)
         .filter(LifecycleRuleFilter::builder().prefix(prefix).build())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_name;
+
+    #[test]
+    fn a_bucket_name_that_s3_would_refuse_is_refused() {
+        for good in ["abc", "conveyor-results.example", "0-9"] {
+            check_name(good).unwrap();
+        }
+        for bad in
+            ["", "ab", "Upper", "under_score", "-edge", "edge.", "a..b", "192.168.0.1", &"b".repeat(64)]
+        {
+            assert!(check_name(bad).is_err(), "{bad}");
+        }
+    }
 }

@@ -1,7 +1,6 @@
 //! Everything under a prefix, also what was only begun.
 
 use super::Objects;
-use crate::error::unavailable;
 use aws_sdk_s3::types::{Delete, ObjectIdentifier};
 use conveyor_store::port::BlobKey;
 use conveyor_store::{Error, Result};
@@ -34,7 +33,7 @@ async fn abort_uploads(objects: &Objects, prefix: &str) -> Result<()> {
     let mut pages = FirstPages::default();
     loop {
         let list = objects.quick.list_multipart_uploads().bucket(&objects.bucket).prefix(prefix);
-        let page = list.send().await.map_err(|e| unavailable("ListMultipartUploads", &e))?;
+        let page = list.send().await.map_err(|e| objects.unavailable("ListMultipartUploads", &e))?;
         let uploads: Vec<(&str, &str)> =
             page.uploads().iter().filter_map(|upload| Some((upload.key()?, upload.upload_id()?))).collect();
         let Some((_, first)) = uploads.first() else { return Ok(()) };
@@ -52,7 +51,7 @@ async fn delete_objects(objects: &Objects, prefix: &str) -> Result<()> {
     let mut pages = FirstPages::default();
     loop {
         let list = objects.quick.list_objects_v2().bucket(&objects.bucket).prefix(prefix);
-        let page = list.send().await.map_err(|e| unavailable("ListObjectsV2", &e))?;
+        let page = list.send().await.map_err(|e| objects.unavailable("ListObjectsV2", &e))?;
         let keys: Vec<&str> = page.contents().iter().filter_map(|object| object.key()).collect();
         let Some(first) = keys.first() else { return Ok(()) };
         pages.check(first)?;
@@ -70,7 +69,7 @@ async fn delete(objects: &Objects, keys: &[&str]) -> Result<()> {
     let named = named.collect::<Result<Vec<_>>>()?;
     let all = Delete::builder().set_objects(Some(named)).quiet(true).build().map_err(invalid)?;
     let delete = objects.quick.delete_objects().bucket(&objects.bucket).delete(all);
-    let answer = delete.send().await.map_err(|e| unavailable("DeleteObjects", &e))?;
+    let answer = delete.send().await.map_err(|e| objects.unavailable("DeleteObjects", &e))?;
     match answer.errors().iter().find(|error| error.code() != Some("NoSuchKey")) {
         None => Ok(()),
         Some(error) => {

@@ -1,7 +1,6 @@
 //! An object that is written in parts: there as a whole, or not at all.
 
 use super::{Objects, answer, etag};
-use crate::error::unavailable;
 use aws_sdk_s3::primitives::ByteStream as Body;
 use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart};
 use bytes::Bytes;
@@ -36,7 +35,7 @@ impl Unfinished {
         let (s3, bucket) = (&self.objects.s3, &self.objects.bucket);
         let part = s3.upload_part().bucket(bucket).key(self.key.as_str()).upload_id(&self.upload);
         let part = part.part_number(number).body(Body::from(body));
-        let part = part.send().await.map_err(|e| unavailable("UploadPart", &e))?;
+        let part = part.send().await.map_err(|e| self.objects.unavailable("UploadPart", &e))?;
         Ok(Sent { number, size, etag: etag(part.e_tag())? })
     }
 
@@ -53,7 +52,7 @@ impl Unfinished {
             }
             Err(error) if answer::is_missing(&error) => Err(Error::NotFound),
             Err(error) if answer::is_changed(&error) => Err(Error::Changed),
-            Err(error) => Err(unavailable("UploadPartCopy", &error)),
+            Err(error) => Err(self.objects.unavailable("UploadPartCopy", &error)),
         }
     }
 
@@ -121,7 +120,7 @@ impl Objects {
     pub(super) async fn begin_upload(&self, key: &BlobKey, content_type: Option<&str>) -> Result<String> {
         let begin = self.quick.create_multipart_upload().bucket(&self.bucket).key(key.as_str());
         let begin = begin.set_content_type(content_type.map(str::to_owned));
-        let begun = begin.send().await.map_err(|e| unavailable("CreateMultipartUpload", &e))?;
+        let begun = begin.send().await.map_err(|e| self.unavailable("CreateMultipartUpload", &e))?;
         let nameless = || Error::Unavailable("CreateMultipartUpload: no upload id".to_owned());
         begun.upload_id.ok_or_else(nameless)
     }
@@ -141,7 +140,7 @@ impl Objects {
             Ok(done) => etag(done.e_tag()).map(Completed::Done),
             Err(error) if answer::is_no_upload(&error) => Ok(Completed::Gone),
             Err(error) if answer::code(&error) == Some("InvalidPart") => Ok(Completed::Replaced),
-            Err(error) => Err(unavailable("CompleteMultipartUpload", &error)),
+            Err(error) => Err(self.unavailable("CompleteMultipartUpload", &error)),
         }
     }
 
@@ -150,7 +149,7 @@ impl Objects {
         match abort.send().await {
             Ok(_) => Ok(()),
             Err(error) if answer::is_no_upload(&error) => Ok(()),
-            Err(error) => Err(unavailable("AbortMultipartUpload", &error)),
+            Err(error) => Err(self.unavailable("AbortMultipartUpload", &error)),
         }
     }
 }

@@ -8,7 +8,7 @@ mod names;
 mod provision;
 mod urls;
 
-pub use provision::provision;
+pub use provision::{check_names, provision};
 
 use crate::Settings;
 use crate::error::unavailable;

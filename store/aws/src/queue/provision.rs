@@ -15,6 +15,11 @@ use std::collections::HashMap;
 
 type Attributes = HashMap<QueueAttributeName, String>;
 
+/// Whether SQS would take the names, also those of runs.
+pub fn check_names(settings: &Settings) -> Result<()> {
+    Names::new(&settings.queue_prefix).check()
+}
+
 /// Safe to repeat: a queue that is there gets the attributes that it should have, and keeps its messages. Whether any had to
 /// be made.
 pub async fn provision(sqs: &Client, settings: &Settings) -> Result<bool> {

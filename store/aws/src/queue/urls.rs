@@ -3,11 +3,11 @@
 use super::answer;
 use super::names::Names;
 use super::{QUEUES_KNOWN_MAX, RETENTION, attributes};
-use crate::error::unavailable;
+use crate::error::{missing, unavailable};
 use aws_sdk_sqs::Client;
 use conveyor_domain::limits;
 use conveyor_domain::message::QueueName;
-use conveyor_store::{Error, Result};
+use conveyor_store::Result;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -58,10 +58,7 @@ impl Urls {
         self.forget(queue);
         match queue {
             QueueName::Run(_) => Ok(()),
-            QueueName::Control | QueueName::ControlDead => Err(Error::Unavailable(format!(
-                "the queue {} does not exist; `conveyor provision` creates it",
-                self.names.of(queue)
-            ))),
+            QueueName::Control | QueueName::ControlDead => Err(missing("queue", &self.names.of(queue))),
         }
     }
 

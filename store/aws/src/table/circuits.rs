@@ -74,7 +74,7 @@ impl Circuits {
 
 /// Throttled, or not answered. A row that cannot be read is no reason to pause its job.
 pub fn is_unavailable(error: &Error) -> bool {
-    matches!(error, Error::Unavailable(_))
+    matches!(error, Error::Unavailable(_) | Error::Missing(_))
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use super::jobs::READS_INFLIGHT;
 use super::tasks::{TaskRow, is_void, status, status_number};
 use super::{Table, keys};
 use crate::client::count_capacity;
-use crate::error::unavailable;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{ReturnConsumedCapacity, ReturnValue, ReturnValuesOnConditionCheckFailure};
 use conveyor_domain::message::TaskRef;
@@ -227,7 +226,7 @@ impl Table {
                     Ok(Some(Tried::Refused(refused.item().filter(|item| !item.is_empty()).cloned())))
                 }
                 Some(UpdateItemError::TransactionConflictException(_)) => Ok(None),
-                _ => Err(unavailable("UpdateItem", &error)),
+                _ => Err(self.unavailable("UpdateItem", &error)),
             },
         }
     }

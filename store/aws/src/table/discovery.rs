@@ -272,7 +272,7 @@ impl Table {
             let run = found.key.run;
             // One run that cannot be read must not keep everybody else's work from going on.
             match look {
-                Err(error @ Error::Unavailable(_)) => {
+                Err(error @ (Error::Unavailable(_) | Error::Missing(_))) => {
                     tracing::debug!(%run, %error, "a run cannot be read now and is left to the next look");
                     if !self.unread.add(found) {
                         return Err(error);

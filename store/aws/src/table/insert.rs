@@ -4,7 +4,7 @@ use super::Table;
 use super::item::{Item, json, number, text};
 use super::keys;
 use crate::client::count_capacity;
-use crate::error::unavailable;
+use crate::error::missing;
 use aws_sdk_dynamodb::types::{BatchStatementErrorCodeEnum, BatchStatementRequest, ReturnConsumedCapacity};
 use conveyor_domain::{RunId, TaskId, TaskInput, Timestamp};
 use conveyor_store::port::RunKey;
@@ -88,7 +88,7 @@ impl Table {
                 .return_consumed_capacity(ReturnConsumedCapacity::Total)
                 .send()
                 .await
-                .map_err(|e| unavailable("BatchExecuteStatement", &e))?;
+                .map_err(|e| self.unavailable("BatchExecuteStatement", &e))?;
             count_capacity("BatchExecuteStatement", "write", answer.consumed_capacity());
             let mut again = Vec::new();
             for ((at, statement), response) in batch.into_iter().zip(answer.responses()) {
@@ -102,6 +102,9 @@ impl Table {
                         | BatchStatementErrorCodeEnum::InternalServerError
                         | BatchStatementErrorCodeEnum::TransactionConflict,
                     ) => again.push((at, statement)),
+                    Some(BatchStatementErrorCodeEnum::ResourceNotFound) => {
+                        return Err(missing("table", &self.name));
+                    }
                     code => {
                         let code = code.map_or("?", |code| code.as_str());
                         let message = error.message().unwrap_or("no message");
@@ -149,7 +152,7 @@ impl Table {
                 .return_consumed_capacity(ReturnConsumedCapacity::Total)
                 .send()
                 .await
-                .map_err(|e| unavailable("BatchWriteItem", &e))?;
+                .map_err(|e| self.unavailable("BatchWriteItem", &e))?;
             count_capacity("BatchWriteItem", "write", answer.consumed_capacity());
             let unprocessed = answer.unprocessed_items.and_then(|mut left| left.remove(&self.name));
             match unprocessed {

@@ -41,12 +41,15 @@ mod transact;
 mod unsent;
 mod uploads;
 
-pub use provision::provision;
+pub use provision::{check, check_name, provision};
 
 use crate::Settings;
+use crate::error::{missing, unavailable};
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use circuits::Circuits;
 use conveyor_domain::{Entropy, JobId, RunId, limits};
+use conveyor_store::Error;
 use conveyor_store::port::Queue;
 use counters::Lanes;
 use discovery::Unread;
@@ -103,6 +106,18 @@ impl Table {
             sending: Arc::new(Semaphore::new(limits::SENDING_MAX_BYTES / limits::KIB)),
             task_shards_min: settings.task_shards_min,
             refs_sent_within: settings.refs_sent_within,
+        }
+    }
+
+    /// A call that failed. That the table is not there is an error of its own.
+    fn unavailable<E, R>(&self, call: &'static str, error: &SdkError<E, R>) -> Error
+    where
+        E: ProvideErrorMetadata + std::error::Error + 'static,
+        R: std::fmt::Debug + 'static,
+    {
+        match error.as_service_error().and_then(ProvideErrorMetadata::code) {
+            Some("ResourceNotFoundException") => missing("table", &self.name),
+            _ => unavailable(call, error),
         }
     }
 }

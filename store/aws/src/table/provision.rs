@@ -10,16 +10,18 @@ use aws_sdk_dynamodb::types::{
     TimeToLiveStatus,
 };
 use conveyor_store::{Error, Result};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 const READY_WITHIN: Duration = Duration::from_secs(180);
+const NAME_CHARS: RangeInclusive<usize> = 3..=255;
 
 /// True if the table was created, false if it was there.
 pub async fn provision(dynamodb: &Client, table: &str) -> Result<bool> {
     let created = match describe(dynamodb, table).await? {
         Some(found) => {
-            check(&found)?;
+            check_keys(&found)?;
             false
         }
         None => create(dynamodb, table).await?,
@@ -39,8 +41,25 @@ async fn describe(dynamodb: &Client, table: &str) -> Result<Option<TableDescript
     }
 }
 
+/// What DynamoDB takes as a name.
+pub fn check_name(table: &str) -> Result<()> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if NAME_CHARS.contains(&table.len()) && table.chars().all(legal) {
+        return Ok(());
+    }
+    let (min, max) = (NAME_CHARS.start(), NAME_CHARS.end());
+    Err(Error::Conflict(format!(
+        "the table name {table:?} is not {min} to {max} letters, digits, hyphens, underscores and dots"
+    )))
+}
+
+/// Whether a table of this name can be created or used.
+pub async fn check(dynamodb: &Client, table: &str) -> Result<()> {
+    describe(dynamodb, table).await?.as_ref().map_or(Ok(()), check_keys)
+}
+
 /// A table of this name that is not ours is left alone.
-fn check(found: &TableDescription) -> Result<()> {
+fn check_keys(found: &TableDescription) -> Result<()> {
     let keys: Vec<&str> = found.key_schema().iter().map(|key| key.attribute_name()).collect();
     let indexes: Vec<&str> =
         found.global_secondary_indexes().iter().filter_map(|index| index.index_name()).collect();
@@ -131,4 +150,17 @@ async fn expire_rows(dynamodb: &Client, table: &str) -> Result<()> {
     let answer =
         dynamodb.update_time_to_live().table_name(table).time_to_live_specification(ttl).send().await;
     answer.map(drop).map_err(|e| unavailable("UpdateTimeToLive", &e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_name;
+
+    #[test]
+    fn a_table_name_that_dynamodb_would_refuse_is_refused() {
+        check_name("conveyor.prod_1-a").unwrap();
+        for bad in ["", "ab", "a b", "tabelle-ü", &"t".repeat(256)] {
+            assert!(check_name(bad).is_err(), "{bad}");
+        }
+    }
 }

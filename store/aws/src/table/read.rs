@@ -4,7 +4,6 @@ use super::Table;
 use super::item::{Item, readable_items, text};
 use super::keys::{GSI1, GSI1_PK, GSI1_SK, GSI2, GSI2_PK, GSI2_SK, PK, RowKey, SK};
 use crate::client::count_capacity;
-use crate::error::unavailable;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::{
     AttributeValue, ConsumedCapacity, Get, ReturnConsumedCapacity, Select, TransactGetItem,
@@ -138,7 +137,7 @@ impl Table {
             .return_consumed_capacity(ReturnConsumedCapacity::Total)
             .send()
             .await
-            .map_err(|e| unavailable("GetItem", &e))?;
+            .map_err(|e| self.unavailable("GetItem", &e))?;
         count_capacity("GetItem", "read", answer.consumed_capacity());
         Ok(answer.item)
     }
@@ -172,14 +171,14 @@ impl Table {
                 {
                     backoff.wait("TransactGetItems").await?;
                 }
-                Err(error) => return Err(unavailable("TransactGetItems", &error)),
+                Err(error) => return Err(self.unavailable("TransactGetItems", &error)),
             }
         }
     }
 
     /// One call's worth of a range.
     pub async fn step(&self, range: &Range, from: Option<Item>) -> Result<Step> {
-        let answer = self.query(range, from).send().await.map_err(|e| unavailable("Query", &e))?;
+        let answer = self.query(range, from).send().await.map_err(|e| self.unavailable("Query", &e))?;
         count_capacity("Query", "read", answer.consumed_capacity());
         Ok(Step {
             scanned: u64::try_from(answer.scanned_count).unwrap_or(0),
@@ -264,7 +263,7 @@ impl Table {
         let (mut count, mut from) = (0, None);
         loop {
             let query = self.query(range, from).select(Select::Count);
-            let answer = query.send().await.map_err(|e| unavailable("Query", &e))?;
+            let answer = query.send().await.map_err(|e| self.unavailable("Query", &e))?;
             count_capacity("Query", "read", answer.consumed_capacity());
             count += u32::try_from(answer.count).unwrap_or(0);
             from = answer.last_evaluated_key.filter(|key| !key.is_empty());

@@ -6,7 +6,6 @@ use super::discovery;
 use super::item::{Item, number};
 use super::keys::{RowKey, TTL};
 use crate::client::count_capacity;
-use crate::error::unavailable;
 use aws_sdk_dynamodb::error::{BuildError, ProvideErrorMetadata};
 use aws_sdk_dynamodb::types::{
     AttributeValue, CancellationReason, ConditionCheck, Delete, Put, ReturnConsumedCapacity,
@@ -173,7 +172,7 @@ impl Table {
                 Err(error) => error,
             };
             let Some(refused) = error.as_service_error() else {
-                return Err(unavailable("TransactWriteItems", &error));
+                return Err(self.unavailable("TransactWriteItems", &error));
             };
             if let aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError::TransactionCanceledException(canceled) = refused {
                 let reasons = canceled.cancellation_reasons();
@@ -197,7 +196,7 @@ impl Table {
                 // Sending it again would not help.
                 return Err(Error::Corrupt(format!("a transaction was refused: {error:?}")));
             } else if !refused.is_transaction_in_progress_exception() {
-                return Err(unavailable("TransactWriteItems", &error));
+                return Err(self.unavailable("TransactWriteItems", &error));
             }
             backoff.wait("TransactWriteItems").await?;
         }
@@ -223,7 +222,7 @@ impl Table {
             .table_name(&self.name)
             .set_item(Some(item))
             .return_consumed_capacity(ReturnConsumedCapacity::Total);
-        let answer = put.send().await.map_err(|e| unavailable("PutItem", &e))?;
+        let answer = put.send().await.map_err(|e| self.unavailable("PutItem", &e))?;
         count_capacity("PutItem", "write", answer.consumed_capacity());
         Ok(())
     }
@@ -241,7 +240,7 @@ impl Table {
                 expression.values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
             ))
             .return_consumed_capacity(ReturnConsumedCapacity::Total);
-        let answer = update.send().await.map_err(|e| unavailable("UpdateItem", &e))?;
+        let answer = update.send().await.map_err(|e| self.unavailable("UpdateItem", &e))?;
         count_capacity("UpdateItem", "write", answer.consumed_capacity());
         Ok(())
     }
@@ -274,7 +273,7 @@ impl Table {
                 Some(refused) if refused.is_transaction_conflict_exception() => {
                     backoff.wait("PutItem").await?;
                 }
-                _ => return Err(unavailable("PutItem", &error)),
+                _ => return Err(self.unavailable("PutItem", &error)),
             }
         }
     }

@@ -54,7 +54,12 @@ async fn a_bucket_is_made_once_and_keeps_what_an_operator_set(world: World) {
 async fn a_bucket_that_is_not_there_is_said_so(world: World) {
     let settings = Settings { bucket: format!("{}-none", world.settings.bucket), ..world.settings.clone() };
     let nowhere = Objects::new(client(&settings, &world.endpoint).await, &settings);
-    assert!(matches!(nowhere.ready().await, Err(Error::Unavailable(_))));
-    let read = nowhere.get(&crate::objects::world::key("x"), 0, 1).await;
-    assert!(matches!(read, Err(Error::Unavailable(_))), "not that the object is gone: {read:?}");
+    let told = |error: Error| {
+        let Error::Missing(why) = error else { panic!("not the bucket: {error:?}") };
+        assert!(why.contains(&settings.bucket) && why.contains("conveyor provision"), "{why}");
+    };
+    told(nowhere.ready().await.unwrap_err());
+    told(nowhere.get(&crate::objects::world::key("x"), 0, 1).await.unwrap_err());
+    let body = bytes::Bytes::from_static(b"x");
+    told(nowhere.put(&crate::objects::world::key("x"), body).await.unwrap_err());
 }

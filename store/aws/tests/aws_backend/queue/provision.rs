@@ -61,14 +61,14 @@ async fn what_was_not_provisioned_says_so(world: OnSqs) {
         queues.depth(control, NOW).await.map(|_| ()),
     ];
     for answer in answers {
-        let Err(Error::Unavailable(why)) = answer else { panic!("{answer:?}") };
+        let Err(Error::Missing(why)) = answer else { panic!("{answer:?}") };
         assert!(why.contains("conveyor provision") && why.contains(&world.name(control)), "{why}");
     }
     // And by somebody who knew it when it was there.
     provision(&world.sqs, &world.settings).await.unwrap();
     queues.ready().await.unwrap();
     world.sqs.delete_queue().queue_url(world.url(control).await).send().await.unwrap();
-    let Err(Error::Unavailable(why)) = queues.ready().await else { panic!("it is gone") };
+    let Err(Error::Missing(why)) = queues.ready().await else { panic!("it is gone") };
     assert!(why.contains("conveyor provision"), "{why}");
 }
 
