@@ -50,7 +50,7 @@ pub use submit::{Accepted, NotAccepted};
 pub use webhooks::Webhooks;
 
 pub use auth::{NO_OPERATOR_KEY, OperatorKeys};
-pub use managed_keys::accept_only;
+pub use managed_keys::{AbsentKeys, settle_keys};
 pub use operations::{
     LetterFilter, LetterView, LettersPage, Operations, Reconcile, Redriven, reconciled_document,
 };

@@ -124,23 +124,39 @@ pub(crate) async fn list(
     store.records(query).await?.iter().map(read).collect()
 }
 
-/// Makes the configured keys, and those that operators made and did not revoke, the only ones that are accepted.
-pub async fn accept_only(
+/// What becomes of keys that are accepted, but neither configured nor made by an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AbsentKeys {
+    /// Another API of the fleet may have been started with them.
+    Keep,
+    Revoke,
+}
+
+/// Settles which keys are accepted when an API starts (SPEC 6.24). Keys that operators revoked are revoked in any case;
+/// returned are those that are absent, in the order of their hashes.
+pub async fn settle_keys(
     store: &dyn Store,
     configured: impl IntoIterator<Item = KeyHash>,
+    absent_keys: AbsentKeys,
     now: Timestamp,
-) -> conveyor_store::Result<()> {
+) -> conveyor_store::Result<Vec<KeyHash>> {
     // First what is accepted, then the records, which are written before: a key that is made meanwhile is not taken for one
     // that nobody wants.
     let accepted = store.accepted_keys().await?;
     let mut wanted: HashSet<KeyHash> = configured.into_iter().collect();
+    let mut unwanted = HashSet::new();
     let (mut after, mut unreadable) = (None, false);
     loop {
         let page = list(store, after, PAGE).await?;
         after = page.last().map(|(id, _)| *id);
         unreadable |= page.iter().any(|(_, key)| key.is_none());
-        let keys = page.iter().filter_map(|(_, key)| key.as_ref());
-        wanted.extend(keys.filter(|key| key.is_accepted()).map(|key| key.hash));
+        for key in page.iter().filter_map(|(_, key)| key.as_ref()) {
+            if key.is_accepted() {
+                wanted.insert(key.hash)
+            } else {
+                unwanted.insert(key.hash)
+            };
+        }
         if page.len() < PAGE as usize {
             break;
         }
@@ -148,12 +164,20 @@ pub async fn accept_only(
     if unreadable {
         // One of those that seem to be wanted by nobody may be the one that cannot be read.
         tracing::error!("the record of an API key cannot be read; no key is revoked");
-        return Ok(());
+        return Ok(Vec::new());
     }
+    let mut absent = Vec::new();
     for key in accepted.into_iter().filter(|key| !wanted.contains(key)) {
-        store.revoke_key(key, now).await?;
+        let is_absent = !unwanted.contains(&key);
+        if is_absent {
+            absent.push(key);
+        }
+        if !is_absent || absent_keys == AbsentKeys::Revoke {
+            store.revoke_key(key, now).await?;
+        }
     }
-    Ok(())
+    absent.sort_by_key(|key| key.0);
+    Ok(absent)
 }
 
 fn corrupt(unreadable: Unreadable) -> Error {

@@ -473,6 +473,8 @@ pub const API_KEY_MIN_CHARS: usize = 16;
 pub const KEY_ACCEPTED_FOR: Duration = Duration::from_secs(5);
 /// Accepted keys that one process remembers. Others are read for every request.
 pub const KEYS_ACCEPTED_MAX: usize = 10_000;
+/// Absent keys that the log names when an API starts.
+pub const ABSENT_KEYS_NAMED_MAX: usize = 20;
 /// Requests of one caller to one process: so many a second, and so many at once.
 pub const REQUESTS_PER_SECOND: u32 = 500;
 pub const REQUESTS_BURST: u32 = 1_000;

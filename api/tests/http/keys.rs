@@ -2,7 +2,7 @@
 
 use crate::operations::alone;
 use crate::world::{KEY, OPERATOR_KEY, OTHER_KEY, World, golden};
-use conveyor_api::accept_only;
+use conveyor_api::{AbsentKeys, settle_keys};
 use conveyor_domain::api_key::{self, ApiKey, Opens, OperatorHash};
 use conveyor_domain::record::{Expected, Record, RecordVersion, RecordWrite};
 use conveyor_domain::seal::KeyHash;
@@ -200,7 +200,7 @@ fn a_hundred_requests_with_one_key_read_it_once() {
 }
 
 #[tokio::test]
-async fn a_start_keeps_keys_that_operators_made_and_no_others() {
+async fn a_start_revokes_absent_keys_only_if_it_is_told_to() {
     let world = World::new().await;
     let kept = made(&world, json!({"name": "kept"})).await;
     let revoked = made(&world, json!({"name": "revoked"})).await;
@@ -211,11 +211,15 @@ async fn a_start_keeps_keys_that_operators_made_and_no_others() {
     world.backend.store.put_key(hash, caller, world.now()).await.unwrap();
     assert_eq!(world.call("GET", "/v1/jobs", Some(text(&revoked, "key")), None).await.status, 200);
 
-    accept_only(&*world.backend.store, [KeyHash::of(KEY)], world.now()).await.unwrap();
-    world.pass(limits::KEY_ACCEPTED_FOR);
-    for (key, status) in
-        [(KEY, 200), (OTHER_KEY, 401), (text(&kept, "key"), 200), (text(&revoked, "key"), 401)]
-    {
-        assert_eq!(world.call("GET", "/v1/jobs", Some(key), None).await.status, status);
+    for (absent_keys, other) in [(AbsentKeys::Keep, 200), (AbsentKeys::Revoke, 401)] {
+        let absent =
+            settle_keys(&*world.backend.store, [KeyHash::of(KEY)], absent_keys, world.now()).await.unwrap();
+        assert_eq!(absent, [KeyHash::of(OTHER_KEY)], "named, whatever becomes of it");
+        world.pass(limits::KEY_ACCEPTED_FOR);
+        for (key, status) in
+            [(KEY, 200), (OTHER_KEY, other), (text(&kept, "key"), 200), (text(&revoked, "key"), 401)]
+        {
+            assert_eq!(world.call("GET", "/v1/jobs", Some(key), None).await.status, status);
+        }
     }
 }

@@ -80,6 +80,11 @@ pub struct ServerArgs {
     )]
     pub api_keys: Vec<String>,
 
+    /// Revoke, for all processes, keys that an API was started with before and this one is not. Otherwise they stay accepted, and the
+    /// log names them by their sha256. Keys made with `conveyor keys` are not touched
+    #[arg(long, env = "CONVEYOR_REVOKE_ABSENT_KEYS", help_heading = "Server")]
+    pub revoke_absent_keys: bool,
+
     /// A key for `/v1/admin`, at least 16 characters; repeatable. It is no caller: it opens nobody's jobs.
     /// With none, `dev` makes one and keeps it in the data directory
     #[arg(

@@ -3,7 +3,7 @@
 use super::args::{BackendKind, ServerArgs};
 use super::{Parts, Role, system};
 use anyhow::{Context, bail, ensure};
-use conveyor_api::{OperatorKeys, accept_only};
+use conveyor_api::{AbsentKeys, OperatorKeys, settle_keys};
 use conveyor_domain::limits;
 use conveyor_domain::seal::{self, KeyHash, Secret};
 use conveyor_domain::{CallerId, Entropy};
@@ -96,8 +96,8 @@ fn warn_if_others_can_read(path: &Path) {
     }
 }
 
-/// Makes the configured keys the ones that are accepted, beside those that operators made. With none configured, `make_one` decides whether there shall be
-/// one all the same; the key to show is returned.
+/// Makes the configured keys accepted, and names or revokes those that are absent. With none configured, `make_one` decides
+/// whether there shall be one all the same; the key to show is returned.
 pub(super) async fn ensure_api_keys(parts: &Parts, make_one: bool) -> anyhow::Result<Option<String>> {
     let (clock, entropy, store) = (parts.clock.as_ref(), &parts.entropy, &parts.backend.store);
     let mut keys = parts.args.api_keys.clone();
@@ -115,9 +115,38 @@ pub(super) async fn ensure_api_keys(parts: &Parts, make_one: bool) -> anyhow::Re
     if !keys.is_empty() {
         let configured = keys.iter().map(|key| KeyHash::of(key));
         let store: &dyn Store = store.as_ref();
-        accept_only(store, configured, clock.now()).await.context("cannot revoke old API keys")?;
+        let absent_keys = if parts.args.revoke_absent_keys { AbsentKeys::Revoke } else { AbsentKeys::Keep };
+        let absent = settle_keys(store, configured, absent_keys, clock.now()).await;
+        report_absent(&absent.context("cannot settle which API keys are accepted")?, absent_keys);
     }
     Ok(shown)
+}
+
+/// Only hashes of keys are stored, so that is what names them.
+fn report_absent(absent: &[KeyHash], absent_keys: AbsentKeys) {
+    if absent.is_empty() {
+        return;
+    }
+    let named: Vec<String> = absent
+        .iter()
+        .take(limits::ABSENT_KEYS_NAMED_MAX)
+        .map(|key| key.to_string()[..12].to_owned())
+        .collect();
+    let (count, keys) = (absent.len(), named.join(", "));
+    match absent_keys {
+        AbsentKeys::Keep => tracing::warn!(
+            count,
+            sha256 = keys,
+            "API keys that this process was not started with are still accepted; --revoke-absent-keys revokes them"
+        ),
+        AbsentKeys::Revoke => {
+            tracing::warn!(
+                count,
+                sha256 = keys,
+                "API keys that this process was not started with are revoked"
+            );
+        }
+    }
 }
 
 /// The keys that open `/v1/admin`. With none configured, `make_one` decides whether there shall be one all the same.

@@ -20,12 +20,16 @@ fn with_key(dir: &TempDir, key: &str, flags: &[&str]) -> Process {
 }
 
 #[tokio::test]
-async fn a_key_that_is_no_longer_configured_is_no_longer_accepted() {
+async fn a_key_that_is_no_longer_configured_is_revoked_only_on_request() {
     let dir = TempDir::new().unwrap();
     let server = with_key(&dir, KEY, &["--gateway-url", "demo:"]);
     let job = Client::new(&server).submit(&urls("revoked", 1)).await;
     server.stop().await;
+    // An older list of keys.
     let server = with_key(&dir, OTHER_KEY, &["--gateway-url", "demo:"]);
+    Client::new(&server).wait_for(&job, &["completed"]).await;
+    server.stop().await;
+    let server = with_key(&dir, OTHER_KEY, &["--gateway-url", "demo:", "--revoke-absent-keys"]);
     let (status, problem) = Client::new(&server).get(&format!("/v1/jobs/{job}")).await;
     assert_eq!((status, &problem["code"]), (401, &json!("unauthenticated")));
     server.stop().await;
