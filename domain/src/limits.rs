@@ -504,3 +504,5 @@ pub const QUOTA_TRIES_MAX: u32 = 60;
 /// Operations that share one durable commit, and how many may wait for the next.
 pub const COMMIT_OPERATIONS_MAX: usize = 512;
 pub const WRITE_QUEUE_MAX: usize = 2_048;
+/// How often a process that has nothing to commit looks whether its data directory is still the one it opened.
+pub const DATA_DIRECTORY_LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -15,6 +15,7 @@ mod latest;
 mod listing;
 mod lock;
 mod open;
+mod presence;
 mod probe;
 mod proof;
 mod queue;
@@ -41,6 +42,7 @@ use conveyor_turns::{Gate, Turn};
 use files::Files;
 use latest::Latest;
 use lock::DirectoryLock;
+use presence::Presence;
 use probe::Probe;
 use reader::{Lane, Readers};
 use rusqlite::Connection;
@@ -61,6 +63,7 @@ pub struct Embedded {
     changes: watch::Sender<u64>,
     /// Turns to write many rows.
     heavy: Gate,
+    presence: Arc<Presence>,
     _lock: DirectoryLock,
 }
 
@@ -85,7 +88,23 @@ impl Embedded {
 
     /// Resolves, with the reason, when the store can no longer be trusted and the process has to end.
     pub async fn broken(&self) -> String {
-        self.writer.broken().await
+        tokio::select! {
+            reason = self.writer.broken() => reason,
+            reason = self.lost() => reason,
+        }
+    }
+
+    /// Resolves when the data directory is not the one that was opened any more. The writer finds out by itself; this is for
+    /// a process that has nothing to write.
+    async fn lost(&self) -> String {
+        let mut looks = tokio::time::interval(limits::DATA_DIRECTORY_LOOK_EVERY);
+        loop {
+            looks.tick().await;
+            let presence = self.presence.clone();
+            if let Ok(Err(reason)) = tokio::task::spawn_blocking(move || presence.check()).await {
+                return reason;
+            }
+        }
     }
 
     async fn write<T: Send + 'static>(

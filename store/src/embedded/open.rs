@@ -3,6 +3,7 @@
 use super::files::Files;
 use super::latest::Latest;
 use super::lock::{DirectoryLock, LockError};
+use super::presence::Presence;
 use super::probe::Probe;
 use super::reader::Readers;
 use super::writer::Writer;
@@ -14,6 +15,7 @@ use conveyor_turns::Gate;
 use rusqlite::{Connection, OpenFlags, ffi, params};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tokio::sync::watch;
 
 /// "CONV": tells our database from any other SQLite file.
@@ -67,14 +69,16 @@ pub fn open(dir: &Path, now: Timestamp) -> Result<Embedded, OpenError> {
     let files = Files::open(dir).map_err(unusable)?;
     // The files inside are synced by those who write them; that the directory itself stays is up to us.
     files::sync_directory(dir).map_err(unusable)?;
+    let presence = Arc::new(Presence::of(dir).map_err(unusable)?);
     Ok(Embedded {
-        writer: Writer::start(connection).map_err(unusable)?,
+        writer: Writer::start(connection, presence.clone()).map_err(unusable)?,
         readers: Readers::new(database),
         files,
         probe: Probe::default(),
         latest: Latest::new(now),
         changes: watch::channel(0).0,
         heavy: Gate::new(limits::HEAVY_WRITES_MAX, limits::HEAVY_WRITES_MAX),
+        presence,
         _lock: lock,
     })
 }

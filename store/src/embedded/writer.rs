@@ -1,9 +1,11 @@
 //! One writer, group commit (SPEC 5.1): many callers share one durable commit, and each is answered only after it.
 
 use super::codec;
+use super::presence::Presence;
 use crate::port::{Error, Result};
 use conveyor_domain::limits;
 use rusqlite::Connection;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -31,12 +33,12 @@ impl std::fmt::Debug for Writer {
 }
 
 impl Writer {
-    pub fn start(connection: Connection) -> std::io::Result<Writer> {
+    pub fn start(connection: Connection, presence: Arc<Presence>) -> std::io::Result<Writer> {
         let (queue, operations) = mpsc::channel(limits::WRITE_QUEUE_MAX);
         let (report, broken) = watch::channel(None);
         let thread = std::thread::Builder::new()
             .name("conveyor-writer".to_owned())
-            .spawn(move || run(&connection, operations, &report))?;
+            .spawn(move || run(&connection, &presence, operations, &report))?;
         Ok(Writer { queue: Some(queue), thread: Some(thread), broken })
     }
 
@@ -101,11 +103,12 @@ fn execute(connection: &Connection, statement: &str) -> Result<()> {
 
 fn run(
     connection: &Connection,
+    presence: &Presence,
     mut operations: mpsc::Receiver<Operation>,
     report: &watch::Sender<Option<String>>,
 ) {
     while let Some(first) = operations.blocking_recv() {
-        if let Err(reason) = commit_group(connection, first, &mut operations) {
+        if let Err(reason) = commit_group(connection, presence, first, &mut operations) {
             tracing::error!(%reason, "the store can no longer be trusted");
             report.send_replace(Some(reason));
             // Whatever waits in the queue is answered "unavailable" by the closing channel.
@@ -117,6 +120,7 @@ fn run(
 /// Commits `first` and whatever else is waiting. `Err` if the disk can no longer be trusted.
 fn commit_group(
     connection: &Connection,
+    presence: &Presence,
     first: Operation,
     operations: &mut mpsc::Receiver<Operation>,
 ) -> std::result::Result<(), String> {
@@ -149,6 +153,13 @@ fn commit_group(
         }
         fate = Err(e.into());
     }
+    // After the commit: what is deleted from here on was durable when it was answered.
+    if fate.is_ok()
+        && let Err(reason) = presence.check()
+    {
+        fate = Err(Error::Unavailable(reason.clone()));
+        broken = Some(reason);
+    }
     if !connection.is_autocommit() {
         // After a failed commit the transaction can still be open; nothing of it may leak into the next one.
         let _ = connection.execute_batch("ROLLBACK");
@@ -178,7 +189,7 @@ mod tests {
             CREATE TABLE parents (id INTEGER PRIMARY KEY);
             CREATE TABLE children (parent INTEGER REFERENCES parents DEFERRABLE INITIALLY DEFERRED);";
         connection.execute_batch(tables).unwrap();
-        let writer = Writer::start(connection).unwrap();
+        let writer = Writer::start(connection, Arc::default()).unwrap();
         let insert = async |sql: &'static str| writer.write(move |c| Ok(c.execute(sql, [])?)).await;
         let orphan = insert("INSERT INTO children VALUES (1)").await;
         assert!(orphan.is_err(), "answered as written, and it is not: {orphan:?}");

@@ -6,6 +6,7 @@ mod damage;
 mod dispatch;
 mod full_disk;
 mod hostile;
+mod lost_data;
 mod operations;
 mod rebuild;
 mod repair;
