@@ -31,6 +31,7 @@ mod readiness;
 mod rejected_rows;
 mod request_id;
 mod request_rates;
+mod rerun_base;
 mod result_url;
 mod routes;
 mod shares;

@@ -191,6 +191,10 @@ pub struct IngestState {
     pub inherited: Counts,
     pub total: Option<u32>,
     pub phase: Phase,
+    /// Every record was read, whatever came after that.
+    pub read_to_end: bool,
+    /// What it failed with.
+    pub fault: Option<ListFault>,
     /// Tries that came to nothing since the last progress, and what the last one said.
     pub failures: u32,
     pub last_error: Option<String>,
@@ -268,6 +272,8 @@ impl IngestState {
             inherited: Counts::default(),
             total: None,
             phase: Phase::Reading,
+            read_to_end: false,
+            fault: None,
             failures: 0,
             last_error: None,
             dead_lettered: false,
@@ -297,13 +303,17 @@ impl IngestState {
                 self.rejected += rejected;
                 self.next = *next;
             }
-            IngestEvent::TotalSet { total } => (self.total, self.phase) = (Some(*total), Phase::TotalSet),
+            IngestEvent::TotalSet { total } => {
+                (self.total, self.phase) = (Some(*total), Phase::TotalSet);
+                self.read_to_end = true;
+            }
             IngestEvent::Latched => self.phase = Phase::Latched,
             IngestEvent::Cut { total } => {
                 (self.accepted, self.total, self.phase) = (*total, Some(*total), Phase::Cut);
             }
-            IngestEvent::Failed { rejected, .. } => {
+            IngestEvent::Failed { fault, rejected, .. } => {
                 self.rejected += rejected;
+                self.fault = Some(*fault);
                 self.phase = Phase::Failed;
             }
             IngestEvent::AttemptFailed { error, dead_lettered } => {

@@ -376,6 +376,8 @@ pub const RESULTS_PAGE_BYTES: usize = 4 * MIB;
 pub const PARTIAL_RERUN_WINDOW: Duration = Duration::from_secs(10 * 24 * 3600);
 /// Words in one filter of a rerun.
 pub const RERUN_WORDS_MAX: usize = 100;
+/// Reruns that were ended early, each of the one before, that are followed back to where all tasks are.
+pub const REPLAY_CHAIN_MAX: usize = 100;
 pub const CURSOR_TTL: Duration = Duration::from_secs(24 * 3600);
 pub const RESULT_URL_TTL: Duration = Duration::from_secs(2 * 3600);
 /// How long an export can be had, from when it was asked for.

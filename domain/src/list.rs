@@ -185,6 +185,26 @@ impl ListFault {
     }
 }
 
+impl ListFault {
+    /// Whether it is in the list: whoever reads the same bytes again finds it again.
+    pub fn is_in_the_list(self) -> bool {
+        match self {
+            ListFault::SourceTruncated
+            | ListFault::SourceCorrupt
+            | ListFault::SourceChanged
+            | ListFault::SourceTooLarge
+            | ListFault::ExpandedTooLarge
+            | ListFault::ExpansionRatioExceeded
+            | ListFault::LineTooLong
+            | ListFault::TooManyRows
+            | ListFault::ColumnNotFound
+            | ListFault::InvalidRows
+            | ListFault::NoValidRows => true,
+            ListFault::IngestFailed => false,
+        }
+    }
+}
+
 impl fmt::Display for ListFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())

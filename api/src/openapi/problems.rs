@@ -223,6 +223,10 @@ const WHEN: &[(&str, &str)] = &[
     ("no_prior_run", "there is no earlier run whose tasks could be run again."),
     ("no_matching_tasks", "no task of the earlier run fits."),
     ("partial_rerun_window_expired", "the tasks of the earlier run are no longer kept."),
+    (
+        "list_not_read",
+        "the latest run ended before its list was read to the end, and what is missing cannot be made up for.",
+    ),
     ("candidate_pending", "a rotation is already under way."),
     ("no_candidate", "no rotation is under way."),
     ("job_not_scheduled", "the job has no schedule."),

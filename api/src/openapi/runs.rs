@@ -127,6 +127,7 @@ fn rerun() -> Operation {
             Code::IdempotencyKeyConflict,
             Code::NoMatchingTasks,
             Code::PartialRerunWindowExpired,
+            Code::ListNotRead,
             Code::ResultExpired,
             Code::Conflict,
         ])

@@ -43,6 +43,7 @@ pub(crate) enum Code {
     NoPriorRun,
     NoMatchingTasks,
     PartialRerunWindowExpired,
+    ListNotRead,
     CandidatePending,
     NoCandidate,
     JobNotScheduled,
@@ -62,7 +63,7 @@ pub(crate) enum Code {
 
 impl Code {
     #[cfg(test)]
-    pub const ALL: [Code; 51] = [
+    pub const ALL: [Code; 52] = [
         Code::InvalidArgument,
         Code::MalformedJson,
         Code::InvalidCursor,
@@ -101,6 +102,7 @@ impl Code {
         Code::NoPriorRun,
         Code::NoMatchingTasks,
         Code::PartialRerunWindowExpired,
+        Code::ListNotRead,
         Code::CandidatePending,
         Code::NoCandidate,
         Code::JobNotScheduled,
@@ -180,6 +182,7 @@ impl Code {
             Code::PartialRerunWindowExpired => {
                 (StatusCode::CONFLICT, "partial_rerun_window_expired", "Partial rerun window expired")
             }
+            Code::ListNotRead => (StatusCode::CONFLICT, "list_not_read", "List not read to its end"),
             Code::CandidatePending => (StatusCode::CONFLICT, "candidate_pending", "Candidate pending"),
             Code::NoCandidate => (StatusCode::CONFLICT, "no_candidate", "No candidate"),
             Code::JobNotScheduled => (StatusCode::CONFLICT, "job_not_scheduled", "Job not scheduled"),

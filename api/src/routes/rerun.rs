@@ -9,6 +9,7 @@ use crate::idempotency::{self, Begun, Intent, Snapshot, Turn};
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
+use crate::rerun_base::{Base, base_of};
 use crate::state::{ApiState, Shared};
 use crate::survey::{Outlook, Survey};
 use crate::wire::rerun::{PARAMETERS, RerunJson, parse_overrides, parse_selection};
@@ -62,9 +63,10 @@ pub(super) async fn rerun(
 }
 
 async fn start(state: &ApiState, caller: CallerId, turn: &mut Turn, planned: Planned) -> Result<Response> {
-    let Planned { mut start, retried, inherited, rerun_of } = planned;
+    let Planned { mut start, retried, inherited, rerun_of, is_counted } = planned;
     let accepted = start.log.is_some();
-    let answer = move |view: &JobView| answer(view, accepted, rerun_of, retried, inherited);
+    let answer =
+        move |view: &JobView| answer(view, accepted, rerun_of, Outlook { retried, inherited }, is_counted);
     start.once = turn.claim(state, answer).await?;
     // Of a list that nobody has read yet there is room for one at least, as for any other.
     let tasks = if accepted { retried.max(1) } else { retried };
@@ -81,16 +83,17 @@ fn answer(
     view: &JobView,
     accepted: bool,
     rerun_of: Option<RunId>,
-    retried_tasks: u32,
-    inherited_tasks: u32,
+    outlook: Outlook,
+    total_is_final: bool,
 ) -> Snapshot {
     let body = RerunJson {
         job_id: view.job.id,
         status: view.job.status,
         latest_run: RunJson::from(&view.latest),
         rerun_of,
-        retried_tasks,
-        inherited_tasks,
+        retried_tasks: outlook.retried,
+        inherited_tasks: outlook.inherited,
+        total_is_final,
     };
     let run = &view.latest.run;
     match accepted {
@@ -108,6 +111,8 @@ struct Planned {
     retried: u32,
     inherited: u32,
     rerun_of: Option<RunId>,
+    /// Whether these are all that there will be: nobody has counted a list that is read anew.
+    is_counted: bool,
 }
 
 async fn plan(
@@ -147,7 +152,7 @@ async fn plan(
         let run = NewRun { overrides, ..run };
         let start = StartRun { job: job.id, run, tasks: Vec::new(), log: Some(first), once: None };
         let retried = if earlier.is_template() { earlier.total } else { latest.stats.total };
-        return Ok(Planned { start, retried, inherited: 0, rerun_of: None });
+        return Ok(Planned { start, retried, inherited: 0, rerun_of: None, is_counted: false });
     }
     if is_gone {
         return Err(ApiError::new(Code::NoPriorRun, "There is no run to replay."));
@@ -156,7 +161,34 @@ async fn plan(
         let detail = "The latest run began more than 10 days ago. A full rerun still works.";
         return Err(ApiError::new(Code::PartialRerunWindowExpired, detail));
     }
-    let key = rows_of(earlier, now)?;
+    rows_of(earlier, now)?;
+    let base = match base_of(state, job, latest, selection).await? {
+        Base::Run(base) => base,
+        Base::List(source) => {
+            let run = NewRun {
+                id: RunId::new(now, &state.entropy),
+                after: job.latest_run,
+                trigger: Trigger::Manual,
+                fire: None,
+                rerun_of: Some(earlier.id),
+                overrides,
+                sources: Vec::new(),
+                tasks: NewTasks::Ingested,
+            };
+            let log = Some(IngestEvent::Accepted { source: *source });
+            let start = StartRun { job: job.id, run, tasks: Vec::new(), log, once: None };
+            let retried = latest.stats.total;
+            return Ok(Planned {
+                start,
+                retried,
+                inherited: 0,
+                rerun_of: Some(earlier.id),
+                is_counted: false,
+            });
+        }
+    };
+    let (earlier, stats) = (&base.run, &base.stats);
+    let key = RunKey { job: job.id, run: earlier.id };
     let replay = Replay { run: earlier.id, selection: selection.clone() };
     let survey = Survey {
         state,
@@ -166,12 +198,12 @@ async fn plan(
         params: &job.spec.params,
         overrides: &overrides,
     };
-    let few = survey.few(latest.stats.total).await?;
+    let few = survey.few(stats.total).await?;
     let Outlook { retried, inherited } = match &few {
         Some(tasks) => split(tasks),
         None => {
             let one_by_one = state.store().removes_by_itself_within() > Duration::ZERO;
-            survey.outlook(&latest.stats, can_be_proved(job, earlier, one_by_one, now)).await?
+            survey.outlook(stats, can_be_proved(job, earlier, one_by_one, now)).await?
         }
     };
     if retried == 0 {
@@ -197,18 +229,20 @@ async fn plan(
         }
         Some(_) => Vec::new(),
     };
+    // What runs of a schedule are made of is no run that anybody sees.
+    let rerun_of = (!earlier.is_template()).then_some(earlier.id);
     let run = NewRun {
         id: RunId::new(now, &state.entropy),
         after: job.latest_run,
         trigger: Trigger::Manual,
         fire: None,
-        rerun_of: Some(earlier.id),
+        rerun_of,
         overrides,
         sources,
         tasks: new_tasks,
     };
     let start = StartRun { job: job.id, run, tasks, log, once: None };
-    Ok(Planned { start, retried, inherited, rerun_of: Some(earlier.id) })
+    Ok(Planned { start, retried, inherited, rerun_of, is_counted: true })
 }
 
 /// The runs that these tasks have results in.

@@ -87,6 +87,8 @@ pub(crate) struct RerunJson<'a> {
     pub rerun_of: Option<RunId>,
     pub retried_tasks: u32,
     pub inherited_tasks: u32,
+    /// False if a list is read that nobody has counted: there may be more tasks than the two numbers say.
+    pub total_is_final: bool,
 }
 
 #[cfg(test)]

@@ -13,11 +13,11 @@ pub fn cut(total: u32) -> IngestEvent {
     IngestEvent::Cut { total }
 }
 
-fn pinned() -> IngestEvent {
+pub fn pinned() -> IngestEvent {
     IngestEvent::SourcePinned { compression: Compression::None, layout: Layout::Lines }
 }
 
-fn chunk(chunk: u32, rows: u32, rejected: u32, index: u32, report: Option<String>) -> IngestEvent {
+pub fn chunk(chunk: u32, rows: u32, rejected: u32, index: u32, report: Option<String>) -> IngestEvent {
     let next = Position { offset: u64::from(index) * 20, line: index.into(), index };
     IngestEvent::ChunkCommitted { chunk, rows, rejected, next, report, inherited: Default::default() }
 }

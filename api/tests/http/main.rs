@@ -35,6 +35,7 @@ mod shares;
 mod staged_lists;
 mod tasks;
 mod two_callers;
+mod unread_lists;
 mod uploads;
 mod webhooks;
 mod world;

@@ -198,3 +198,32 @@ async fn a_kill_around_the_end_of_a_list_leaves_it_neither_open_nor_short() {
         "{before_the_end} before, {after_the_end} after the end"
     );
 }
+
+/// What the stopped run never read must not be missing from the next one (SPEC 6.19).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rerun_of_a_run_that_was_stopped_while_its_list_was_read_has_all_rows() {
+    let (mut rows, dir) = (Rows::new(if on_aws() { 600 } else { 4_000 }), TempDir::new().unwrap());
+    let server = serve(dir.path(), "50");
+    let client = Client::new(&server);
+    let mut cut = None;
+    for _ in 0..ROUNDS_MAX {
+        let job = accept(&server, csv(rows.now)).await;
+        until("a chunk is written", async || chunks(&client, &job).await > 0).await;
+        let (status, answer) = client.post_json(&format!("/v1/jobs/{job}/stop"), &json!({})).await;
+        let is_cut = async || {
+            until("the list is left", async || !is_ingesting(&client, &job).await).await;
+            client.job(&job).await["latest_run"]["stats"]["total"].as_u64() < Some(rows.now as u64)
+        };
+        if status == 200 && is_cut().await {
+            cut = Some(job);
+            break;
+        }
+        assert!([200, 409].contains(&status), "{answer}");
+        rows.learn(false);
+    }
+    let job = cut.expect("no stop came before the end of its list");
+    let (status, answer) = client.post_json(&format!("/v1/jobs/{job}/rerun"), &json!({})).await;
+    assert_eq!((status, &answer["total_is_final"]), (202, &json!(false)), "{answer}");
+    check_exact(&client, &job, rows.now).await;
+    server.stop().await;
+}

@@ -1,0 +1,92 @@
+//! What a full rerun is made of, if the latest run never saw the whole of its list (SPEC 6.19): tasks that were never written
+//! must not be missing from the next run as well.
+
+use crate::problem::{ApiError, Code, Result};
+use crate::staged;
+use crate::state::ApiState;
+use conveyor_domain::ingest::{IngestState, Origin, Source};
+use conveyor_domain::job_schedule::Template;
+use conveyor_domain::rerun::Selection;
+use conveyor_domain::retention::rows_are_over;
+use conveyor_domain::{Job, Run, RunStatus, limits};
+use conveyor_store::Error;
+use conveyor_store::port::{RunKey, RunView};
+
+/// What holds all tasks of the job.
+pub(crate) enum Base {
+    Run(RunView),
+    /// Read anew, from its first record.
+    List(Box<Source>),
+}
+
+/// What a rerun of `latest`, which has ended, has to be made of.
+pub(crate) async fn base_of(
+    state: &ApiState,
+    job: &Job,
+    latest: &RunView,
+    selection: &Selection,
+) -> Result<Base> {
+    let mut base = latest.clone();
+    for _ in 0..limits::REPLAY_CHAIN_MAX {
+        // A run completes only behind the end of its list.
+        if base.run.ingest.is_none() || base.run.status == RunStatus::Completed {
+            return Ok(Base::Run(base));
+        }
+        let key = RunKey { job: job.id, run: base.run.id };
+        let Some(ingest) = state.store().ingest(key).await? else { return Err(gone(latest)) };
+        let log = IngestState::fold(&ingest.log).map_err(|error| Error::Corrupt(error.to_string()))?;
+        if log.read_to_end {
+            return Ok(Base::Run(base));
+        }
+        if !selection.is_everything() {
+            let advice = "Rerun the job without a filter, which reads all of it.";
+            return Err(not_read(latest, advice));
+        }
+        if let Some(fault) = log.fault.filter(|fault| fault.is_in_the_list()) {
+            let advice = format!("It cannot be taken as it is ({fault}): mend it, and submit it again.");
+            return Err(not_read(latest, &advice));
+        }
+        match log.origin {
+            Origin::List(source) => return list(state, job, latest, *source).await,
+            Origin::Run(replay) => {
+                let earlier = state.store().run(job.id, replay.run).await?;
+                base = earlier.filter(|view| is_kept(state, &view.run)).ok_or_else(|| gone(latest))?;
+            }
+        }
+    }
+    Err(gone(latest))
+}
+
+fn is_kept(state: &ApiState, run: &Run) -> bool {
+    run.status != RunStatus::Deleted && !rows_are_over(run, state.now())
+}
+
+/// The job holds its upload for as long as one of its runs is kept; but on S3 uploads also go by age (SPEC 5.6).
+async fn list(state: &ApiState, job: &Job, latest: &RunView, logged: Source) -> Result<Base> {
+    let source = match job.spec.schedule.as_ref().map(|schedule| schedule.template()) {
+        // Its list may have been copied to a place of its own since.
+        Some(Template::List(source)) => source.clone(),
+        Some(Template::Rows(_)) | None => logged,
+    };
+    let key = staged::key_of(&source.staged)?;
+    match state.backend.blobs.get(&key, 0, source.staged.size.min(1)).await {
+        Ok(_) => Ok(Base::List(Box::new(source))),
+        Err(Error::NotFound) => Err(gone(latest)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn gone(latest: &RunView) -> ApiError {
+    not_read(latest, "What is missing is no longer kept: submit the list again.")
+}
+
+fn not_read(latest: &RunView, advice: &str) -> ApiError {
+    let RunView { run, stats } = latest;
+    let detail = format!(
+        "The latest run is {} and ended before its list was read to the end: {} rows of it were read, {} of them became tasks. {advice}",
+        run.status.as_str(),
+        run.next_index,
+        stats.total,
+    );
+    ApiError::new(Code::ListNotRead, detail)
+}

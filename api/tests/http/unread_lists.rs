@@ -1,0 +1,106 @@
+//! A rerun of a run whose list was not read to its end (SPEC 6.19): it reads the whole list, or says why it cannot.
+
+use crate::ingest::{chunk, cut, pinned};
+use crate::world::{KEY, World};
+use conveyor_domain::ingest::{IngestEvent, IngestState, Origin};
+use conveyor_domain::lifecycle::Command;
+use conveyor_domain::list::ListFault;
+use conveyor_store::port::RunKey;
+use serde_json::json;
+
+impl World {
+    /// A run of 10,000 rows that is stopped when 30 of them are tasks.
+    async fn cut(&self) -> RunKey {
+        let key = self.accepted().await;
+        self.ingest(key, &[pinned(), chunk(0, 30, 0, 30, None)]).await;
+        self.apply(key.job, Command::Stop).await;
+        self.ingest(key, &[cut(30)]).await;
+        key
+    }
+
+    async fn again(&self, key: RunKey, query: &str) -> crate::world::Answer {
+        self.act(&format!("/v1/jobs/{}/rerun{query}", key.job)).await
+    }
+
+    async fn log(&self, key: RunKey) -> IngestState {
+        IngestState::fold(&self.backend.store.ingest(key).await.unwrap().unwrap().log).unwrap()
+    }
+
+    /// A rerun has to read the same bytes as the run that was cut.
+    async fn reads_the_list_of(&self, key: RunKey) -> RunKey {
+        let answer = self.again(key, "").await;
+        assert_eq!(answer.status, 202, "{}", answer.text());
+        let body = answer.json();
+        assert_eq!((&body["rerun_of"], &body["total_is_final"]), (&json!(key.run), &json!(false)));
+        let next = answer.run_key();
+        let (first, second) = (self.log(key).await.origin, self.log(next).await.origin);
+        assert!(matches!(first, Origin::List(_)));
+        assert_eq!(first, second);
+        next
+    }
+}
+
+#[tokio::test]
+async fn a_rerun_reads_the_whole_list() {
+    let world = World::new().await;
+    let key = world.cut().await;
+    for filter in ["?status=pending", "?domain=a.example"] {
+        let detail = world.again(key, filter).await.refused(409, "list_not_read");
+        assert!(detail.contains("30 rows of it were read, 30 of them became tasks"), "{detail}");
+    }
+    let second = world.reads_the_list_of(key).await;
+    // The second is cut as well, before its first chunk.
+    world.apply(key.job, Command::Stop).await;
+    world.again(key, "").await.refused(409, "run_not_terminal");
+    world.ingest(second, &[cut(0)]).await;
+    let third = world.reads_the_list_of(second).await;
+    world.ingest(third, &[pinned(), chunk(0, 40, 0, 40, None), IngestEvent::TotalSet { total: 40 }]).await;
+    // Stopped behind the end of the list: its rows are all there.
+    world.apply(key.job, Command::Stop).await;
+    world.ingest(third, &[cut(40)]).await;
+    let fourth = world.again(key, "?status=pending").await;
+    assert_eq!((fourth.status.as_u16(), &fourth.json()["retried_tasks"]), (201, &json!(40)));
+    assert_eq!(fourth.json()["total_is_final"], true);
+}
+
+#[tokio::test]
+async fn an_ingest_that_failed_is_tried_with_the_same_list() {
+    let world = World::new().await;
+    let key = world.accepted().await;
+    let failed = |fault| IngestEvent::Failed {
+        fault,
+        detail: "why".to_owned(),
+        line: None,
+        report: None,
+        rejected: 0,
+    };
+    world.ingest(key, &[pinned(), chunk(0, 5, 0, 5, None), failed(ListFault::IngestFailed)]).await;
+    world.reads_the_list_of(key).await;
+    let key = world.accepted().await;
+    world.ingest(key, &[pinned(), chunk(0, 5, 0, 5, None), failed(ListFault::TooManyRows)]).await;
+    let detail = world.again(key, "").await.refused(409, "list_not_read");
+    assert!(detail.contains("too_many_rows"), "{detail}");
+}
+
+#[tokio::test]
+async fn a_list_that_is_gone_is_not_replaced_by_its_first_rows() {
+    let world = World::new().await;
+    let key = world.cut().await;
+    let Origin::List(source) = world.log(key).await.origin else { panic!("a list") };
+    world.backend.blobs.delete(&source.staged.object.parse().unwrap()).await.unwrap();
+    world.again(key, "").await.refused(409, "list_not_read");
+}
+
+/// Whatever a run was cut in, one that is deleted gives way to the run before it.
+#[tokio::test]
+async fn a_deleted_rerun_gives_way_to_the_run_that_was_cut() {
+    let world = World::new().await;
+    let key = world.cut().await;
+    let second = world.reads_the_list_of(key).await;
+    let path = format!("/v1/jobs/{}/runs/{}", second.job, second.run);
+    assert_eq!(world.call("DELETE", &path, Some(KEY), None).await.status, 202);
+    world.reads_the_list_of(key).await;
+    let path = format!("/v1/jobs/{}", key.job);
+    assert_eq!(world.call("DELETE", &path, Some(KEY), None).await.status, 202);
+    world.again(key, "").await.refused(404, "not_found");
+}
