@@ -79,7 +79,7 @@ fn starts_are_shared_and_told_when_there_will_be_more() {
     let mut budget = Budget::default();
     let of = |n| Ask { starts: 10, ..ask(n, 10, rated(10.0, 2)) };
     let first = budget.ask(&of(1), Timestamp(1_000));
-    assert_eq!(first.starts, [1_000, 1_100, 1_200, 1_300, 1_400].map(Timestamp));
+    assert_eq!(first.starts, [1_000, 1_000, 1_100, 1_200, 1_300, 1_400].map(Timestamp));
     let second = budget.ask(&of(2), Timestamp(1_000));
     assert_eq!((second.starts, second.more_starts_at), (vec![], Some(Timestamp(1_100))));
     assert_eq!(budget.ask(&of(2), Timestamp(1_100)).starts, [Timestamp(1_500)]);
@@ -107,7 +107,7 @@ fn a_held_budget_starts_nothing_until_its_time() {
 #[test]
 fn a_rate_outlives_its_holders() {
     let mut budget = Budget::default();
-    let of = |n| Ask { starts: 5, ..ask(n, 10, rated(10.0, 2)) };
+    let of = |n| Ask { starts: 6, ..ask(n, 10, rated(10.0, 2)) };
     budget.ask(&of(1), Timestamp(1_000));
     budget.drop_holders();
     assert!(!budget.is_idle(Timestamp(1_000)) && budget.is_idle(Timestamp(2_000)));
@@ -239,6 +239,6 @@ fn a_grant_says_how_long_everything_is_from_its_decision_whatever_the_clock_says
     };
     let (right, ahead) = (asked(1_000_000), asked(1_000_000 + 60 * 24 * 3_600_000));
     assert_eq!((right.0, right.1), (Timestamp(1_000_000), 30));
-    assert_eq!(right.2, [0, 0, 100, 200, 300, 400]);
+    assert_eq!(right.2, [0, 0, 0, 0, 100, 200, 300, 400]);
     assert_eq!((right.1, &right.2, right.3), (ahead.1, &ahead.2, ahead.3), "60 days ahead");
 }

@@ -76,7 +76,7 @@ impl RateStateJson {
     fn new(rate: Rate, budget: &BudgetView, now: Timestamp) -> RateStateJson {
         RateStateJson {
             rate: rate.into(),
-            tokens: budget.tokens.unwrap_or(rate.tokens_max()),
+            tokens: budget.tokens.unwrap_or(rate.burst()),
             next_start_at: Time(budget.next_start.unwrap_or(now)),
         }
     }

@@ -278,7 +278,7 @@ async fn limits_show_who_holds_what_and_how_much_is_left() {
     });
     let RunKey { job, run } = world.submitted(body).await;
     let fresh = world.limits(job).await;
-    assert_eq!(fresh["rate_limit"]["tokens"], 2, "half of the burst is for calls that begin late");
+    assert_eq!(fresh["rate_limit"]["tokens"], 4, "a full bucket has the whole burst");
     assert_eq!(fresh["holders"], json!([]));
 
     let queue = QueueName::Run(run);

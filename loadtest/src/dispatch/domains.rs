@@ -1,6 +1,6 @@
 //! `loadtest domains`: how close a list over several limited domains comes to the time that their rates allow.
 
-use super::excess::worst_excess;
+use super::excess::{most_at_once, worst_excess};
 use super::job::{self, missing};
 use super::system::{Backend, Plan, System};
 use super::{Common, Findings, conclude};
@@ -23,7 +23,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 ///
 /// Every domain has the same rate and the same number of tasks, so all of them together need as long as one alone:
 /// tasks / per_second, the nominal time. `messages_a_task` is messages received over tasks completed. `worst_excess` is by
-/// how much the calls of a domain passed burst + per_second * t, in the worst window of the worst domain; at most 0 means
+/// how much the calls of a domain passed burst + per_second * (t + late_max), in the worst window of the worst domain; at most 0 means
 /// that the rate was held. A run that passes its deadline is reported as far as it came.
 ///
 /// --check requires at most 1.5 times the nominal time, at most 2 messages a task, every task successful, and the rate
@@ -127,7 +127,8 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
     let messages_received = system.metric("conveyor_messages_received_total").await?;
     let completed = run.stats.completed;
     let arrivals = system.gateway.arrivals_by_host()?;
-    let excesses = arrivals.values().filter_map(|arrivals| worst_excess(arrivals, per_second, burst));
+    let at_once = most_at_once(per_second, burst);
+    let excesses = arrivals.values().filter_map(|arrivals| worst_excess(arrivals, per_second, at_once));
     let nominal = tasks as f64 / per_second;
     let report = Report {
         backend: settings.backend,

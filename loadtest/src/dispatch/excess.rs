@@ -1,18 +1,27 @@
 //! Whether arrivals kept to a rate. Pure.
 
-/// How many more arrivals than `burst + per_second * t` there were in the worst window of any length t, counting both of
+/// What a gateway may see in one moment (SPEC 6.7): the burst, and calls that are late. A call may be late by what half of the
+/// burst is worth, at least 20 ms or a twentieth of the time between two starts, at most 5 s; starts are told in milliseconds,
+/// rounded up.
+pub fn most_at_once(per_second: f64, burst: u32) -> f64 {
+    let least_s = (0.05 / per_second).max(0.020);
+    let late_max_s = (f64::from(burst / 2) / per_second).max(least_s).min(5.0) + 0.001;
+    f64::from(burst) + per_second * late_max_s
+}
+
+/// How many more arrivals than `at_once + per_second * t` there were in the worst window of any length t, counting both of
 /// its ends. Negative where there was always room. Of no arrivals there is none.
 ///
 /// A window from arrival i to arrival j has `j - i + 1` of them. So with `f(n) = n - per_second * at(n)` its excess is
-/// `f(j) - f(i) + 1 - burst`, and the worst one that ends at j begins where f was least so far.
-pub fn worst_excess(arrivals_us: &[u64], per_second: f64, burst: u32) -> Option<f64> {
+/// `f(j) - f(i) + 1 - at_once`, and the worst one that ends at j begins where f was least so far.
+pub fn worst_excess(arrivals_us: &[u64], per_second: f64, at_once: f64) -> Option<f64> {
     let first = *arrivals_us.first()?;
     let (mut least, mut worst) = (f64::INFINITY, f64::NEG_INFINITY);
     for (n, at_us) in arrivals_us.iter().enumerate() {
         // Since the first one, so that large numbers do not take the digits of small differences.
         let ahead = n as f64 - per_second * (at_us - first) as f64 / 1e6;
         least = least.min(ahead);
-        worst = worst.max(ahead - least + 1.0 - f64::from(burst));
+        worst = worst.max(ahead - least + 1.0 - at_once);
     }
     Some(worst)
 }
@@ -40,7 +49,7 @@ mod tests {
     }
 
     fn excess(arrivals_us: &[u64], per_second: f64, burst: u32) -> f64 {
-        let excess = worst_excess(arrivals_us, per_second, burst).unwrap();
+        let excess = worst_excess(arrivals_us, per_second, f64::from(burst)).unwrap();
         assert!((excess - worst_of_all_windows(arrivals_us, per_second, burst)).abs() < 1e-6);
         excess
     }
@@ -75,8 +84,17 @@ mod tests {
 
     #[test]
     fn one_arrival_is_within_any_burst_and_none_is_nothing() {
-        assert_eq!(worst_excess(&[], 50.0, 10), None);
+        assert_eq!(worst_excess(&[], 50.0, 10.0), None);
         assert!((excess(&[123], 50.0, 10) + 9.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_burst_may_meet_calls_that_are_late() {
+        for (per_second, burst, most) in
+            [(50.0, 10, 15.05), (1.0, 1, 1.051), (50.0, 1, 2.05), (1.0, 100, 105.001)]
+        {
+            assert!((most_at_once(per_second, burst) - most).abs() < 1e-6, "{per_second} {burst}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `loadtest rate`: whether calls keep to a rate, also when a worker dies meanwhile.
 
-use super::excess::{mean_rate, worst_excess};
+use super::excess::{mean_rate, most_at_once, worst_excess};
 use super::job::{self, missing};
 use super::system::{Backend, Plan, System};
 use super::{Common, Findings, conclude};
@@ -26,7 +26,7 @@ const GLANCE_EVERY: Duration = Duration::from_millis(20);
 /// and started anew. What it had not done comes back after --visibility-ms, which is short here, so that the last calls
 /// are not the ones that waited for that.
 ///
-/// `worst_excess` is by how much the calls were more than burst + per_second * t, in the worst window of any length t;
+/// `worst_excess` is by how much the calls were more than burst + per_second * (t + late_max), in the worst window of any length t;
 /// below 0 there was always room. `mean_per_second` is from the first call to the last. Both are of the gateway's own
 /// times, and of all calls, also of those that were made again. --check wants an excess of at most 0, every task
 /// successful, and on the AWS backend a mean of 98% of the rate (49 of 50).
@@ -120,6 +120,7 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
     let arrivals_us = system.gateway.history()?.0.arrivals_us();
     let counts = system.gateway.counts();
     let longest_gap_us = arrivals_us.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
+    let at_once = most_at_once(settings.per_second, settings.burst);
     let report = Report {
         backend: settings.backend,
         workers: u32::try_from(system.workers().len())?,
@@ -131,7 +132,7 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
         failed: run.stats.failed,
         arrivals: counts.calls,
         repeated: counts.calls - counts.distinct_urls,
-        worst_excess: worst_excess(&arrivals_us, settings.per_second, settings.burst).map(round::ratio),
+        worst_excess: worst_excess(&arrivals_us, settings.per_second, at_once).map(round::ratio),
         mean_per_second: mean_rate(&arrivals_us).map(round::ratio),
         longest_gap_ms: longest_gap_us / 1000,
         restarted_at_arrival,

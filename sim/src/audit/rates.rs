@@ -40,7 +40,7 @@ pub fn taken(job: &mut JobModel, ask: &Ask, grant: &Grant, now: Timestamp) -> Ch
 /// Whether no window has more than a full bucket and what the rate brings. `n` starts from `a` to `b` are too many if
 /// `n > tokens + rate * (b - a)`; so it is enough to look from each start at the one with the most room before it.
 fn keeps_to(rate: Rate, starts: &[Timestamp]) -> bool {
-    let most = f64::from(rate.tokens_max()) + rate.per_second() * ROUNDING.as_secs_f64() + 1e-6;
+    let most = f64::from(rate.burst()) + rate.per_second() * ROUNDING.as_secs_f64() + 1e-6;
     let Some(first) = starts.first() else { return true };
     let mut least = f64::MAX;
     (0u32..).zip(starts).all(|(n, start)| {
@@ -59,9 +59,9 @@ mod tests {
     fn one_start_too_many_is_found_in_any_window() {
         let rate = Rate::new(10.0, Some(4)).unwrap();
         let at = |starts: &[i64]| keeps_to(rate, &starts.iter().map(|ms| Timestamp(*ms)).collect::<Vec<_>>());
-        assert!(at(&[]) && at(&[0, 0, 100, 200, 300]) && at(&[0, 100, 900, 900, 1_000]));
-        assert!(!at(&[0, 0, 0]), "two at once");
-        assert!(!at(&[0, 0, 100, 190]), "then ten a second");
-        assert!(!at(&[0, 5_000, 5_000, 5_050, 9_000]), "also later");
+        assert!(at(&[]) && at(&[0, 0, 0, 0, 100, 200, 300]) && at(&[0, 100, 900, 900, 900, 900, 1_000]));
+        assert!(!at(&[0, 0, 0, 0, 0]), "four at once");
+        assert!(!at(&[0, 0, 0, 0, 100, 190]), "then ten a second");
+        assert!(!at(&[0, 5_000, 5_000, 5_000, 5_000, 5_050, 9_000]), "also later");
     }
 }

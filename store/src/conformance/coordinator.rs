@@ -132,14 +132,14 @@ pub async fn starts_never_pass_the_rate_while_many_ask(harness: &dyn Harness) {
         starts.extend(must(asking.await));
     }
     starts.sort();
-    // Two at once, then one every 50 ms, up to as far ahead of the last request as starts are given out.
-    let most = 2 + (4 * 130 + limits::STARTS_AHEAD.as_millis() as usize) / 50;
+    // Four at once, then one every 50 ms, up to as far ahead of the last request as starts are given out.
+    let most = 4 + (4 * 130 + limits::STARTS_AHEAD.as_millis() as usize) / 50;
     assert!(starts.len() > most / 2, "hardly anything is given out: {starts:?}");
     let rate = rated(100).rate.expect("there is one");
     for (n, first) in starts.iter().enumerate() {
         for (m, last) in starts.iter().enumerate().skip(n) {
             let seconds = (last.0 - first.0) as f64 / 1000.0;
-            let allowed = f64::from(rate.tokens_max()) + rate.per_second() * seconds;
+            let allowed = f64::from(rate.burst()) + rate.per_second() * seconds;
             assert!((m - n + 1) as f64 <= allowed + 1e-6, "{} > {allowed}: {starts:?}", m - n + 1);
         }
     }
@@ -184,18 +184,16 @@ pub async fn a_budget_shows_what_is_held_taken_and_waited_for(harness: &dyn Harn
     assert_eq!((view.limits, view.held_until), (rated(10), None));
     let [(holder, holding)] = view.holders[..] else { panic!("one holds something: {view:?}") };
     assert_eq!((holder, holding.permits, holding.expires), (world.worker, 3, grant.expires));
-    assert_eq!((view.tokens, view.next_start), (Some(1), Some(world.now())), "one of two is left");
+    assert_eq!((view.tokens, view.next_start), (Some(3), Some(world.now())), "three of four are left");
     assert_eq!(view.domain_wait, Some(wait));
-    assert_eq!(
-        ask(&world, &scope, Ask { starts: 1, ..want(world.worker, 3, rated(10)) }).await.starts.len(),
-        1
-    );
+    let rest = ask(&world, &scope, Ask { starts: 3, startable: 3, ..want(world.worker, 3, rated(10)) }).await;
+    assert_eq!(rest.starts, [world.now(); 3]);
     let taken = must(coordinator.budget(&scope, world.now()).await);
     let next = world.now().after(Duration::from_millis(50));
     assert_eq!((taken.tokens, taken.next_start), (Some(0), Some(next)));
     pass(&world, limits::GRANT_TTL);
     let lapsed = must(coordinator.budget(&scope, world.now()).await);
-    assert_eq!((lapsed.held(), lapsed.tokens, lapsed.domain_wait), (0, Some(2), None));
+    assert_eq!((lapsed.held(), lapsed.tokens, lapsed.domain_wait), (0, Some(4), None));
 }
 
 pub async fn sites_are_their_callers_own_and_listed_by_name(harness: &dyn Harness) {
@@ -221,7 +219,7 @@ pub async fn sites_are_their_callers_own_and_listed_by_name(harness: &dyn Harnes
     let nobody = CallerId::new(world.now(), &world.entropy);
     assert_eq!(listed(nobody, 9).await, []);
     let one = must(coordinator.budget(&site(world.caller, "b.example"), world.now()).await);
-    assert_eq!((one.limits, one.tokens), (rated(4), Some(2)));
+    assert_eq!((one.limits, one.tokens), (rated(4), Some(4)));
 }
 
 pub async fn what_was_taken_of_a_rate_survives_a_crash(harness: &dyn Harness) {
@@ -229,7 +227,7 @@ pub async fn what_was_taken_of_a_rate_survives_a_crash(harness: &dyn Harness) {
     let (scope, held) = (scope(&world), scope(&world));
     let slow = Limits { rate: Some(must(Rate::new(0.1, Some(2)))), ..capped(10) };
     let request = |worker| Ask { starts: 3, startable: 3, ..want(worker, 1, slow) };
-    assert_eq!(ask(&world, &scope, request(world.worker)).await.starts, [world.now()]);
+    assert_eq!(ask(&world, &scope, request(world.worker)).await.starts, [world.now(); 2]);
     let until = world.now().after(Duration::from_secs(60));
     must(world.backend.coordinator.hold(&held, Hold::Until(until), world.now()).await);
     let crashed = harness.crash().await;

@@ -214,7 +214,7 @@ impl Share {
         state.permits = state.permits.min(want.min(state.fair).max(state.used));
         state.drop_late();
         let starts = state.limits().rate.map_or(0, |rate| {
-            let ahead = rate.starts_in(limits::STARTS_AHEAD).saturating_add(rate.tokens_max());
+            let ahead = rate.starts_in(limits::STARTS_AHEAD).saturating_add(rate.burst());
             let useful = want.min(ahead).max(more).max(state.unstarted);
             useful.saturating_sub(u32::try_from(state.starts.len()).unwrap_or(u32::MAX))
         });

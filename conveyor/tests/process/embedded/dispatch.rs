@@ -83,7 +83,8 @@ async fn limited_domains_cost_no_message_twice_and_hold_their_rates() {
     assert_eq!(hosts.len(), DOMAINS);
     for (host, arrivals) in hosts {
         let arrivals: Vec<u64> = arrivals.as_array().unwrap().iter().filter_map(Value::as_u64).collect();
-        let excess = worst_excess(&arrivals, 10.0, 4.0);
+        // A call may be late by what half of the burst is worth: two more in the worst window (SPEC 6.7).
+        let excess = worst_excess(&arrivals, 10.0, 4.0 + 2.0);
         assert!(excess <= 0.0, "{host}: {excess} calls too many in {arrivals:?}");
     }
 }

@@ -159,7 +159,7 @@ impl Caller {
                 world.model.job(id).asked = before;
                 let fair = match refusal {
                     Refusal::RunNotStoppable => command == Command::Stop && self.has_ended(world, id).await?,
-                    Refusal::JobDeleted => command == Command::Close && before.deleted,
+                    Refusal::JobDeleted => before.deleted,
                     Refusal::JobNotOpen
                     | Refusal::LastBatchReceived
                     | Refusal::RunTasksMax

@@ -64,7 +64,7 @@ impl Caller {
                     _ => false,
                 };
                 let limits = matches!(command, Command::Limits(_));
-                let fair = fair && limits == (refusal == Refusal::JobDeleted);
+                let fair = fair && (!limits || refusal == Refusal::JobDeleted);
                 require(fair, Rule::Lifecycle, || {
                     format!("{name}: {command:?} was refused without a reason: {refusal}")
                 })?;

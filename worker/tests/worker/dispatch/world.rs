@@ -6,6 +6,7 @@ use conveyor_domain::grant::{BudgetView, Scope};
 use conveyor_domain::job::JobSpec;
 use conveyor_domain::lifecycle::{self, Command};
 use conveyor_domain::message::QueueName;
+use conveyor_domain::rate::Rate;
 use conveyor_domain::retry::RetryPolicy;
 use conveyor_domain::run::RunStatus;
 use conveyor_domain::seal::Secret;
@@ -123,8 +124,9 @@ impl Witness {
         self.record.lock().unwrap().most.clear();
     }
 
-    /// By how much the calls pass `burst + per_second * t` over the worst window.
+    /// By how much the calls pass `burst + per_second * (t + late_max)` over the worst window.
     pub fn worst_excess(&self, burst: u32, per_second: f64) -> f64 {
+        let late_max = Rate::new(per_second, Some(burst)).unwrap().late_max() + Duration::from_millis(1);
         let calls = &self.record.lock().unwrap().calls;
         let mut least = f64::INFINITY;
         let mut worst = f64::NEG_INFINITY;
@@ -133,7 +135,7 @@ impl Witness {
             least = least.min(n as f64 - expected);
             worst = worst.max(n as f64 + 1.0 - expected - least);
         }
-        worst - f64::from(burst)
+        worst - f64::from(burst) - per_second * late_max.as_secs_f64()
     }
 }
 
