@@ -14,7 +14,7 @@ use conveyor_store::port::{RunKey, RunView};
 
 /// What holds all tasks of the job.
 pub(crate) enum Base {
-    Run(RunView),
+    Run(Box<RunView>),
     /// Read anew, from its first record.
     List(Box<Source>),
 }
@@ -26,7 +26,7 @@ pub(crate) async fn base_of(
     latest: &RunView,
     selection: &Selection,
 ) -> Result<Base> {
-    let mut base = latest.clone();
+    let mut base = Box::new(latest.clone());
     for _ in 0..limits::REPLAY_CHAIN_MAX {
         // A run completes only behind the end of its list.
         if base.run.ingest.is_none() || base.run.status == RunStatus::Completed {
@@ -50,7 +50,8 @@ pub(crate) async fn base_of(
             Origin::List(source) => return list(state, job, latest, *source).await,
             Origin::Run(replay) => {
                 let earlier = state.store().run(job.id, replay.run).await?;
-                base = earlier.filter(|view| is_kept(state, &view.run)).ok_or_else(|| gone(latest))?;
+                let earlier = earlier.filter(|view| is_kept(state, &view.run));
+                base = Box::new(earlier.ok_or_else(|| gone(latest))?);
             }
         }
     }

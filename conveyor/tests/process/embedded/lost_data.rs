@@ -23,7 +23,8 @@ fn said_why(output: &Output, path: &Path) {
 
 #[tokio::test]
 async fn nothing_is_acknowledged_once_the_data_is_deleted() {
-    let deleted: [(&str, fn(&Path) -> std::io::Result<()>); 4] = [
+    type Delete = fn(&Path) -> std::io::Result<()>;
+    let deleted: [(&str, Delete); 4] = [
         ("conveyor.db", |data| fs::remove_file(data.join("conveyor.db"))),
         ("conveyor.db-wal", |data| fs::remove_file(data.join("conveyor.db-wal"))),
         // In its place another: what is there now is not what was opened.
