@@ -41,11 +41,12 @@ pub async fn run(ingester: Arc<Ingester>, stop: CancellationToken) {
             () = stop.cancelled() => {}
             () = tokio::time::sleep(pause) => {}
             Ok(()) = changes.changed(), if !is_full && !looked.passed_over => {}
-            (ticket, _) = working.ended() => intake.leave(&ticket),
+            (ticket, _) = working.ended() => intake.leave(&ingester, ticket).await,
         }
     }
     while !working.is_empty() {
-        working.ended().await;
+        let (ticket, _) = working.ended().await;
+        intake.leave(&ingester, ticket).await;
     }
 }
 

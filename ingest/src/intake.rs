@@ -7,10 +7,11 @@ use conveyor_domain::ingest::{IngestState, Origin};
 use conveyor_domain::message::{IngestRef, QueueName};
 use conveyor_domain::{CallerId, RunId, limits};
 use conveyor_store::Error;
-use conveyor_store::port::{Delivery, Ingest, RunKey};
+use conveyor_store::port::{Delivery, Ingest, Receipt, RunKey};
 use conveyor_turns::{Lanes, Line, Places, Size};
 use futures::{StreamExt, stream};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::time::Duration;
 
 /// Messages that one look takes from the queue.
 const LOOK_MAX: usize = 100;
@@ -35,7 +36,8 @@ pub struct Intake {
     lanes: Lanes,
     /// Lists that were received before do not wait in line, and take nothing from those that do.
     tried: Places,
-    open: HashSet<RunId>,
+    /// Lists that are open, each with the latest other message for it: given back once the list is no longer open here.
+    open: HashMap<RunId, Option<Receipt>>,
     /// When each caller was served last, as a count of lists that were opened.
     served: HashMap<CallerId, u64>,
     opened: u64,
@@ -65,7 +67,7 @@ impl Intake {
         Intake {
             lanes: Lanes::new(ingests_max),
             tried: Places::new(TRIED * ingests_max.max(1) as usize),
-            open: HashSet::new(),
+            open: HashMap::new(),
             served: HashMap::new(),
             opened: 0,
         }
@@ -93,10 +95,7 @@ impl Intake {
         let mut line = Line::default();
         for (caller, lane, delivery) in lists {
             let Some(run) = run_of(&delivery) else { continue };
-            // Another message of a list that is open here comes back, and finds out what became of it.
-            if self.open.contains(&run) {
-                continue;
-            }
+            let Some(delivery) = self.unless_open(run, delivery) else { continue };
             // It was received before, and nobody knows how that ended. Sent again it would have all its tries.
             if delivery.receives > 1 && self.tried.has_room_for(caller) {
                 looked.begin.push((self.take(run, caller, Place::Tried), delivery));
@@ -107,13 +106,10 @@ impl Intake {
         while let Some((caller, lane, (run, delivery))) =
             line.take(|caller, lane| self.lanes.place(caller, *lane).is_some())
         {
-            match self.lanes.place(caller, lane) {
-                Some(lane) if !self.open.contains(&run) => {
-                    looked.begin.push((self.take(run, caller, Place::Lane(lane)), delivery));
-                }
-                // A second message of a list that was opened a moment ago.
-                Some(_) | None => {}
-            }
+            let Some(lane) = self.lanes.place(caller, lane) else { continue };
+            // It may be the second message of a list that was opened a moment ago.
+            let Some(delivery) = self.unless_open(run, delivery) else { continue };
+            looked.begin.push((self.take(run, caller, Place::Lane(lane)), delivery));
         }
         passed_over.extend(std::iter::from_fn(|| line.take(|_, _| true)).map(|(.., (_, delivery))| delivery));
         looked.passed_over = !passed_over.is_empty();
@@ -121,18 +117,33 @@ impl Intake {
         looked
     }
 
-    pub fn leave(&mut self, ticket: &Ticket) {
-        if let Some((run, caller, place)) = ticket.0 {
-            self.open.remove(&run);
-            match place {
-                Place::Lane(lane) => self.lanes.leave(caller, lane),
-                Place::Tried => self.tried.leave(caller),
+    /// Gives a place back, and with it what came meanwhile for the same list: hidden until its visibility ends, a message
+    /// that replaces one would cost the list a minute.
+    pub async fn leave(&mut self, ingester: &Ingester, ticket: Ticket) {
+        let Some((run, caller, place)) = ticket.0 else { return };
+        match place {
+            Place::Lane(lane) => self.lanes.leave(caller, lane),
+            Place::Tried => self.tried.leave(caller),
+        }
+        let Some(receipt) = self.open.remove(&run).flatten() else { return };
+        let (queue, now) = (&ingester.backend.queue, ingester.clock.now());
+        if let Err(error) = queue.release(QueueName::Control, vec![(receipt, Duration::ZERO)], now).await {
+            tracing::warn!(%error, "a control message was not given back; it comes back");
+        }
+    }
+
+    fn unless_open(&mut self, run: RunId, delivery: Delivery) -> Option<Delivery> {
+        match self.open.get_mut(&run) {
+            None => Some(delivery),
+            Some(behind) => {
+                *behind = Some(delivery.receipt);
+                None
             }
         }
     }
 
     fn take(&mut self, run: RunId, caller: CallerId, place: Place) -> Ticket {
-        self.open.insert(run);
+        self.open.insert(run, None);
         match place {
             Place::Lane(lane) => self.lanes.take(caller, lane),
             Place::Tried => self.tried.take(caller),

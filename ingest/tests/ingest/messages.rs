@@ -1,15 +1,17 @@
 //! Control messages: when they are acknowledged, come back, are sent anew, or become dead letters.
 
-use crate::blobs::{Act, Read, scripted};
+use crate::blobs::{Act, Read, gated, scripted};
 use crate::world::{World, lines, small_chunks};
 use conveyor_domain::ingest::IngestEvent;
 use conveyor_domain::limits;
-use conveyor_domain::message::QueueName;
+use conveyor_domain::message::{IngestRef, QueueName};
 use conveyor_domain::run::IngestStatus;
-use conveyor_ingest::{End, Ingester};
+use conveyor_ingest::{End, IngestConfig, Ingester};
 use conveyor_store::port::{Appended, Depth};
 use conveyor_testkit::{DEADLINE, until};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -17,10 +19,15 @@ async fn depth(world: &World, queue: QueueName) -> Depth {
     world.backend.queue.depth(queue, world.now()).await.unwrap()
 }
 
+/// The clock runs ahead of what is under way: its message must not come back for that.
+fn patient() -> IngestConfig {
+    IngestConfig { visibility: Duration::from_secs(24 * 3600), ..small_chunks() }
+}
+
 /// Runs the loop until the condition holds.
 async fn run_until<F: Future<Output = bool>>(world: &World, condition: impl Fn() -> F) {
     let stop = CancellationToken::new();
-    let ingester = Arc::new(world.ingester(small_chunks()));
+    let ingester = Arc::new(world.ingester(patient()));
     let running = tokio::spawn(conveyor_ingest::run(ingester, stop.clone()));
     wait_until(world, condition).await;
     stop.cancel();
@@ -133,7 +140,7 @@ async fn the_last_try_is_not_the_last_if_it_gets_further() {
     let key = world.accept_lines(&lines(400)).await;
     let outages = [Read::Fails, Read::Fails, Read::Fails, Read::Fails, Read::BreaksAfter(3_000), Read::Fails];
     let backend = scripted(&world.backend, outages);
-    let ingester = Arc::new(Ingester::new(backend, world.clock.clone(), &world.entropy, small_chunks()));
+    let ingester = Arc::new(Ingester::new(backend, world.clock.clone(), &world.entropy, patient()));
     let stop = CancellationToken::new();
     let running = tokio::spawn(conveyor_ingest::run(ingester, stop.clone()));
     wait_until(&world, || async { world.view(key).await.latest.run.ingest == Some(IngestStatus::Done) })
@@ -145,6 +152,28 @@ async fn the_last_try_is_not_the_last_if_it_gets_further() {
     let given_up =
         |event: &IngestEvent| matches!(event, IngestEvent::AttemptFailed { dead_lettered: true, .. });
     assert!(!world.log(key).await.iter().any(given_up));
+}
+
+/// A message that replaces another may be received while the list is still open under the earlier one.
+#[tokio::test]
+async fn a_second_message_comes_back_as_soon_as_its_list_is_no_longer_open() {
+    let world = World::new();
+    let key = world.accept_lines(&lines(40)).await;
+    let object = world.state(key).await.list().unwrap().staged.object.clone();
+    let (gated, backend) = gated(&world.backend, vec![object]);
+    let ingester = Arc::new(Ingester::new(backend, world.clock.clone(), &world.entropy, small_chunks()));
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(conveyor_ingest::run(ingester, stop.clone()));
+    until("the list is open", async || gated.waiting.load(Ordering::SeqCst) == 1).await;
+    let second = IngestRef { job: key.job, run: key.run, progress: 1 }.to_string();
+    world.backend.queue.send(QueueName::Control, vec![second], world.now()).await.unwrap();
+    until("the second is received", async || depth(&world, QueueName::Control).await.hidden == 2).await;
+    gated.gate.close();
+    // The clock stands still: no visibility ends.
+    until("no message is left", async || depth(&world, QueueName::Control).await == Depth::default()).await;
+    assert_eq!(world.view(key).await.latest.run.ingest, Some(IngestStatus::Done));
+    stop.cancel();
+    running.await.unwrap();
 }
 
 /// The sweeper calls again while somebody is at work: a note in the log is not a competitor.
