@@ -171,7 +171,8 @@ fn revive(connection: &Connection, now: Timestamp) -> rusqlite::Result<()> {
     budgets::revive(&transaction, now)?;
     // What was carried out has an answer, written with it.
     transaction.execute(
-        "DELETE FROM records WHERE kind = ?1 AND json_extract(doc, '$.state') = 'running'",
+        "DELETE FROM records
+             WHERE kind = ?1 AND CASE WHEN json_valid(doc) THEN json_extract(doc, '$.state') = 'running' END",
         [RecordKind::Idempotency.as_str()],
     )?;
     note_live_jobs(&transaction)?;
