@@ -6,8 +6,8 @@ use super::codec::{self, corrupt};
 use super::reader::Lane;
 use crate::port::{DueQuery, RecordStore, RecordsQuery, Result};
 use async_trait::async_trait;
-use conveyor_domain::Timestamp;
 use conveyor_domain::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
+use conveyor_domain::{Timestamp, limits};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 const COLUMNS: &str = "kind, owner, id, version, due_ms, expires_ms, doc";
@@ -92,6 +92,22 @@ fn put(connection: &Connection, record: &Record) -> Result<()> {
             record.expires.map(|expires| expires.0),
             record.doc,
         ])?;
+    Ok(())
+}
+
+/// Makes due again what a clock that was wrong has put off for longer than anybody may. Schedules are not: they may be far
+/// ahead. An export that has not ended waits for seconds only, so each is looked at, whatever its time says; one that has
+/// waits to be removed.
+pub fn bring_back(connection: &Connection, now: Timestamp) -> rusqlite::Result<()> {
+    connection.execute(
+        "UPDATE records SET due_ms = ?1 WHERE kind = ?2 AND due_ms > ?3",
+        params![now.0, RecordKind::Delivery.as_str(), now.after(limits::NOT_BEFORE_MAX).0],
+    )?;
+    connection.execute(
+        "UPDATE records SET due_ms = ?1 WHERE kind = ?2 AND due_ms > ?1
+            AND CASE WHEN json_valid(doc) THEN json_extract(doc, '$.state') NOT IN ('completed', 'failed') END",
+        params![now.0, RecordKind::Export.as_str()],
+    )?;
     Ok(())
 }
 
