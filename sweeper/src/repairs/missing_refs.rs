@@ -119,7 +119,7 @@ fn has_work(active: &ActiveRun) -> bool {
     active.run.status == RunStatus::Running && active.stats.counts.completed() < active.stats.total
 }
 
-pub(super) fn unfinished_tasks(key: RunKey, after: Option<TaskId>, limit: u32) -> TasksQuery {
+fn unfinished_tasks(key: RunKey, after: Option<TaskId>, limit: u32) -> TasksQuery {
     TasksQuery { key, filter: StatusFilter::Unfinished, after, limit, max_bytes: limits::RESULTS_PAGE_BYTES }
 }
 
