@@ -182,7 +182,10 @@ impl Export {
         }
         let trouble = match &self.state {
             State::Completed { .. } | State::Failed { .. } | State::Removed { .. } => return Next::Wait,
-            State::Pending { not_before: free, .. } | State::Running { until: free } if *free > now => {
+            // Nobody puts it off for longer than a day: then the clock was wrong when that was written.
+            State::Pending { not_before: free, .. } | State::Running { until: free }
+                if *free > now && *free <= now.after(limits::NOT_BEFORE_MAX) =>
+            {
                 return Next::Wait;
             }
             State::Pending { trouble, .. } => trouble.as_deref(),

@@ -29,6 +29,23 @@ fn a_new_one_is_due_at_once_and_taken_by_one() {
 }
 
 #[test]
+fn a_lease_that_only_a_wrong_clock_can_have_given_is_none() {
+    const DAYS_60: u64 = 60 * 24 * 3600;
+    let (running, waiting) = (
+        new().renewed(Progress::default(), later(DAYS_60)),
+        built(&new(), START).put_off("x", later(DAYS_60)),
+    );
+    for export in [running, waiting] {
+        assert_eq!(built(&export, later(1)).due(), later(1).after(limits::EXPORT_LEASE));
+        assert_eq!(
+            Export { created: later(DAYS_60), ..export }.next(later(DAYS_60)),
+            Next::Wait,
+            "it is right"
+        );
+    }
+}
+
+#[test]
 fn a_lease_that_is_renewed_does_not_lapse() {
     let taken = built(&new(), START);
     let progress = Progress { tasks_done: 1, tasks_total: 2, bytes: 3 };

@@ -1,7 +1,7 @@
 //! The time that removals go by, kept as one record (SPEC 6.26). Every removal by time asks for it with the very moment that
 //! it would go by: a clock that jumps between two steps removes nothing.
 
-use crate::{Result, Store};
+use crate::{Error, Result, Store};
 use conveyor_domain::Timestamp;
 use conveyor_domain::clock::watch::Watch;
 use conveyor_domain::record::{Expected, Record, RecordVersion, RecordWrite};
@@ -22,7 +22,7 @@ pub async fn confirm(store: &dyn Store, now: Timestamp) -> Result<Watch> {
 
 /// What was seen; nothing if no sweeper has looked yet.
 pub async fn look(store: &dyn Store) -> Result<Option<Watch>> {
-    Ok(store.record(&Watch::key()).await?.as_ref().map(parse))
+    Ok(read(store).await?.0)
 }
 
 /// The time that removals go by at this moment.
@@ -30,28 +30,34 @@ pub async fn removal_time(store: &dyn Store, now: Timestamp) -> Result<Timestamp
     Ok(look(store).await?.map_or(now, |watch| watch.removal_time(now)))
 }
 
-/// One that cannot be read says nothing: whatever the time is, it has to hold first.
-fn parse(record: &Record) -> Watch {
-    record.parse().unwrap_or_else(|error| {
-        tracing::error!(%error, "the record of the time that was seen begins anew");
-        Watch::new(Timestamp(0))
-    })
+/// What was seen, and what a write of it expects. A record that cannot be read, its row or its document, says nothing:
+/// whatever the time is, it has to hold first.
+async fn read(store: &dyn Store) -> Result<(Option<Watch>, Expected)> {
+    let (why, expected) = match store.record(&Watch::key()).await {
+        Ok(None) => return Ok((None, Expected::Absent)),
+        Ok(Some(record)) => match record.parse() {
+            Ok(watch) => return Ok((Some(watch), Expected::Version(record.version))),
+            Err(error) => (error.to_string(), Expected::Version(record.version)),
+        },
+        Err(Error::Corrupt(why)) => (why, Expected::Anything),
+        Err(error) => return Err(error),
+    };
+    tracing::error!(why, "the record of the time that was seen begins anew");
+    Ok((Some(Watch::new(Timestamp(0))), expected))
 }
 
 async fn change(store: &dyn Store, decide: impl Fn(Option<Watch>) -> Watch) -> Result<Watch> {
     for _ in 0..TRIES_MAX {
-        let found = store.record(&Watch::key()).await?;
-        let seen = found.as_ref().map(parse);
+        let (seen, expected) = read(store).await?;
         let watch = decide(seen);
         if seen == Some(watch) {
             return Ok(watch);
         }
-        let expected = found.map_or(Expected::Absent, |record| Expected::Version(record.version));
         if store.write_record(RecordWrite::put(record(&watch), expected)).await? {
             return Ok(watch);
         }
     }
-    Err(crate::Error::Unavailable("the record of the time that was seen is busy".to_owned()))
+    Err(Error::Unavailable("the record of the time that was seen is busy".to_owned()))
 }
 
 /// Its version follows from what it says: two who write the same are one.

@@ -5,8 +5,8 @@
 //! became due between two looks, after records found no room in the line, and once a minute for what was written late.
 //! A look reads at most `1 + PAGES` pages of keys, and each record that is not in line yet once.
 
-use crate::port::DueQuery;
-use crate::{Result, Store};
+use crate::port::{DueQuery, readable};
+use crate::{Error, Result, Store};
 use conveyor_domain::record::{Record, RecordKey, RecordKind};
 use conveyor_domain::{CallerId, Timestamp};
 use conveyor_turns::{Line, Places};
@@ -35,6 +35,8 @@ pub struct Due<G> {
     room: Places,
     /// In line, or under way.
     known: HashSet<RecordKey>,
+    /// Cannot be read. They are left alone for as long as a pass rests: every look would log them.
+    damaged: HashSet<RecordKey>,
     pass: Option<Pass>,
     next_pass: Instant,
 }
@@ -52,8 +54,9 @@ impl<G: Clone + PartialEq> Due<G> {
     }
 
     fn with_room_for(kind: RecordKind, max: usize) -> Due<G> {
-        let (line, room, known) = (Line::default(), Places::new(max), HashSet::new());
-        Due { kind, line, room, known, pass: None, next_pass: Instant::now() }
+        let (known, damaged) = (HashSet::new(), HashSet::new());
+        let (line, room, next_pass) = (Line::default(), Places::new(max), Instant::now());
+        Due { kind, line, room, known, damaged, pass: None, next_pass }
     }
 
     /// Finds what is due by then. `sort` says whose a record is, and its group.
@@ -66,7 +69,7 @@ impl<G: Clone + PartialEq> Due<G> {
         let query = DueQuery { kind: self.kind, by, after: None, newest_first: true, limit: PAGE };
         let newest = store.due_keys(query).await?;
         let is_full = newest.len() >= PAGE as usize;
-        let missed_some = is_full && newest.last().is_some_and(|(_, key)| !self.known.contains(key));
+        let missed_some = is_full && newest.last().is_some_and(|(_, key)| self.is_new(key));
         let keys = newest.into_iter().rev().map(|(_, key)| key).collect();
         if self.add(store, by, keys, &sort).await? {
             self.next_pass = self.next_pass.min(Instant::now() + PASS_AGAIN);
@@ -75,7 +78,7 @@ impl<G: Clone + PartialEq> Due<G> {
             // Without a full page there is nothing behind it.
             match is_full {
                 true => self.pass = Some(Pass::default()),
-                false => self.next_pass = Instant::now() + PASS_EVERY,
+                false => self.rest(PASS_EVERY),
             }
         }
         for _ in 0..PAGES {
@@ -92,14 +95,23 @@ impl<G: Clone + PartialEq> Due<G> {
                 Some(last) => pass.after = Some(last),
                 None => {
                     let pause = if pass.overflowed { PASS_AGAIN } else { PASS_EVERY };
-                    (self.next_pass, self.pass) = (Instant::now() + pause, None);
+                    self.rest(pause);
                 }
             }
         }
         Ok(())
     }
 
-    /// True if some found no room.
+    fn rest(&mut self, pause: Duration) {
+        (self.next_pass, self.pass) = (Instant::now() + pause, None);
+        self.damaged.clear();
+    }
+
+    fn is_new(&self, key: &RecordKey) -> bool {
+        !self.known.contains(key) && !self.damaged.contains(key)
+    }
+
+    /// True if some found no room. A record that cannot be read costs only itself.
     async fn add(
         &mut self,
         store: &Arc<dyn Store>,
@@ -107,15 +119,28 @@ impl<G: Clone + PartialEq> Due<G> {
         mut keys: Vec<RecordKey>,
         sort: impl Fn(&Record) -> (CallerId, G),
     ) -> Result<bool> {
-        keys.retain(|key| !self.known.contains(key));
+        keys.retain(|key| self.is_new(key));
         let store = store.clone();
         let reads = stream::iter(keys).map(move |key| {
             let store = store.clone();
-            async move { store.record(&key).await }
+            async move {
+                let read = readable("record", || format!("{key:?}"), store.record(&key).await)?;
+                Ok::<_, Error>((key, read))
+            }
         });
-        let found: Vec<Option<Record>> = reads.buffered(READS_INFLIGHT).try_collect().await?;
+        let found: Vec<(RecordKey, Option<Option<Record>>)> =
+            reads.buffered(READS_INFLIGHT).try_collect().await?;
         let mut overflowed = false;
-        for record in found.into_iter().flatten().filter(|record| record.due.is_some_and(|due| due <= by)) {
+        for (key, read) in found {
+            let Some(read) = read else {
+                if self.damaged.len() < LINE_MAX {
+                    self.damaged.insert(key);
+                }
+                continue;
+            };
+            let Some(record) = read.filter(|record| record.due.is_some_and(|due| due <= by)) else {
+                continue;
+            };
             let (caller, group) = sort(&record);
             if !self.room.has_room_for(caller) {
                 overflowed = true;

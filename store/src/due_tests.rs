@@ -11,14 +11,14 @@ struct World {
     backend: Backend,
     entropy: Entropy,
     now: Timestamp,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 impl World {
     fn new() -> World {
         let (dir, now) = (TempDir::new().unwrap(), Timestamp(1_767_225_600_000));
         let backend = Embedded::open(dir.path(), now).unwrap().backend();
-        World { backend, entropy: Entropy::from_number(3), now, _dir: dir }
+        World { backend, entropy: Entropy::from_number(3), now, dir }
     }
 
     async fn put(&self, caller: u8, id: usize, due: Timestamp) {
@@ -67,6 +67,29 @@ async fn all_of_a_backlog_is_found_a_few_pages_a_look() {
     world.look(&mut due).await;
     world.look(&mut due).await;
     assert_eq!(due.line.len(), 1_501, "it is still due");
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_read_costs_only_itself() {
+    let (world, mut due) = (World::new(), Due::new(KIND));
+    for caller in 1..=4 {
+        world.put(caller, 0, Timestamp(i64::from(caller))).await;
+    }
+    let database = rusqlite::Connection::open(world.dir.path().join("conveyor.db")).unwrap();
+    // One whose key is in the index and whose row cannot be read, and one that is not even found in the index.
+    let damaged = "UPDATE records SET version = 'garbage' WHERE owner = 'owner-2'";
+    assert_eq!(database.execute(damaged, []).unwrap(), 1);
+    let unnamed = "UPDATE records SET id = x'ff' WHERE owner = 'owner-3'";
+    assert_eq!(database.execute(unnamed, []).unwrap(), 1);
+    world.look(&mut due).await;
+    let found: Vec<CallerId> = std::iter::from_fn(|| due.take(|_, ()| true)).map(|(who, ..)| who).collect();
+    assert_eq!(found, [caller(1), caller(4)]);
+    let mended = "UPDATE records SET version = 7 WHERE owner = 'owner-2'";
+    assert_eq!(database.execute(mended, []).unwrap(), 1);
+    due.next_pass = Instant::now();
+    world.look(&mut due).await;
+    world.look(&mut due).await;
+    assert!(due.take(|who, ()| who == caller(2)).is_some(), "it is looked at again");
 }
 
 #[tokio::test]

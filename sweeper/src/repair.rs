@@ -23,6 +23,8 @@ pub enum Pace {
     Promptly,
     /// A message is to be sent again.
     Messages,
+    /// Messages of whole runs are sent again: one run may have a million.
+    Refs,
     /// A caller waits for it, and every active run is looked at.
     Often,
     /// It is costly, or in no hurry.
@@ -34,6 +36,7 @@ impl Pace {
         match self {
             Pace::Promptly => "promptly",
             Pace::Messages => "messages",
+            Pace::Refs => "refs",
             Pace::Often => "often",
             Pace::Slowly => "slowly",
         }

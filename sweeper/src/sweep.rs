@@ -96,7 +96,7 @@ pub(crate) async fn take_turns(
         }
         // None keeps those behind it waiting for long.
         let time = match repair.pace() {
-            Pace::Promptly | Pace::Messages | Pace::Often => limits::SWEEP_TURN_WITHIN,
+            Pace::Promptly | Pace::Messages | Pace::Refs | Pace::Often => limits::SWEEP_TURN_WITHIN,
             Pace::Slowly => limits::SWEEP_DELETES_WITHIN,
         };
         match turn(repair, &sweep.within(time), places, ours).await {
@@ -149,7 +149,7 @@ async fn turn(
 /// Fixes the findings of a page: some at once where somebody waits, one after the other where it is costly.
 async fn fix_all(repair: &dyn Repair, sweep: &Sweep<'_>, due: Vec<&Finding>) -> Vec<Result<Fixed>> {
     let at_once = match repair.pace() {
-        Pace::Promptly | Pace::Messages | Pace::Often => limits::SWEEP_FIXES_INFLIGHT,
+        Pace::Promptly | Pace::Messages | Pace::Refs | Pace::Often => limits::SWEEP_FIXES_INFLIGHT,
         Pace::Slowly => 1,
     };
     let fixes = due.into_iter().map(|finding| {

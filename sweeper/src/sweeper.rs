@@ -168,6 +168,7 @@ pub async fn run(sweeper: Sweeper, stop: CancellationToken) {
         sweeper.stay(&stop),
         sweeper.often(Pace::Promptly, &stop),
         sweeper.often(Pace::Messages, &stop),
+        sweeper.often(Pace::Refs, &stop),
         sweeper.often(Pace::Often, &stop),
         sweeper.slowly(&stop)
     );

@@ -70,7 +70,8 @@ pub fn forget(connection: &Connection, job: JobId) -> Result<()> {
 /// Whoever held permits is dead. What was taken of a rate was taken, and nobody may call earlier than was said.
 pub fn revive(connection: &Connection, now: Timestamp) -> rusqlite::Result<()> {
     let mut read = connection.prepare("SELECT scope, doc FROM budgets")?;
-    let rows = read.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    // A document that is no text cannot be read either.
+    let rows = read.query_map([], |row| Ok((row.get(0)?, row.get(1).unwrap_or_default())))?;
     for (scope, doc) in rows.collect::<rusqlite::Result<Vec<(String, String)>>>()? {
         let left = match from_json::<Budget>(&doc) {
             Ok(mut budget) => {

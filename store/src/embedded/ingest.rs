@@ -4,7 +4,7 @@
 use super::jobs::{self, StoredJob};
 use super::latest::Latest;
 use super::reader::Lane;
-use super::{Embedded, events, queue, runs, tasks, tombstones, uploads};
+use super::{Embedded, codec, events, queue, runs, tasks, tombstones, uploads};
 use crate::port::{Acceptance, Appended, Chunk, Error, Ingest, IngestStore, Result, RunKey};
 use async_trait::async_trait;
 use conveyor_domain::ingest::{Entry, IngestEvent};
@@ -136,15 +136,14 @@ impl IngestStore for Embedded {
                     (SELECT at_ms FROM events WHERE events.run_id = runs.run_id AND ingest_number IS NOT NULL
                      ORDER BY ingest_number DESC LIMIT 1)
                  FROM runs WHERE ingest = 'pending' AND status <> 'deleted'
-                    AND run_key > coalesce((SELECT run_key FROM runs WHERE run_id = ?2), 0)
-                 ORDER BY run_key LIMIT ?1",
+                    AND run_key > coalesce((SELECT run_key FROM runs WHERE run_id = ?1), 0)
+                 ORDER BY run_key",
             )?;
             let after = after.map(RunId::to_bytes);
-            let rows = statement.query_map(params![limit, after], |row| {
+            codec::readable("run", &mut statement, params![after], limit, |row| {
                 let key = RunKey { job: JobId::from_bytes(row.get(0)?), run: RunId::from_bytes(row.get(1)?) };
                 Ok((key, Timestamp(row.get::<_, Option<i64>>(2)?.unwrap_or(0))))
-            })?;
-            Ok(rows.collect::<rusqlite::Result<_>>()?)
+            })
         })
         .await
     }

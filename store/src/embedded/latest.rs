@@ -16,11 +16,15 @@ impl Latest {
         self.0.fetch_max(now.0, Ordering::SeqCst);
     }
 
-    /// Whether the clock was set back by more than a process would slew; true once for each time that it was.
-    pub fn is_set_back(&self, now: Timestamp) -> bool {
+    /// What the store was told, if the clock was set back since by more than a process would slew.
+    pub fn set_back_from(&self, now: Timestamp) -> Option<Timestamp> {
         let told = self.0.load(Ordering::SeqCst);
-        let was_wrong = now.after(limits::CLOCK_SLEW_MAX).0 < told;
-        was_wrong && self.0.compare_exchange(told, now.0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        (now.after(limits::CLOCK_SLEW_MAX).0 < told).then_some(Timestamp(told))
+    }
+
+    /// Goes back with the clock; true for one of those who found out at once.
+    pub fn set_back(&self, told: Timestamp, now: Timestamp) -> bool {
+        self.0.compare_exchange(told.0, now.0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
     /// What a change that is written now goes by. It may have been decided long ago, and everybody who looked since then

@@ -7,7 +7,7 @@ use super::presence::Presence;
 use super::probe::Probe;
 use super::reader::Readers;
 use super::writer::Writer;
-use super::{Embedded, budgets, files};
+use super::{Embedded, budgets, files, records};
 use conveyor_domain::beside::{live_job_key, live_job_record};
 use conveyor_domain::record::{Record, RecordKind};
 use conveyor_domain::{CallerId, JobId, RunId, Timestamp, limits};
@@ -168,10 +168,13 @@ fn revive(connection: &Connection, now: Timestamp) -> rusqlite::Result<()> {
              WHERE queue_key IN (SELECT queue_key FROM queues) AND visible_ms > ?1",
         [now.0],
     )?;
+    // The clock may have been days ahead until the last process ended, and be right now.
+    records::bring_back(&transaction, now)?;
     budgets::revive(&transaction, now)?;
-    // What was carried out has an answer, written with it.
+    // What was carried out has an answer, written with it. One that cannot be read must not keep the process from starting.
     transaction.execute(
-        "DELETE FROM records WHERE kind = ?1 AND json_extract(doc, '$.state') = 'running'",
+        "DELETE FROM records
+             WHERE kind = ?1 AND CASE WHEN json_valid(doc) THEN json_extract(doc, '$.state') = 'running' END",
         [RecordKind::Idempotency.as_str()],
     )?;
     note_live_jobs(&transaction)?;

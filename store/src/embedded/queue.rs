@@ -1,11 +1,10 @@
 //! Queues in the same database (SPEC 7): a message's place in the tree is its receipt.
 
 use super::reader::Lane;
-use super::{Embedded, spans};
+use super::{Embedded, records, spans};
 use crate::port::{Delivery, Depth, Emptiness, Queue, Receipt, Result};
 use async_trait::async_trait;
 use conveyor_domain::message::QueueName;
-use conveyor_domain::record::RecordKind;
 use conveyor_domain::{Timestamp, limits};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::time::Duration;
@@ -178,18 +177,11 @@ fn receive(
     Ok(deliveries)
 }
 
-/// Makes due again what a clock that was wrong has put off for longer than anybody may. Schedules are: they may be far ahead.
+/// Makes due again what a clock that was wrong has put off for longer than anybody may.
 fn bring_back(connection: &Connection, now: Timestamp) -> Result<()> {
     let latest = now.after(limits::NOT_BEFORE_MAX);
-    tracing::warn!(%now, "the clock was set back by days; what it put off meanwhile is due now");
     connection.execute("UPDATE messages SET visible_ms = ?1 WHERE visible_ms > ?2", [now.0, latest.0])?;
-    for kind in [RecordKind::Delivery, RecordKind::Export] {
-        connection.execute(
-            "UPDATE records SET due_ms = ?1 WHERE kind = ?2 AND due_ms > ?3",
-            params![now.0, kind.as_str(), latest.0],
-        )?;
-    }
-    Ok(())
+    Ok(records::bring_back(connection, now)?)
 }
 
 fn remove(connection: &Connection, key: i64, receipt: &Receipt) -> Result<()> {
@@ -268,8 +260,12 @@ impl Queue for Embedded {
     }
 
     async fn may_have(&self, queues: Vec<QueueName>, now: Timestamp) -> Result<Vec<bool>> {
-        if self.latest.is_set_back(now) {
+        if let Some(told) = self.latest.set_back_from(now) {
             self.write(move |connection| bring_back(connection, now)).await?;
+            // Only then: a write that fails is tried again.
+            if self.latest.set_back(told, now) {
+                tracing::warn!(%now, "the clock was set back by days; what it put off meanwhile is due now");
+            }
         }
         self.read(Lane::Work, move |connection| {
             queues.into_iter().map(|queue| any_visible(connection, queue, now)).collect()

@@ -6,8 +6,8 @@ use super::codec::{self, corrupt};
 use super::reader::Lane;
 use crate::port::{DueQuery, RecordStore, RecordsQuery, Result};
 use async_trait::async_trait;
-use conveyor_domain::Timestamp;
 use conveyor_domain::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
+use conveyor_domain::{Timestamp, limits};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 const COLUMNS: &str = "kind, owner, id, version, due_ms, expires_ms, doc";
@@ -36,14 +36,24 @@ fn find(connection: &Connection, key: &RecordKey) -> Result<Option<Record>> {
     found.optional()?.transpose()
 }
 
+/// The version of what is there; `Some(None)` if that cannot be read. Whatever else is damaged can be written over.
+fn version_of(connection: &Connection, key: &RecordKey) -> Result<Option<Option<RecordVersion>>> {
+    let mut statement = connection
+        .prepare_cached("SELECT version FROM records WHERE kind = ?1 AND owner = ?2 AND id = ?3")?;
+    let found = statement.query_row(params![key.kind.as_str(), key.owner, key.id], |row| {
+        Ok(row.get_ref(0)?.as_i64().ok().map(RecordVersion::from_stored))
+    });
+    Ok(found.optional()?)
+}
+
 pub fn is_at(connection: &Connection, key: &RecordKey, version: RecordVersion) -> Result<bool> {
-    Ok(find(connection, key)?.is_some_and(|record| record.version == version))
+    Ok(version_of(connection, key)?.flatten() == Some(version))
 }
 
 /// Writes if what is there is what was expected. The caller is inside a transaction.
 pub fn write(connection: &Connection, write: &RecordWrite) -> Result<bool> {
-    let found = find(connection, write.key())?.map(|record| record.version);
-    if let (RecordWrite::Put { record, .. }, Some(found)) = (write, found)
+    let found = version_of(connection, write.key())?;
+    if let (RecordWrite::Put { record, .. }, Some(Some(found))) = (write, found)
         && record.version == found
     {
         // Ours, although its answer was lost.
@@ -52,7 +62,7 @@ pub fn write(connection: &Connection, write: &RecordWrite) -> Result<bool> {
     let holds = match write.expected() {
         Expected::Anything => true,
         Expected::Absent => found.is_none(),
-        Expected::Version(version) => found == Some(version),
+        Expected::Version(version) => found == Some(Some(version)),
     };
     if !holds {
         return Ok(false);
@@ -85,6 +95,22 @@ fn put(connection: &Connection, record: &Record) -> Result<()> {
     Ok(())
 }
 
+/// Makes due again what a clock that was wrong has put off for longer than anybody may. Schedules are not: they may be far
+/// ahead. An export that has not ended waits for seconds only, so each is looked at, whatever its time says; one that has
+/// waits to be removed.
+pub fn bring_back(connection: &Connection, now: Timestamp) -> rusqlite::Result<()> {
+    connection.execute(
+        "UPDATE records SET due_ms = ?1 WHERE kind = ?2 AND due_ms > ?3",
+        params![now.0, RecordKind::Delivery.as_str(), now.after(limits::NOT_BEFORE_MAX).0],
+    )?;
+    connection.execute(
+        "UPDATE records SET due_ms = ?1 WHERE kind = ?2 AND due_ms > ?1
+            AND CASE WHEN json_valid(doc) THEN json_extract(doc, '$.state') NOT IN ('completed', 'failed') END",
+        params![now.0, RecordKind::Export.as_str()],
+    )?;
+    Ok(())
+}
+
 fn page(connection: &Connection, query: &RecordsQuery) -> Result<Vec<Record>> {
     let (side, order) = if query.newest_first { ("<", "DESC") } else { (">", "ASC") };
     let mut statement = connection.prepare_cached(&format!(
@@ -101,17 +127,16 @@ fn due_keys(connection: &Connection, query: DueQuery) -> Result<Vec<(Timestamp, 
     let mut statement = connection.prepare_cached(&format!(
         "SELECT due_ms, owner, id FROM records
          WHERE kind = ?1 AND due_ms <= ?2 AND (due_ms, owner, id) > (?3, ?4, ?5)
-         ORDER BY due_ms {order}, owner {order}, id {order} LIMIT ?6"
+         ORDER BY due_ms {order}, owner {order}, id {order}"
     ))?;
     let (since, owner, id) = match query.after {
         Some((since, key)) => (since.0, key.owner, key.id),
         None => (i64::MIN, String::new(), String::new()),
     };
-    let values = params![query.kind.as_str(), query.by.0, since, owner, id, query.limit];
-    let rows = statement.query_map(values, |row| {
+    let values = params![query.kind.as_str(), query.by.0, since, owner, id];
+    codec::readable("record", &mut statement, values, query.limit, |row| {
         Ok((Timestamp(row.get(0)?), RecordKey { kind: query.kind, owner: row.get(1)?, id: row.get(2)? }))
-    })?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+    })
 }
 
 #[async_trait]

@@ -3,11 +3,12 @@
 use crate::on_disk::{NOW, OnDisk};
 use conveyor_domain::lifecycle::{Command, Refusal};
 use conveyor_domain::proof::{Sums, drift};
+use conveyor_domain::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
 use conveyor_domain::run::Storage;
-use conveyor_domain::{Entropy, FailureClass, JobStatus, RunId, RunStatus};
-use conveyor_store::Error;
+use conveyor_domain::{Entropy, FailureClass, JobStatus, RunId, RunStatus, limits};
 use conveyor_store::conformance::{Harness, World, success};
 use conveyor_store::port::{RunKey, RunsQuery, Tally};
+use conveyor_store::{Error, clock_watch};
 use rusqlite::{Connection, TransactionBehavior, params};
 use std::sync::Arc;
 
@@ -198,4 +199,49 @@ async fn rows_that_do_not_say_why_they_failed_are_proved_all_the_same() {
     let task = world.backend.store.task(key, World::task(key, 0)).await.unwrap().unwrap();
     assert_eq!(task.class, None);
     assert!(world.backend.store.task(key, World::task(key, 1)).await.unwrap().unwrap().error.is_some());
+}
+
+/// The row, not only what it says: what goes by it stops, and the record begins anew.
+#[tokio::test]
+async fn a_clock_record_that_cannot_be_read_halts_removal_for_an_hour_and_not_for_ever() {
+    let disk = OnDisk::new();
+    let store = disk.backend().store;
+    clock_watch::observe(store.as_ref(), NOW).await.unwrap();
+    for column in ["version", "due_ms", "doc"] {
+        let garbage = format!("UPDATE records SET {column} = x'ff' WHERE kind = 'clock'");
+        assert_eq!(database(&disk).execute(&garbage, []).unwrap(), 1);
+        let mut now = NOW;
+        let removal_time = clock_watch::removal_time(store.as_ref(), now).await.unwrap();
+        assert!(removal_time < NOW, "{column}: nothing is old by it");
+        while now <= NOW.after(limits::CLOCK_HELD) {
+            clock_watch::observe(store.as_ref(), now).await.unwrap();
+            now = now.after(limits::CLOCK_SEEN_EVERY);
+        }
+        assert_eq!(clock_watch::removal_time(store.as_ref(), now).await.unwrap(), now, "{column}");
+        assert_eq!(database(&disk).execute(&garbage, []).unwrap(), 1);
+        clock_watch::confirm(store.as_ref(), NOW).await.unwrap();
+        assert_eq!(clock_watch::removal_time(store.as_ref(), NOW).await.unwrap(), NOW, "{column}: confirmed");
+    }
+}
+
+#[tokio::test]
+async fn damaged_idempotency_keys_and_budgets_do_not_keep_the_process_from_starting() {
+    let disk = OnDisk::new();
+    let (backend, entropy) = (disk.backend(), Entropy::from_number(1));
+    for (id, doc) in [("damaged", "garbage"), ("running", "running"), ("done", "done")] {
+        let key = RecordKey::new(RecordKind::Idempotency, "caller", id);
+        let record = Record::new(key, RecordVersion::new(&entropy), &serde_json::json!({ "state": doc }));
+        assert!(backend.store.write_record(RecordWrite::put(record, Expected::Absent)).await.unwrap());
+    }
+    let garbage = "UPDATE records SET doc = '{garbage' WHERE id = 'damaged'";
+    assert_eq!(database(&disk).execute(garbage, []).unwrap(), 1);
+    let budget = "INSERT INTO budgets (scope, doc) VALUES ('job:x', x'ff')";
+    assert_eq!(database(&disk).execute(budget, []).unwrap(), 1);
+    let crashed = disk.crash().await;
+    let store = crashed.backend().store;
+    let is_there = async |id: &str| {
+        let key = RecordKey::new(RecordKind::Idempotency, "caller", id);
+        store.record(&key).await.unwrap().is_some()
+    };
+    assert!(is_there("damaged").await && is_there("done").await && !is_there("running").await);
 }

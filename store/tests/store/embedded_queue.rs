@@ -1,16 +1,21 @@
 //! What the embedded queue does beyond the rules that every backend obeys: its time is exact to the millisecond, its messages
 //! come in order, a stale receipt does nothing, and a queue that was removed can be used again.
 
-use crate::on_disk::OnDisk;
+use crate::on_disk::{NOW, OnDisk};
+use conveyor_domain::export::{Export, ExportFormat, Progress};
 use conveyor_domain::limits::CONTROL_MAX_RECEIVES;
 use conveyor_domain::message::{QueueName, TaskRef};
-use conveyor_domain::{RunId, Timestamp};
+use conveyor_domain::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
+use conveyor_domain::{Entropy, ExportId, JobId, RunId, Timestamp};
+use conveyor_store::Backend;
 use conveyor_store::conformance::{Harness, World};
 use conveyor_store::port::{Delivery, Depth, Receipt};
+use rusqlite::Connection;
 use std::collections::HashSet;
 use std::time::Duration;
 
 const VISIBILITY: Duration = Duration::from_secs(30);
+const DAYS_60: Duration = Duration::from_secs(60 * 24 * 3600);
 
 /// A queue of an embedded backend, and the time.
 struct Queued {
@@ -256,7 +261,6 @@ async fn the_refs_of_tasks_come_in_order() {
 
 #[tokio::test]
 async fn what_was_put_off_by_a_clock_that_was_days_ahead_comes_back_when_it_is_right() {
-    const DAYS_60: Duration = Duration::from_secs(60 * 24 * 3600);
     let (harness, now) = (OnDisk::new(), Timestamp(1_800_000_000_000));
     let (backend, queue) = (harness.backend(), QueueName::Control);
     let ahead = now.after(DAYS_60);
@@ -267,4 +271,57 @@ async fn what_was_put_off_by_a_clock_that_was_days_ahead_comes_back_when_it_is_r
     assert_eq!(backend.queue.receive(queue, 9, VISIBILITY, now).await.unwrap().len(), 2);
     // What is put off by a clock that is right stays so.
     assert_eq!(backend.queue.may_have(vec![queue], now).await.unwrap(), [false]);
+}
+
+#[tokio::test]
+async fn what_was_put_off_comes_back_though_the_first_write_of_it_fails() {
+    let (harness, queue, ahead) = (OnDisk::new(), QueueName::Control, NOW.after(DAYS_60));
+    let backend = harness.backend();
+    backend.queue.send(queue, vec!["1:a".to_owned()], ahead).await.unwrap();
+    backend.store.tell(ahead);
+    let database = Connection::open(harness.dir.path().join("conveyor.db")).unwrap();
+    let trigger = "CREATE TRIGGER full BEFORE UPDATE ON messages BEGIN SELECT RAISE(ABORT, 'full'); END";
+    database.execute(trigger, []).unwrap();
+    assert!(backend.queue.may_have(vec![queue], NOW).await.is_err());
+    database.execute("DROP TRIGGER full", []).unwrap();
+    assert_eq!(backend.queue.may_have(vec![queue], NOW).await.unwrap(), [true]);
+}
+
+/// Records as a clock that is 60 days ahead leaves them; and those that are due at times that are right.
+async fn put_off(backend: &Backend) {
+    let entropy = Entropy::from_number(1);
+    let put = |record: Record| backend.store.write_record(RecordWrite::put(record, Expected::Absent));
+    for (id, due) in [("ahead", NOW.after(DAYS_60)), ("right", NOW.after(VISIBILITY))] {
+        let key = RecordKey::new(RecordKind::Delivery, "job", id);
+        let record = Record::new(key, RecordVersion::new(&entropy), &id).due(Some(due));
+        assert!(put(record).await.unwrap());
+    }
+    let [one, two, three] = [1, 2, 3].map(|n| {
+        let (job, run) = (JobId::from_bytes([1; 16]), RunId::from_bytes([2; 16]));
+        Export::new(ExportId::from_bytes([n; 16]), job, run, ExportFormat::Zip, NOW.after(DAYS_60))
+    });
+    // Its record is due when it is past its time, though its lease is longer: it was made before the jump.
+    let before = Export { created: NOW, ..two.renewed(Progress::default(), NOW.after(DAYS_60)) };
+    for export in [one, before, three.completed("object".to_owned(), 1, 1)] {
+        assert!(put(export.record(&entropy)).await.unwrap());
+    }
+}
+
+async fn due(backend: &Backend, kind: RecordKind) -> usize {
+    backend.store.due_records(kind, NOW, 9).await.unwrap().len()
+}
+
+#[tokio::test]
+async fn notifications_and_exports_that_a_wrong_clock_put_off_are_due_when_the_directory_is_opened() {
+    let harness = OnDisk::new();
+    let backend = harness.backend();
+    put_off(&backend).await;
+    assert_eq!((due(&backend, RecordKind::Delivery).await, due(&backend, RecordKind::Export).await), (0, 0));
+    let crashed = harness.crash().await;
+    let opened = crashed.backend();
+    assert_eq!((due(&opened, RecordKind::Delivery).await, due(&opened, RecordKind::Export).await), (1, 2));
+    // And without that, once the clock is set right.
+    backend.store.tell(NOW.after(DAYS_60));
+    backend.queue.may_have(vec![QueueName::Control], NOW).await.unwrap();
+    assert_eq!((due(&backend, RecordKind::Delivery).await, due(&backend, RecordKind::Export).await), (1, 2));
 }

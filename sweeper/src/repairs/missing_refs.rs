@@ -29,7 +29,7 @@ impl Repair for MissingRefs {
     }
 
     fn pace(&self) -> Pace {
-        Pace::Often
+        Pace::Refs
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
@@ -119,7 +119,7 @@ fn has_work(active: &ActiveRun) -> bool {
     active.run.status == RunStatus::Running && active.stats.counts.completed() < active.stats.total
 }
 
-pub(super) fn unfinished_tasks(key: RunKey, after: Option<TaskId>, limit: u32) -> TasksQuery {
+fn unfinished_tasks(key: RunKey, after: Option<TaskId>, limit: u32) -> TasksQuery {
     TasksQuery { key, filter: StatusFilter::Unfinished, after, limit, max_bytes: limits::RESULTS_PAGE_BYTES }
 }
 
@@ -163,7 +163,8 @@ async fn outnumbered(backend: &Backend, active: &ActiveRun, now: Timestamp) -> R
     }))
 }
 
-/// All of them, however many: once some are there, the queue is not empty, and the rest would wait for these to be done.
+/// All of them, however many: once some are there, the queue is not empty, and the rest would wait for these to be done. That
+/// may take minutes, so this repair has a loop of its own.
 async fn send(sweep: &Sweep<'_>, active: &ActiveRun, wanted: impl Fn(&Task) -> bool) -> Result<u64> {
     let (key, task_shard_count) = (key_of(active), active.job.spec.task_shard_count);
     let (mut after, mut sent) = (None, 0);

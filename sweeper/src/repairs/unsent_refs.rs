@@ -1,22 +1,24 @@
 //! Rows that count and whose refs were not all sent (SPEC 5.4): the outbox record that was written with the count is still
 //! there. It needs no empty queue, and finding it costs what is unsent.
 
-use super::missing_refs::unfinished_tasks;
 use crate::facts;
-use crate::repair::{Fixed, Found, Look, Next, Pace, Repair, Scope, key_of, run_of, subject_of, window};
+use crate::repair::{Fixed, Found, Look, Next, Pace, Repair, Scope, key_of, run_of, subject_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::message::{QueueName, TaskRef};
-use conveyor_domain::record::{Expected, Record, RecordKind, RecordVersion, RecordWrite};
+use conveyor_domain::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
 use conveyor_domain::repair::{Finding, Kind};
 use conveyor_domain::unsent_refs::UnsentRefs;
-use conveyor_domain::{TaskId, TaskStatus, Timestamp, limits};
-use conveyor_store::port::{RecordsQuery, RunKey};
-use conveyor_store::{Backend, Result};
+use conveyor_domain::{RunId, TaskId, TaskStatus, Timestamp, limits};
+use conveyor_store::port::{DueQuery, RecordsQuery, RunKey, StatusFilter, TasksQuery, readable};
+use conveyor_store::{Backend, Error, Result};
+use futures::{StreamExt, stream};
 use std::collections::BTreeMap;
 
-/// Records of one run that one fix sends the refs of.
-const RECORDS_MAX: u32 = 1_000;
+/// Records of one run that one fix sends the refs of: those of other runs have their turn.
+const RECORDS_OF_RUN_MAX: u32 = 100;
+/// Records of a run that are read at once.
+const RECORDS_PAGE: u32 = 1_000;
 
 pub(super) struct UnsentRefsOfRuns;
 
@@ -36,16 +38,11 @@ impl Repair for UnsentRefsOfRuns {
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
         let (records, next) = match look.scope {
-            Scope::All => {
-                let (behind, end) = window(look, from)?;
-                let due = look.backend.store.due_records(RecordKind::UnsentRefs, look.now(), end).await?;
-                let next = (due.len() >= end as usize).then_some(Next::Behind(behind));
-                (due.into_iter().skip(behind as usize).collect(), next)
-            }
+            Scope::All => due_page(self, look, from).await?,
             Scope::Job(_) => {
                 let (mut records, (runs, next)) = (Vec::new(), look.runs_from(from).await?);
                 for active in runs.iter().filter(|active| !active.run.status.is_terminal()) {
-                    records.extend(due_of(look.backend, key_of(active), look.now()).await?);
+                    records.extend(due_of(look.backend, key_of(active), look.now(), RECORDS_PAGE).await?);
                 }
                 (records, next)
             }
@@ -78,29 +75,98 @@ impl Repair for UnsentRefsOfRuns {
 
     async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
         let key = run_of(finding)?;
-        let mut sent = 0;
-        for record in due_of(sweep.backend, key, sweep.clock.now()).await? {
-            sent += resend(sweep, key, record).await?;
+        let (mut sent, mut failed) = (0, None);
+        for record in due_of(sweep.backend, key, sweep.clock.now(), RECORDS_OF_RUN_MAX).await? {
+            match resend(sweep, key, record).await {
+                Ok(count) => sent += count,
+                // It is due again when its lease is over, and keeps those behind it from nothing.
+                Err(error) => failed = Some(error),
+            }
             if sweep.is_over() {
                 return Ok(Fixed::Unfinished);
             }
         }
-        Ok(Fixed::Changed(sent))
+        failed.map_or(Ok(Fixed::Changed(sent)), Err)
     }
 }
 
-/// Records of a run that should be gone.
-async fn due_of(backend: &Backend, key: RunKey, now: Timestamp) -> Result<Vec<Record>> {
-    let query = RecordsQuery {
+/// A page of all records that are due, read. One that cannot be read now, or at all, costs only itself.
+async fn due_page(
+    repair: &dyn Repair,
+    look: &Look<'_>,
+    from: Option<String>,
+) -> Result<(Vec<Record>, Option<Next>)> {
+    let after = from.as_deref().map(parse_cursor).transpose()?;
+    let query = DueQuery {
         kind: RecordKind::UnsentRefs,
-        owner: key.run.to_string(),
-        after: None,
+        by: look.now(),
+        after,
         newest_first: false,
-        limit: RECORDS_MAX,
+        limit: look.page(),
     };
-    let mut records = backend.store.records(query).await?;
-    records.retain(|record| record.due.is_some_and(|due| due <= now));
-    Ok(records)
+    let keys = look.backend.store.due_keys(query).await?;
+    let is_full = keys.len() >= look.page() as usize;
+    let next = keys.last().filter(|_| is_full).map(|last| Next::After(cursor(last)));
+    let store = &look.backend.store;
+    let reads = keys.into_iter().map(|(_, key)| async move {
+        let read = readable("record", || format!("{key:?}"), store.record(&key).await).map(Option::flatten);
+        (read, key)
+    });
+    let mut reads = stream::iter(reads).buffered(limits::SWEEP_LOOKS_INFLIGHT);
+    let (mut records, mut failed) = (Vec::new(), None);
+    while let Some((read, key)) = reads.next().await {
+        match read {
+            Ok(record) => records.extend(record),
+            Err(error) => {
+                metrics::counter!("conveyor_sweep_failures_total", "repair" => repair.name()).increment(1);
+                tracing::warn!(run = key.owner, %error, "a record of unsent refs cannot be looked at");
+                failed = Some(error);
+            }
+        }
+    }
+    records.retain(|record| record.due.is_some_and(|due| due <= look.now()));
+    match failed {
+        // Not one run's.
+        Some(error) if records.is_empty() => Err(error),
+        Some(_) | None => Ok((records, next)),
+    }
+}
+
+fn cursor((due, key): &(Timestamp, RecordKey)) -> String {
+    format!("{}/{}/{}", due.0, key.owner, key.id)
+}
+
+fn parse_cursor(cursor: &str) -> Result<(Timestamp, RecordKey)> {
+    let mut parts = cursor.splitn(3, '/');
+    let due = parts.next().and_then(|due| due.parse().ok());
+    match (due, parts.next(), parts.next()) {
+        (Some(due), Some(owner), Some(id)) => {
+            Ok((Timestamp(due), RecordKey::new(RecordKind::UnsentRefs, owner, id)))
+        }
+        _ => Err(Error::Conflict(format!("{cursor:?} is not a cursor"))),
+    }
+}
+
+/// Records of a run that should be gone, at most so many.
+async fn due_of(backend: &Backend, key: RunKey, now: Timestamp, max: u32) -> Result<Vec<Record>> {
+    let (mut due, mut after) = (Vec::new(), None);
+    loop {
+        let query = RecordsQuery {
+            kind: RecordKind::UnsentRefs,
+            owner: key.run.to_string(),
+            after,
+            newest_first: false,
+            limit: RECORDS_PAGE,
+        };
+        let page = backend.store.records(query).await?;
+        let is_full = page.len() >= RECORDS_PAGE as usize;
+        after = page.last().filter(|_| is_full).map(|last| last.key.id.clone());
+        due.extend(page.into_iter().filter(|record| record.due.is_some_and(|due| due <= now)));
+        if due.len() >= max as usize || after.is_none() {
+            due.truncate(max as usize);
+            return Ok(due);
+        }
+    }
 }
 
 /// Leased first, so that two sweepers do not send the same, and one that fails lets the others have their turn.
@@ -123,18 +189,16 @@ async fn resend(sweep: &Sweep<'_>, key: RunKey, record: Record) -> Result<u64> {
 async fn send_pending(sweep: &Sweep<'_>, key: RunKey, unsent: UnsentRefs) -> Result<u64> {
     let (store, queue) = (&sweep.backend.store, QueueName::Run(key.run));
     let Some(job) = store.any_job(key.job).await? else { return Ok(0) };
-    let (task_shard_count, mut after, mut sent) = (job.job.spec.task_shard_count, None, 0);
-    loop {
+    let (task_shard_count, mut next, mut sent) = (job.job.spec.task_shard_count, unsent.first, 0);
+    while next < unsent.end {
         // Of a run that has ended the queue may be gone, and must not come back.
-        let Some(of) = store.run(key.job, key.run).await? else { return Ok(sent) };
+        let Some(of) = store.run(key.job, key.run).await? else { break };
         if of.run.status.is_terminal() {
-            return Ok(sent);
+            break;
         }
-        let before = unsent.first.checked_sub(1).map(|index| TaskId::of(of.run.id_seed, index));
-        let page = unfinished_tasks(key, after.or(before), limits::SWEEP_STEP_ROWS);
-        let tasks = store.tasks(page).await?;
-        let Some(last) = tasks.last() else { return Ok(sent) };
-        after = Some(last.id);
+        let tasks = store.tasks(page_of(key, of.run.id_seed, next, unsent.end)).await?;
+        let Some(last) = tasks.last() else { break };
+        next = last.id.index() + 1;
         let pending =
             tasks.iter().filter(|task| task.status == TaskStatus::Pending && unsent.covers(task.id.index()));
         let refs: Vec<String> =
@@ -144,8 +208,63 @@ async fn send_pending(sweep: &Sweep<'_>, key: RunKey, unsent: UnsentRefs) -> Res
             sweep.backend.queue.send(queue, refs, sweep.clock.now()).await?;
         }
         sent += count;
-        if last.id.index() >= unsent.end.saturating_sub(1) {
-            return Ok(sent);
+    }
+    Ok(sent)
+}
+
+/// Rows from one index to before another, and no others: what is behind may be the rest of a long run that is done.
+fn page_of(key: RunKey, seed: RunId, from: u32, end: u32) -> TasksQuery {
+    let after = from.checked_sub(1).map(|index| TaskId::of(seed, index));
+    let limit = limits::SWEEP_STEP_ROWS.min(end - from);
+    TasksQuery { key, filter: StatusFilter::All, after, limit, max_bytes: limits::RESULTS_PAGE_BYTES }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conveyor_domain::repair::Subject;
+    use conveyor_domain::{Clock, JobId};
+    use conveyor_store::embedded::Embedded;
+
+    #[derive(Debug)]
+    struct At(Timestamp);
+
+    impl Clock for At {
+        fn now(&self) -> Timestamp {
+            self.0
         }
+    }
+
+    /// Whatever becomes of the first run's findings: they may be another sweeper's, or fail.
+    #[tokio::test]
+    async fn the_backlog_of_one_run_is_a_page_and_not_all_pages() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let clock = At(Timestamp(1_800_000_000_000));
+        let backend = Embedded::open(dir.path(), clock.0).unwrap().backend();
+        let job = JobId::from_bytes([1; 16]);
+        for (run, due, id) in (0..7).map(|n| (2, n, n)).chain([(3, 9, 0)]) {
+            let key =
+                RecordKey::new(RecordKind::UnsentRefs, RunId::from_bytes([run; 16]), format!("{id:010}-0"));
+            let unsent = UnsentRefs { job, first: 0, end: 1 };
+            let record = Record::new(key, RecordVersion::from_stored(1), &unsent).due(Some(Timestamp(due)));
+            assert!(backend.store.write_record(RecordWrite::put(record, Expected::Absent)).await.unwrap());
+        }
+        let look = Look::new(&backend, &clock, Scope::All, false).paged(5);
+        let (mut seen, mut from) = (Vec::new(), None);
+        for _ in 0..2 {
+            let found = UnsentRefsOfRuns.find(&look, from).await.unwrap();
+            seen.push(found.findings.iter().map(|finding| finding.subject).collect::<Vec<_>>());
+            from = found.next.map(|next| next.cursor(found.findings.len()));
+        }
+        let [one, other] = [2, 3].map(|run| Subject::Run(job, RunId::from_bytes([run; 16])));
+        assert_eq!(seen, [vec![one], vec![one, other]]);
+        assert_eq!(from, None);
+        assert!(UnsentRefsOfRuns.find(&look, Some("5".to_owned())).await.is_err(), "not a cursor of ours");
+    }
+
+    #[test]
+    fn a_cursor_names_a_place_in_the_index() {
+        let place = (Timestamp(5), RecordKey::new(RecordKind::UnsentRefs, "owner", "0000000001-00ff"));
+        assert_eq!(parse_cursor(&cursor(&place)), Ok(place));
     }
 }

@@ -2,9 +2,11 @@
 
 use crate::harness::{Damaged, SECOND, success};
 use conveyor_domain::message::QueueName;
-use conveyor_domain::{RunStatus, Timestamp};
+use conveyor_domain::record::{Expected, RecordWrite};
+use conveyor_domain::unsent_refs::UnsentRefs;
+use conveyor_domain::{RunStatus, Timestamp, limits};
 use conveyor_store::port::{Receipt, RunKey};
-use conveyor_sweeper::{Sweep, sweep};
+use conveyor_sweeper::{Pace, Sweep, Sweeper, sweep};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -29,6 +31,32 @@ async fn lost_messages_are_sent_again_for_the_rows_that_need_them() {
     assert_eq!(damaged.depth(queue(key)).await, 9, "every row but the settled one");
     damaged.sweep().await;
     assert_eq!(damaged.depth(queue(key)).await, 9, "a second sweep finds nothing");
+}
+
+#[tokio::test]
+async fn refs_that_cannot_be_sent_keep_those_behind_them_from_nothing() {
+    let damaged = Damaged::new();
+    let (key, store) = (damaged.world.submit(false, 3).await, &damaged.backend().store);
+    damaged.lose_messages(queue(key));
+    for (first, end) in [(0, 1), (1, 3)] {
+        let unsent = UnsentRefs { job: key.job, first, end };
+        let record = unsent.record(key.run, damaged.world.now(), Duration::ZERO, &damaged.world.entropy);
+        assert!(store.write_record(RecordWrite::put(record, Expected::Absent)).await.unwrap());
+    }
+    let refused = damaged.world.task_ref(key, 0).await.to_string();
+    let refuse = format!(
+        "CREATE TRIGGER refuse BEFORE INSERT ON messages WHEN NEW.body = '{refused}'
+            BEGIN SELECT RAISE(ABORT, 'refused'); END"
+    );
+    damaged.sql(&refuse, []);
+    let stop = CancellationToken::new();
+    let sweeper = Sweeper::alone(damaged.backend().clone(), damaged.clock.clone());
+    sweeper.sweep(Pace::Messages, &stop).await;
+    assert_eq!(damaged.depth(queue(key)).await, 2, "the other record's are sent");
+    damaged.sql("DROP TRIGGER refuse", []);
+    damaged.pass_for(limits::REFS_SENT_WITHIN);
+    sweeper.sweep(Pace::Messages, &stop).await;
+    assert_eq!(damaged.depth(queue(key)).await, 3, "and this when its lease is over");
 }
 
 #[tokio::test]

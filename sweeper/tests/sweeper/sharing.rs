@@ -1,15 +1,19 @@
 //! Several sweepers share the work, and whoever is left takes over (SPEC 6.17).
 
 use crate::harness::{Damaged, SECOND, success};
+use async_trait::async_trait;
 use conveyor_domain::dead_letter::DeadLetter;
 use conveyor_domain::message::QueueName;
 use conveyor_domain::repair::Subject;
-use conveyor_domain::{RunStatus, WorkerId, limits};
-use conveyor_store::port::RunKey;
+use conveyor_domain::{RunStatus, Timestamp, WorkerId, limits};
+use conveyor_store::port::{Delivery, Depth, Queue, Receipt, RunKey};
+use conveyor_store::{Backend, Result};
 use conveyor_sweeper::{Pace, Sweeper, owner, run};
 use conveyor_testkit::until;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 fn ids() -> [WorkerId; 2] {
@@ -77,9 +81,11 @@ async fn two_at_once_do_everything_and_nothing_twice() {
     let keys = lost(&damaged, 20).await;
     let unsent = damaged.world.submit(false, 7).await;
     damaged.lose_messages(QueueName::Run(unsent.run));
-    let (a, b) = tokio::join!(one.sweep(Pace::Often, &stop), two.sweep(Pace::Often, &stop));
+    for (pace, changed) in [(Pace::Often, 20), (Pace::Refs, 7)] {
+        let (a, b) = tokio::join!(one.sweep(pace, &stop), two.sweep(pace, &stop));
+        assert_eq!(a.changed + b.changed, changed, "{a:?} {b:?}");
+    }
     assert_eq!(ended(&damaged, &keys).await, keys);
-    assert_eq!(a.changed + b.changed, 20 + 7, "{a:?} {b:?}");
     assert_eq!(damaged.depth(QueueName::Run(unsent.run)).await, 7);
 }
 
@@ -114,6 +120,79 @@ async fn a_sweeper_that_runs_mends_and_removes_until_it_is_stopped() {
     running.await.unwrap();
 }
 
+/// A queue that takes no message of one run and does not say so.
+struct Stuck {
+    inner: Arc<dyn Queue>,
+    run: QueueName,
+}
+
+#[async_trait]
+impl Queue for Stuck {
+    async fn send(&self, queue: QueueName, bodies: Vec<String>, now: Timestamp) -> Result<()> {
+        if queue == self.run {
+            std::future::pending::<()>().await;
+        }
+        self.inner.send(queue, bodies, now).await
+    }
+    async fn receive(
+        &self,
+        queue: QueueName,
+        max: usize,
+        visibility: Duration,
+        now: Timestamp,
+    ) -> Result<Vec<Delivery>> {
+        self.inner.receive(queue, max, visibility, now).await
+    }
+    async fn ack(&self, queue: QueueName, receipts: Vec<Receipt>) -> Result<()> {
+        self.inner.ack(queue, receipts).await
+    }
+    async fn release(
+        &self,
+        queue: QueueName,
+        receipts: Vec<(Receipt, Duration)>,
+        now: Timestamp,
+    ) -> Result<()> {
+        self.inner.release(queue, receipts, now).await
+    }
+    async fn extend(
+        &self,
+        queue: QueueName,
+        receipts: Vec<Receipt>,
+        visibility: Duration,
+        now: Timestamp,
+    ) -> Result<Vec<Option<Receipt>>> {
+        self.inner.extend(queue, receipts, visibility, now).await
+    }
+    async fn depth(&self, queue: QueueName, now: Timestamp) -> Result<Depth> {
+        self.inner.depth(queue, now).await
+    }
+    async fn remove(&self, queue: QueueName, limit: u32) -> Result<bool> {
+        self.inner.remove(queue, limit).await
+    }
+    fn receive_max(&self) -> usize {
+        self.inner.receive_max()
+    }
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.inner.changes()
+    }
+}
+
+/// A million lost messages take minutes to send again. Nobody waits that long for the end of a run.
+#[tokio::test]
+async fn messages_that_are_sent_again_keep_no_run_from_its_end() {
+    let damaged = Damaged::new();
+    let unsent = damaged.world.submit(false, 1).await;
+    let run = QueueName::Run(unsent.run);
+    damaged.lose_messages(run);
+    let inner = damaged.backend().clone();
+    let queue = Arc::new(Stuck { inner: inner.queue.clone(), run });
+    let sweeper = Sweeper::new(Backend { queue, ..inner }, damaged.clock.clone(), ids()[0]);
+    let running = tokio::spawn(conveyor_sweeper::run(sweeper, CancellationToken::new()));
+    let keys = lost(&damaged, 3).await;
+    until("all are ended", async || ended(&damaged, &keys).await == keys).await;
+    running.abort();
+}
+
 #[tokio::test]
 async fn what_is_found_and_swept_can_be_counted() {
     let damaged = Damaged::new();
@@ -129,6 +208,7 @@ async fn what_is_found_and_swept_can_be_counted() {
         .unwrap();
     sweeper.sweep(Pace::Messages, &stop).await;
     sweeper.sweep(Pace::Often, &stop).await;
+    sweeper.sweep(Pace::Refs, &stop).await;
     let seen: Vec<String> = recorder.snapshotter().snapshot().into_vec().into_iter().map(told).collect();
     for wanted in [
         "conveyor_swept_total repair=lost_completion 2",

@@ -107,7 +107,7 @@ impl Found {
     }
 }
 
-/// Runs that a look could not read: the next one looks at them again, whether they change or not.
+/// Runs that a look could not read: the next look at what changed looks at them again, whether they change or not.
 #[derive(Debug, Default)]
 pub struct Unread(Mutex<HashMap<RunId, Found>>);
 
@@ -120,19 +120,28 @@ impl Unread {
         self.runs().values().cloned().collect()
     }
 
-    /// False if there are too many: then it is no trouble of single runs.
-    fn add(&self, found: Found) -> bool {
+    /// Adds those that there is room for.
+    fn add(&self, unread: Vec<Found>) {
         let mut runs = self.runs();
-        let has_room = runs.len() < UNREAD_MAX || runs.contains_key(&found.key.run);
-        if has_room {
-            runs.insert(found.key.run, found);
+        for found in unread {
+            if runs.len() < UNREAD_MAX || runs.contains_key(&found.key.run) {
+                runs.insert(found.key.run, found);
+            }
         }
-        has_room
     }
 
-    fn remove(&self, run: RunId) {
-        self.runs().remove(&run);
+    fn remove(&self, read: &[RunId]) {
+        let mut runs = self.runs();
+        read.iter().for_each(|run| drop(runs.remove(run)));
     }
+}
+
+/// What a look told, of which runs it did, and which could not be read.
+#[derive(Default)]
+struct Looked {
+    told: ChangedRuns,
+    read: Vec<RunId>,
+    unread: Vec<Found>,
 }
 
 /// What the table says of a run that was found.
@@ -248,7 +257,11 @@ impl Table {
         for place in RUNNING {
             found.extend(self.found(place, None, usize::MAX).await?);
         }
-        Ok(self.look_at(found).await?.active)
+        let Looked { told, unread, .. } = self.look_at(found).await?;
+        // For a worker of this process that does not look at everything again: only `changed_since` takes them out, as others
+        // (the sweeper) look at all runs as well.
+        self.unread.add(unread);
+        Ok(told.active)
     }
 
     /// All places are asked at once. A run that moves between them meanwhile may be missed: it changed, so the next look,
@@ -256,40 +269,43 @@ impl Table {
     pub async fn changed_since(&self, since: Timestamp) -> Result<ChangedRuns> {
         let asked = PLACES.map(|place| self.found(place, Some(since), usize::MAX));
         let found: Vec<Vec<Found>> = stream::iter(asked).buffered(PLACES.len()).try_collect().await?;
-        self.look_at(found.into_iter().flatten().collect()).await
+        let found = found.into_iter().flatten().chain(self.unread.all()).collect();
+        let Looked { told, read, unread } = self.look_at(found).await?;
+        // A look that failed has told nobody anything.
+        self.unread.remove(&read);
+        self.unread.add(unread);
+        Ok(told)
     }
 
-    async fn look_at(&self, mut found: Vec<Found>) -> Result<ChangedRuns> {
-        found.extend(self.unread.all());
+    async fn look_at(&self, mut found: Vec<Found>) -> Result<Looked> {
         // One that moves from one place to another meanwhile is found in both.
         found.sort_by_key(|found| found.key.run);
         found.dedup_by_key(|found| found.key.run);
         let looks =
             found.into_iter().map(|found| async move { (self.look_unless_paused(&found).await, found) });
         let looks: Vec<(Result<Look>, Found)> = stream::iter(looks).buffered(READS_INFLIGHT).collect().await;
-        let (mut told, mut unread) = (ChangedRuns::default(), None);
+        let (mut looked, mut trouble) = (Looked::default(), None);
         for (look, found) in looks {
             let run = found.key.run;
             // One run that cannot be read must not keep everybody else's work from going on.
             match look {
                 Err(error @ (Error::Unavailable(_) | Error::Missing(_))) => {
                     tracing::debug!(%run, %error, "a run cannot be read now and is left to the next look");
-                    if !self.unread.add(found) {
-                        return Err(error);
-                    }
-                    unread = Some(error);
+                    looked.unread.push(found);
+                    trouble = Some(error);
                     continue;
                 }
                 Err(error) => drop(readable::<Look>("run", || run.to_string(), Err(error))?),
-                Ok(Look::Active(active)) => told.active.push(*active),
-                Ok(Look::Gone(key)) => told.gone.push(key),
+                Ok(Look::Active(active)) => looked.told.active.push(*active),
+                Ok(Look::Gone(key)) => looked.told.gone.push(key),
             }
-            self.unread.remove(run);
+            looked.read.push(run);
         }
-        match unread {
-            // Nothing could be read: it is not one run's partition, and whoever asks should know.
-            Some(error) if told.active.is_empty() && told.gone.is_empty() => Err(error),
-            Some(_) | None => Ok(told),
+        let told_nothing = looked.told.active.is_empty() && looked.told.gone.is_empty();
+        match trouble {
+            // Nothing could be read, or too many not: it is not one run's partition, and whoever asks should know.
+            Some(error) if told_nothing || looked.unread.len() > UNREAD_MAX => Err(error),
+            Some(_) | None => Ok(looked),
         }
     }
 

@@ -32,13 +32,17 @@ pub struct Hole {
     pub since: Option<Timestamp>,
 }
 
+/// When a hole was reserved that an earlier version wrote without a time: nobody knows. It is taken to be made when an addition
+/// of this version first wants to close it, as a process of that version may be filling it now.
+pub const UNTIMED: Timestamp = Timestamp(0);
+
 impl Hole {
     pub fn contains(&self, index: u32) -> bool {
         (self.first..self.end).contains(&index)
     }
 
     fn may_close(&self, now: Timestamp) -> bool {
-        self.since.is_none_or(|since| since.after(limits::ADDITION_GIVEN_UP) <= now)
+        self.since.is_none_or(|since| since != UNTIMED && since.after(limits::ADDITION_GIVEN_UP) <= now)
     }
 
     /// It is this one, and not given up.
@@ -68,7 +72,13 @@ impl Table {
         let close = to_close(&state.run.holes, now);
         let mut run = state.run.clone();
         let is_closed = |hole: &Hole| close.iter().any(|closed| closed.is_at(hole));
-        run.holes.iter_mut().filter(|hole| is_closed(hole)).for_each(|hole| hole.since = None);
+        for hole in &mut run.holes {
+            if is_closed(hole) {
+                hole.since = None;
+            } else if hole.since == Some(UNTIMED) {
+                hole.since = Some(now);
+            }
+        }
         if run != state.run {
             run.version += 1;
             if !self.put_if(run.encode()?, Condition::version(state.run.version)).await? {
@@ -130,11 +140,12 @@ mod tests {
 
     #[test]
     fn only_what_was_given_up_is_closed_and_not_too_much_at_once() {
-        let (old, now) = (Some(0), Timestamp(1_800_000_000_000));
+        let (old, now) = (Some(1), Timestamp(1_800_000_000_000));
         let young = Some(now.0 - 1_000);
         let holes = [hole(0, 10, young), hole(10, 10, old), hole(20, 10, None), hole(30, 10_000, old)];
         assert_eq!(to_close(&holes, now), holes[1..3]);
         assert_eq!(to_close(&holes[3..], now), holes[3..], "the first is closed, however large it is");
         assert_eq!(to_close(&holes[..1], now), []);
+        assert_eq!(to_close(&[hole(0, 10, Some(0))], now), [], "nobody knows how old it is");
     }
 }

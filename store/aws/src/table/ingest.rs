@@ -16,6 +16,7 @@ use conveyor_domain::rerun::ReplayedTask;
 use conveyor_domain::{JobStatus, RunId, RunStatus, Timestamp, timeline};
 use conveyor_store::port::{Acceptance, Appended, Chunk, Ingest, IngestStore, Once, RunKey, readable};
 use conveyor_store::{Error, Result};
+use futures::future::ready;
 use futures::{StreamExt, TryStreamExt, stream};
 
 /// How long the log among these events is.
@@ -242,14 +243,14 @@ impl IngestStore for Table {
         // All of them for every page: runs change while their lists are read, so there is no order to go on in.
         let mut found = self.discovered_ingesting().await?;
         found.retain(|key| after.is_none_or(|after| key.run > after));
-        found.truncate(limit as usize);
         let reads = found.into_iter().map(|key| async move {
             // One row that cannot be read must not keep everybody else's lists from being looked after.
             let run = readable("run", || key.run.to_string(), self.find_run(key).await)?.flatten();
             let run = run.filter(|row| row.run.is_ingesting() && row.run.status != RunStatus::Deleted);
             Ok::<_, Error>(run.map(|row| (key, row.logged_at)))
         });
-        let runs: Vec<Option<_>> = stream::iter(reads).buffered(READS_INFLIGHT).try_collect().await?;
-        Ok(runs.into_iter().flatten().collect())
+        // Those behind make up for runs that are left out: a short page means that there are no more.
+        let runs = stream::iter(reads).buffered(READS_INFLIGHT);
+        runs.try_filter_map(|run| ready(Ok(run))).take(limit as usize).try_collect().await
     }
 }

@@ -143,15 +143,15 @@ impl RecordStore for Table {
         let range = if newest_first { range.descending() } else { range };
         // One more, as the one that is named is in the range.
         let wanted = limit.saturating_add(1);
-        let rows = self.first(&range.in_index(GSI2).by(wanted), wanted as usize).await?;
-        let mut found = Vec::with_capacity(rows.len());
-        for item in &rows {
-            let row = Row(item);
-            let sort = row.text(GSI2_SK)?;
-            if from.as_deref() != Some(sort) {
-                found.push(keys::due_of(kind, sort).ok_or_else(|| corrupt("time of a record"))?);
-            }
-        }
+        let decode = |item: &Item| {
+            let sort = Row(item).text(GSI2_SK)?.to_owned();
+            let key = keys::due_of(kind, &sort).ok_or_else(|| corrupt("time of a record"))?;
+            Ok((sort, key))
+        };
+        let range = range.in_index(GSI2).by(wanted);
+        let mut found = self.readable("record", &range, wanted as usize, decode).await?;
+        found.retain(|(sort, _)| from.as_ref() != Some(sort));
+        let mut found: Vec<_> = found.into_iter().map(|(_, key)| key).collect();
         found.truncate(limit as usize);
         Ok(found)
     }

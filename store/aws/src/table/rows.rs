@@ -2,7 +2,7 @@
 
 use super::counters::Counted;
 use super::discovery;
-use super::holes::Hole;
+use super::holes::{Hole, UNTIMED};
 use super::item::{Draft, Item, Row, corrupt, json, number, text};
 use super::keys::{self, GSI1_PK, GSI1_SK, GSI2_PK, GSI2_SK};
 use super::tombstones;
@@ -221,7 +221,7 @@ fn encode_holes(draft: Draft, holes: &[Hole]) -> Result<Draft> {
 fn decode_holes(row: Row<'_>) -> Result<Vec<Hole>> {
     let ranges: Vec<(u32, u32)> = row.find_json("holes")?.unwrap_or_default();
     let since: Vec<i64> = row.find_json("hs")?.unwrap_or_default();
-    let since = since.into_iter().chain(std::iter::repeat(0));
+    let since = since.into_iter().chain(std::iter::repeat(UNTIMED.0));
     let hole = |((first, end), since)| {
         let since = (since != GIVEN_UP).then_some(Timestamp(since));
         Hole { first, end, since }

@@ -2,14 +2,23 @@
 
 use crate::on_aws::OnAws;
 use crate::table::counted;
+use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
+use aws_smithy_runtime_api::box_error::BoxError;
+use aws_smithy_runtime_api::client::interceptors::context::BeforeTransmitInterceptorContextRef;
+use aws_smithy_runtime_api::client::interceptors::{Intercept, dyn_dispatch_hint};
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+use aws_smithy_types::config_bag::ConfigBag;
+use conveyor_aws::Clients;
 use conveyor_aws_servers::Combination;
 use conveyor_domain::lifecycle::Command;
-use conveyor_domain::{RunStatus, Timestamp};
+use conveyor_domain::{Entropy, RunId, RunStatus, Timestamp};
 use conveyor_store::conformance::{Harness, World, success};
-use conveyor_store::port::{ChangedRuns, RunKey};
+use conveyor_store::port::{ActiveRun, ChangedRuns, RunKey};
+use conveyor_testkit::until;
 use metrics_util::debugging::DebuggingRecorder;
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 /// The places of the index in which a run can be.
 const PLACES: u64 = 6;
@@ -164,4 +173,51 @@ async fn runs_of_an_earlier_version_are_found_and_get_the_key_of_today() {
     assert!(again.active.is_empty() && again.gone.is_empty(), "now it is: {again:?}");
     let view = world.view(running).await.latest.run;
     assert_eq!((view.status, view.updated), (RunStatus::Running, updated), "nothing else was changed");
+}
+
+/// Lets no call through that names this.
+#[derive(Clone, Debug, Default)]
+struct Refused(Arc<Mutex<Option<String>>>);
+
+#[dyn_dispatch_hint]
+impl Intercept for Refused {
+    fn name(&self) -> &'static str {
+        "Refused"
+    }
+
+    fn read_before_transmit(
+        &self,
+        context: &BeforeTransmitInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let body = String::from_utf8_lossy(context.request().body().bytes().unwrap_or_default()).into_owned();
+        match &*self.0.lock().unwrap() {
+            Some(name) if body.contains(name) => Err("refused".into()),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+/// A worker and a sweeper of one process look at the same runs: who reads one first does not read it for the other.
+#[tokio::test(flavor = "current_thread")]
+async fn a_change_that_could_not_be_read_is_told_to_who_looks_for_changes() {
+    let harness = OnAws::new(Combination::Default, 1).await;
+    let refused = Refused::default();
+    let config = harness.clients.dynamodb.config().to_builder().interceptor(refused.clone()).build();
+    let clients = Clients { dynamodb: Client::from_conf(config), ..harness.clients.clone() };
+    let entropy = Arc::new(Entropy::from_number(u64::from(std::process::id())));
+    let world = World::new(conveyor_aws::assemble(&clients, &harness.settings, entropy));
+    let store = &world.backend.store;
+    let (hidden, other) = (world.submit(false, 1).await, world.submit(false, 1).await);
+    let ids = |active: Vec<ActiveRun>| active.into_iter().map(|active| active.run.id).collect::<Vec<RunId>>();
+
+    *refused.0.lock().unwrap() = Some(hidden.job.to_string());
+    let told = store.changed_runs(world.now()).await.unwrap();
+    assert_eq!(ids(told.active), [other.run], "one that cannot be read costs only itself");
+    *refused.0.lock().unwrap() = None;
+    until("its circuit closes", async || ids(store.active_runs().await.unwrap()).contains(&hidden.run)).await;
+    let later = Timestamp(world.now().0 + HOUR_MS);
+    assert_eq!(ids(store.changed_runs(later).await.unwrap().active), [hidden.run]);
+    assert_eq!(ids(store.changed_runs(later).await.unwrap().active), [], "once");
 }

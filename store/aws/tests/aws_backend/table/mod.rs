@@ -2,6 +2,7 @@
 
 mod api_keys;
 mod budgets;
+mod damage;
 mod discovery;
 mod holes;
 mod lists;

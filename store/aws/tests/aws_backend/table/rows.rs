@@ -36,6 +36,16 @@ pub async fn delete(harness: &OnAws, pk: &str, sk: &str) {
     delete.key("pk", text(pk)).key("sk", text(sk)).send().await.unwrap();
 }
 
+/// Puts text in the place of an attribute of a row, whatever it was.
+pub async fn damage(harness: &OnAws, pk: &str, sk: &str, name: &str) {
+    let update = harness.clients.dynamodb.update_item().table_name(&harness.settings.table);
+    let update = update.key("pk", text(pk)).key("sk", text(sk)).expression_attribute_names("#name", name);
+    let update = update
+        .update_expression("SET #name = :garbage")
+        .expression_attribute_values(":garbage", text("garbage"));
+    update.send().await.unwrap();
+}
+
 /// Sets numbers of a row, or removes attributes of it.
 pub async fn set(harness: &OnAws, pk: &str, sk: &str, change: &[(&str, Option<i64>)]) {
     for (name, value) in change {
