@@ -286,7 +286,7 @@ impl Dispatcher {
             if most == 0 {
                 continue;
             }
-            let parked = parked_room(&self.shared, known, now).min(most);
+            let parked = parked_room(&self.shared, known, most, now);
             if parked > 0 {
                 plans.insert(run, Plan { parked, fresh: 0 });
             }

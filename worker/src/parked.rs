@@ -110,22 +110,37 @@ impl Parking {
         self.budgets.wake();
     }
 
-    /// How many of a run's messages its domains have room for. Asks for more where there could be.
-    pub fn startable(&self, worker: &Arc<Worker>, tasks: &TaskTracker, run: RunId, now: Timestamp) -> u32 {
+    pub fn has_any(&self, run: RunId) -> bool {
+        self.lock().runs.contains_key(&run)
+    }
+
+    /// How many of a run's messages could start now, by their domains; `most` is what the job has room for. Asks for more
+    /// starts where there could be, for no more messages than that at once: nobody else could use them.
+    pub fn startable(
+        &self,
+        worker: &Arc<Worker>,
+        tasks: &TaskTracker,
+        run: RunId,
+        most: u32,
+        now: Timestamp,
+    ) -> u32 {
         let state = self.lock();
         let Some(of_run) = state.runs.get(&run) else { return 0 };
         let mut startable: u32 = 0;
         for group in &of_run.groups {
-            let mut room = u32::try_from(group.messages.len()).unwrap_or(u32::MAX);
-            for (share, (scope, limits)) in group.shares.iter().zip(&group.sites) {
-                share.learn(*limits);
-                let wait = state.by_site.get(scope).copied().unwrap_or(0);
-                share.want_more(worker, tasks, share.used().saturating_add(wait));
-                room = room.min(share.room(now));
+            if startable >= most {
+                return most;
             }
-            startable = startable.saturating_add(room);
+            startable = startable.saturating_add(group.room(now));
         }
-        startable
+        let mut missing = most.saturating_sub(startable);
+        for group in &of_run.groups {
+            if missing == 0 {
+                break;
+            }
+            missing = missing.saturating_sub(group.ask(worker, tasks, missing));
+        }
+        startable.min(most)
     }
 
     /// Takes up to `most` messages of a run, each with its room: `rest` is that of the job and of the worker.
@@ -139,11 +154,14 @@ impl Parking {
         let mut state = self.lock();
         let Some(of_run) = state.runs.get_mut(&run) else { return Vec::new() };
         let (mut taken, mut freed) = (Vec::new(), Vec::new());
-        for _ in 0..of_run.groups.len() {
+        'groups: for _ in 0..of_run.groups.len() {
             let Some(group) = of_run.groups.front_mut() else { break };
-            while taken.len() < most && !group.messages.is_empty() {
+            while !group.messages.is_empty() {
+                if taken.len() >= most {
+                    break 'groups;
+                }
                 let Some(sites) = group.shares.iter().map(|share| share.take(now)).collect() else { break };
-                let Some((slot, permit)) = rest() else { break };
+                let Some((slot, permit)) = rest() else { break 'groups };
                 let Some(parked) = group.messages.pop_front() else { break };
                 taken.push((parked.delivery, Room { slot, permit: Some(permit), sites }));
                 freed.push(group.sites.clone());
@@ -243,6 +261,32 @@ impl Parking {
                 state.add_first(&run, sites, shares, parked);
             }
         }
+    }
+}
+
+impl Group {
+    fn waiting(&self) -> u32 {
+        u32::try_from(self.messages.len()).unwrap_or(u32::MAX)
+    }
+
+    /// How many of its messages could start now.
+    fn room(&self, now: Timestamp) -> u32 {
+        let rooms = self.shares.iter().zip(&self.sites).map(|(share, (_, limits))| {
+            share.learn(*limits);
+            share.room(now)
+        });
+        rooms.fold(self.waiting(), u32::min)
+    }
+
+    /// Asks for more starts if there could be, for at most so many messages. Returns how many the answers may bring.
+    fn ask(&self, worker: &Arc<Worker>, tasks: &TaskTracker, most: u32) -> u32 {
+        let wanted = self.waiting().min(most);
+        let asked = self.shares.iter().filter(|share| {
+            share.want_more(worker, tasks, share.used().saturating_add(wanted));
+            share.is_asking()
+        });
+        // All of them: what one has no start for needs none of the others, but that is known only by its answer.
+        asked.map(|share| share.answer_max().min(wanted)).max().unwrap_or(0)
     }
 }
 

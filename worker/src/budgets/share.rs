@@ -135,6 +135,16 @@ impl Share {
         state.used > 0 && !state.asking && (outdated || too_many || state.age() >= limits::GRANT_RENEW_EVERY)
     }
 
+    pub fn is_asking(&self) -> bool {
+        self.lock().asking
+    }
+
+    /// How many tasks one answer may bring the starts for.
+    pub fn answer_max(&self) -> u32 {
+        let limits = self.lock().limits();
+        limits.rate.map_or(u32::MAX, most_starts).min(limits.max_inflight.unwrap_or(u32::MAX))
+    }
+
     /// How many tasks may be received for it now.
     pub fn room(&self, now: Timestamp) -> u32 {
         self.lock().room(limits::START_LEAD, now)
@@ -214,7 +224,7 @@ impl Share {
         state.permits = state.permits.min(want.min(state.fair).max(state.used));
         state.drop_late();
         let starts = state.limits().rate.map_or(0, |rate| {
-            let ahead = rate.starts_in(limits::STARTS_AHEAD).saturating_add(rate.burst());
+            let ahead = most_starts(rate);
             let useful = want.min(ahead).max(more).max(state.unstarted);
             useful.saturating_sub(u32::try_from(state.starts.len()).unwrap_or(u32::MAX))
         });
@@ -476,6 +486,11 @@ impl State {
         }
         self.held_until = self.held_until.max(held);
     }
+}
+
+/// What a full bucket hands out at once.
+fn most_starts(rate: Rate) -> u32 {
+    rate.starts_in(limits::STARTS_AHEAD).saturating_add(rate.burst())
 }
 
 /// A moment of the monotonic clock, as a clock shows it that shows `now`.
