@@ -213,8 +213,7 @@ impl Dispatcher {
             News::Found(Ok((look, found))) => {
                 let shared = &self.shared;
                 shared.worker.outages.succeeded(NOT_FOUND);
-                let changed = |run: &Arc<_>| shared.parking.forget_sites(run);
-                self.runs.absorb(&shared.worker, look, found, changed);
+                self.runs.absorb(&shared.worker, look, found);
             }
             News::Found(Err(error)) => {
                 self.shared.worker.outages.failed(NOT_FOUND, &error);
@@ -344,7 +343,7 @@ impl Dispatcher {
         let (shared, now) = (&self.shared, self.shared.worker.clock.now());
         let (slots, freed) = (&self.slots, &self.freed);
         let Some(share) = shared.budgets.find(&known.context.scope()) else { return 0 };
-        let parked = shared.parking.take(run, most, now, || {
+        let parked = shared.parking.take(&known.context, most, now, || {
             let slot = Slot::new(slots.clone().try_acquire_owned().ok()?, freed.clone());
             Some((slot, share.take(now)?))
         });

@@ -19,7 +19,7 @@ pub struct Plan {
 /// How many parked messages of a run could start now, at most `most`.
 pub fn parked_room(shared: &Shared, known: &KnownRun, most: u32, now: Timestamp) -> u32 {
     let run = &known.context;
-    if !shared.parking.has_any(run.key.run) {
+    if !shared.parking.has_any(run) {
         return 0;
     }
     let (slots, share) =

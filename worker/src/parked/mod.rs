@@ -4,7 +4,7 @@
 
 mod state;
 
-use self::state::{Parked, Removed, State};
+use self::state::{Extended, Parked, State};
 use crate::Worker;
 use crate::batch::Room;
 use crate::budgets::{Budgets, Use};
@@ -14,7 +14,6 @@ use crate::slot::Slot;
 use conveyor_domain::grant::{DomainWait, Scope};
 use conveyor_domain::{CallerId, RunId, Timestamp, limits};
 use conveyor_store::port::{Delivery, Receipt};
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -66,16 +65,17 @@ impl Parking {
         let delivery = Delivery { body: ticket.body, receipt, receives: ticket.receives };
         let now = Instant::now();
         let hidden_until = now + visibility - limits::extend_every(visibility);
-        let parked = Parked { delivery, since: now, hidden_until };
+        let parked = Parked { delivery, since: now, hidden_until, extension: None };
         let shares = ticket.sites.iter().map(|(scope, limits)| self.budgets.share(scope, *limits)).collect();
         // Held before the settler lets it go: a run that holds something is not at its end.
         run.hold(1);
-        self.lock().add(run, ticket.sites, shares, [parked]);
+        self.lock().add(run, ticket.sites, shares, parked);
         self.budgets.wake();
     }
 
-    pub fn has_any(&self, run: RunId) -> bool {
-        self.lock().runs.contains_key(&run)
+    /// Whether any message of a run is parked; the run as it is known now.
+    pub fn has_any(&self, run: &Arc<RunContext>) -> bool {
+        self.lock().renew(run)
     }
 
     /// How many of a run's messages could start now, by their domains; `most` is what the job has room for. Asks for more
@@ -110,31 +110,31 @@ impl Parking {
     /// Takes up to `most` messages of a run, each with its room: `rest` is that of the job and of the worker.
     pub fn take(
         &self,
-        run: RunId,
+        run: &Arc<RunContext>,
         most: usize,
         now: Timestamp,
         mut rest: impl FnMut() -> Option<(Slot, Use)>,
     ) -> Vec<(Delivery, Room)> {
         let mut state = self.lock();
-        let Some(of_run) = state.runs.get_mut(&run) else { return Vec::new() };
+        state.renew(run);
+        let Some(of_run) = state.runs.get_mut(&run.key.run) else { return Vec::new() };
         let (mut taken, mut freed) = (Vec::new(), Vec::new());
         'groups: for _ in 0..of_run.groups.len() {
             let Some(group) = of_run.groups.front_mut() else { break };
-            while !group.messages.is_empty() {
+            while let Some(place) = group.next() {
                 if taken.len() >= most {
                     break 'groups;
                 }
                 let Some(sites) = group.shares.iter().map(|share| share.take(now)).collect() else { break };
                 let Some((slot, permit)) = rest() else { break 'groups };
-                let Some(parked) = group.messages.pop_front() else { break };
+                let Some(parked) = group.messages.remove(place) else { break };
                 taken.push((parked.delivery, Room { slot, permit: Some(permit), sites }));
                 freed.push(group.sites.clone());
             }
             of_run.groups.rotate_left(1);
         }
-        let caller = of_run.context.job.caller;
-        freed.iter().for_each(|sites| state.uncount(caller, sites));
-        state.tidy(run);
+        freed.iter().for_each(|sites| state.uncount(run.job.caller, sites));
+        state.tidy(run.key.run);
         taken
     }
 
@@ -158,23 +158,12 @@ impl Parking {
         Some(DomainWait { domain: domain.clone(), until: until.max(least) })
     }
 
-    /// The job changed, perhaps its limits: where its messages go is found out by their next claims.
-    pub fn forget_sites(&self, run: &Arc<RunContext>) {
-        let mut state = self.lock();
-        let Some(of_run) = state.runs.remove(&run.key.run) else { return };
-        let caller = of_run.context.job.caller;
-        for group in of_run.groups {
-            group.messages.iter().for_each(|_| state.uncount(caller, &group.sites));
-            state.add(run, Sites::new(), Vec::new(), group.messages);
-        }
-    }
-
     /// Returns the messages of runs that are not wanted here to their queues, to be received at once.
     pub fn release(&self, worker: &Arc<Worker>, tasks: &TaskTracker, unwanted: impl Fn(RunId) -> bool) {
         if !self.lock().runs.keys().any(|run| unwanted(*run)) {
             return;
         }
-        for (run, messages) in self.lock().leave(|run, _| unwanted(run)) {
+        for (run, messages) in self.lock().leave(|run, parked| unwanted(run) && parked.extension.is_none()) {
             let worker = worker.clone();
             tasks.spawn(async move { give_back(&worker, &run, messages).await });
         }
@@ -192,38 +181,32 @@ impl Parking {
     pub async fn keep_hidden(&self, worker: &Worker) {
         let visibility = worker.config.visibility;
         let soon = Instant::now() + 2 * limits::extend_every(visibility);
-        let old = self.lock().leave(|_, parked| parked.since.elapsed() >= limits::PARKED_FOR_MAX);
+        let is_old = |parked: &Parked| parked.since.elapsed() >= limits::PARKED_FOR_MAX;
+        let old = self.lock().leave(|_, parked| is_old(parked) && parked.extension.is_none());
         for (run, messages) in old {
             give_back(worker, &run, messages).await;
         }
-        // Out of reach meanwhile: an extension may change the receipt.
-        let mut due: HashMap<RunId, (Arc<RunContext>, Vec<Removed>)> = HashMap::new();
-        for (run, sites, parked) in self.lock().remove(|_, parked| parked.hidden_until < soon) {
-            due.entry(run.key.run).or_insert_with(|| (run, Vec::new())).1.push((sites, parked));
-        }
-        for (run, mut messages) in due.into_values() {
-            let receipts = messages.iter().map(|(_, parked)| parked.delivery.receipt.clone()).collect();
+        let runs: Vec<RunId> = self.lock().runs.keys().copied().collect();
+        for run in runs {
+            let Some((context, messages)) = self.lock().extend(run, soon) else { continue };
+            let (names, receipts): (Vec<u64>, Vec<Receipt>) = messages.into_iter().unzip();
             let (queue, hidden_until) = (&worker.backend.queue, Instant::now() + 2 * visibility);
-            match queue.extend(run.queue, receipts, 2 * visibility, worker.clock.now()).await {
-                Ok(renewed) => {
-                    worker.outages.succeeded(NOT_HIDDEN);
-                    for ((_, parked), receipt) in messages.iter_mut().zip(&renewed) {
-                        if let Some(receipt) = receipt {
-                            (parked.delivery.receipt, parked.hidden_until) = (receipt.clone(), hidden_until);
-                        }
+            let answers =
+                match queue.extend(context.queue, receipts, 2 * visibility, worker.clock.now()).await {
+                    Ok(renewed) => {
+                        worker.outages.succeeded(NOT_HIDDEN);
+                        let answer = |renewed: Option<Receipt>| match renewed {
+                            Some(receipt) => Extended::Until(hidden_until, receipt),
+                            None => Extended::Gone,
+                        };
+                        names.into_iter().zip(renewed.into_iter().map(answer)).collect()
                     }
-                    let mut there = renewed.iter().map(Option::is_some);
-                    messages.retain(|_| there.next().unwrap_or(true));
-                    run.let_go(u32::try_from(renewed.iter().filter(|r| r.is_none()).count()).unwrap_or(0));
-                }
-                // They stay: a claim decides, also on a message that has come back meanwhile.
-                Err(error) => worker.outages.failed(NOT_HIDDEN, &error),
-            }
-            let mut state = self.lock();
-            for (sites, parked) in messages.into_iter().rev() {
-                let shares = sites.iter().map(|(scope, limits)| self.budgets.share(scope, *limits)).collect();
-                state.add_first(&run, sites, shares, parked);
-            }
+                    Err(error) => {
+                        worker.outages.failed(NOT_HIDDEN, &error);
+                        names.into_iter().map(|name| (name, Extended::Unknown)).collect()
+                    }
+                };
+            self.lock().extended(run, answers);
         }
     }
 }
