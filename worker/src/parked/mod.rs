@@ -169,8 +169,14 @@ impl Parking {
         }
     }
 
+    /// Extensions that were under way will not be answered.
+    pub fn forget_extensions(&self) {
+        self.lock().forget_extensions();
+    }
+
+    /// Returns everything that is not being extended.
     pub async fn release_all(&self, worker: &Worker) {
-        let all = self.lock().leave(|_, _| true);
+        let all = self.lock().leave(|_, parked| parked.extension.is_none());
         for (run, messages) in all {
             give_back(worker, &run, messages).await;
         }

@@ -196,6 +196,11 @@ impl State {
         (!due.is_empty()).then(|| (of_run.context.clone(), due))
     }
 
+    pub fn forget_extensions(&mut self) {
+        let groups = self.runs.values_mut().flat_map(|of_run| &mut of_run.groups);
+        groups.flat_map(|group| &mut group.messages).for_each(|parked| parked.extension = None);
+    }
+
     pub fn extended(&mut self, run: RunId, mut answers: HashMap<u64, Extended>) {
         let Some(of_run) = self.runs.get_mut(&run) else { return };
         let (context, mut gone) = (of_run.context.clone(), Vec::new());

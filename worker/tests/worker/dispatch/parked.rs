@@ -8,7 +8,8 @@ use conveyor_domain::job::JobSpec;
 use conveyor_domain::rate::Rate;
 use conveyor_domain::{CallerId, Timestamp, WorkerId};
 use conveyor_store::{Coordinator, Result};
-use conveyor_testkit::until;
+use conveyor_testkit::{DEADLINE, until};
+use conveyor_worker::WorkerConfig;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -96,4 +97,23 @@ async fn domains_are_not_asked_for_messages_whose_job_has_no_room() {
     world.witness.let_all_go();
     world.wait_for(job).await;
     assert_eq!(world.witness.calls(), 500);
+}
+
+/// Other workers can have them long before the last call in flight has ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_stops_returns_what_is_parked_at_once() {
+    let mut world = World::new(Witness::taking(Duration::from_millis(2)).holding("https://slow"));
+    let spec = JobSpec { domain_limits: every_host(0.001, 1), ..JobSpec::default() };
+    let job = world.submit(spec, &urls("slow.example", 20)).await;
+    world.work(WorkerConfig { shutdown_grace: 2 * DEADLINE, ..config(30) });
+    until("one is in flight, and the others are parked", async || {
+        world.witness.now() == 1 && world.depth(job).await == (0, 20)
+    })
+    .await;
+    world.begin_to_stop();
+    until("they are in the queue", async || world.depth(job).await == (19, 1)).await;
+    assert_eq!(world.witness.now(), 1);
+    world.witness.let_all_go();
+    world.stop().await;
+    assert_eq!(world.depth(job).await, (19, 0));
 }

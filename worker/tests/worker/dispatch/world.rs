@@ -208,10 +208,13 @@ impl World {
         self.workers.push((stop.clone(), tokio::spawn(conveyor_worker::run(worker, stop))));
     }
 
+    /// Workers stop once what is in flight has ended.
+    pub fn begin_to_stop(&self) {
+        self.workers.iter().for_each(|(stop, _)| stop.cancel());
+    }
+
     pub async fn stop(&mut self) {
-        for (stop, _) in &self.workers {
-            stop.cancel();
-        }
+        self.begin_to_stop();
         for (_, worker) in self.workers.drain(..) {
             worker.await.unwrap();
         }
