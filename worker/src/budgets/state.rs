@@ -189,8 +189,14 @@ impl State {
             self.learn(grant.limits);
         }
         let (at, round_trip) = (received.0, received.0 - asked.0);
-        let starts = grant.starts.iter().map(|start| Start { at: at + grant.after(*start), round_trip });
-        self.starts.extend(starts);
+        let mut starts = grant.starts.len();
+        if grant.limits.rate.is_some_and(|rate| round_trip > rate.round_trip_max()) {
+            // They may be too late already. With none at all a slow coordinator would stop everything.
+            starts = starts.min(1);
+            metrics::counter!("conveyor_starts_lost_total").increment((grant.starts.len() - starts) as u64);
+        }
+        let starts = grant.starts[..starts].iter();
+        self.starts.extend(starts.map(|start| Start { at: at + grant.after(*start), round_trip }));
         // The answer before this one may have taken longer.
         self.starts.make_contiguous().sort_by_key(|start| start.at);
         self.more_starts_at = grant.more_starts_at.map(|more| at + grant.after(more));
@@ -212,6 +218,8 @@ pub(super) fn most_starts(rate: Rate) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use conveyor_domain::WorkerId;
+    use conveyor_domain::grant::{Ask, Budget};
 
     #[test]
     fn what_is_known_already_is_not_told_again() {
@@ -290,5 +298,37 @@ mod tests {
         let left = |rate| start.good_until(rate) - start.at;
         assert_eq!(left(burst), Duration::from_millis(99 - 30));
         assert_eq!(left(strict), limits::START_LATE_MIN, "or no call would ever be in time");
+    }
+
+    /// Calls of every other answer begin as late as they may, the others at once.
+    #[tokio::test(start_paused = true)]
+    async fn calls_keep_to_the_bound_however_long_an_answer_takes() {
+        for (per_second, burst) in [(10.0, 10), (50.0, 10), (50.0, 1), (1.0, 1)] {
+            let rate = Rate::new(per_second, Some(burst)).unwrap();
+            let limits = Limits { rate: Some(rate), ..Limits::default() };
+            let worker = WorkerId::from_bytes([1; 16]);
+            let ask = Ask { worker, in_use: 0, want: 100, starts: 100, startable: 100, limits };
+            let (mut budget, mut state, began) = (Budget::default(), State::default(), Instant::now());
+            let clock = |at: Instant| Timestamp(1_000_000 + i64::try_from((at - began).as_millis()).unwrap());
+            let (mut calls, mut slow) = (Vec::new(), 0.0);
+            for (n, round_trip_ms) in [1_500, 5, 90, 5, 3_000, 5, 99, 5].into_iter().enumerate() {
+                let asked = (Instant::now(), clock(Instant::now()));
+                let grant = budget.ask(&ask, asked.1);
+                tokio::time::advance(Duration::from_millis(round_trip_ms)).await;
+                slow += if round_trip_ms > 1_000 { 1.0 } else { 0.0 };
+                state.keep(grant, false, asked, (Instant::now(), clock(Instant::now())));
+                let begins = |start: Start| if n % 2 == 0 { start.good_until(rate) } else { start.at };
+                calls.extend(state.starts.drain(..).map(|start| (begins(start) - began).as_secs_f64()));
+            }
+            calls.sort_by(f64::total_cmp);
+            for (first, from) in calls.iter().enumerate() {
+                for (last, to) in calls.iter().enumerate().skip(first) {
+                    let window = to - from + rate.lateness_max().as_secs_f64();
+                    let most = f64::from(burst) + per_second * window + slow + 1e-6;
+                    let count = last - first + 1;
+                    assert!(count as f64 <= most, "{rate:?}: {count} from {from} to {to}, not {most}");
+                }
+            }
+        }
     }
 }
