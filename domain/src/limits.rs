@@ -193,6 +193,8 @@ pub const START_WAIT_MAX: Duration = Duration::from_secs(5);
 pub const START_LATE_MIN: Duration = Duration::from_millis(20);
 pub const START_LATE_PART: u32 = 20;
 pub const START_LATE_MAX: Duration = Duration::from_secs(5);
+/// How long a request for starts may take, at least, before all but one of them are lost.
+pub const START_ROUND_TRIP_MAX: Duration = Duration::from_millis(100);
 /// Domains with limits, of a job and in the configuration.
 pub const DOMAIN_LIMITS_MAX: usize = 1_000;
 pub const DOMAIN_MAX_CHARS: usize = 253;

@@ -1,8 +1,9 @@
 //! Rates: a token bucket of so many starts a second, with a burst (SPEC 6.7).
 //!
 //! A bucket hands out *starts*: moments at which a call may begin, a little ahead of time, so that the caller can be ready.
-//! A full bucket hands out `burst` of them for one moment. A start is good for [`Rate::late_max`]; later it is lost. So over
-//! any window of length t there are at most `burst + per_second * (t + late_max)` calls.
+//! A full bucket hands out `burst` of them for one moment. A start is good for [`Rate::late_max`]; later it is lost. With the
+//! time that the answer takes, a call begins at most [`Rate::lateness_max`] later than meant. So over any window of length t
+//! there are at most `burst + per_second * (t + lateness_max)` calls.
 
 use crate::limits;
 use crate::time::Timestamp;
@@ -83,6 +84,18 @@ impl Rate {
     /// What a call may be late by in any case: a start that is lost costs a slow rate more than a little lateness does.
     pub fn late_min(self) -> Duration {
         limits::START_LATE_MIN.max(self.interval() / limits::START_LATE_PART).min(limits::START_LATE_MAX)
+    }
+
+    /// How long a request for starts may take: a start of a slower answer could be later than a rate allows.
+    pub fn round_trip_max(self) -> Duration {
+        self.late_max().saturating_sub(self.late_min()).max(limits::START_ROUND_TRIP_MAX)
+    }
+
+    /// How much later a call may begin than the coordinator meant: by the request's round trip, and by the lateness that is
+    /// left then, which is never nothing.
+    pub fn lateness_max(self) -> Duration {
+        let rounding = Duration::from_millis(1);
+        self.late_max().max(self.round_trip_max() + self.late_min()) + rounding
     }
 
     /// Starts that a time brings, rounded up.
@@ -235,6 +248,9 @@ mod tests {
         assert_eq!(rate(1.0, 1).late_max(), Duration::from_millis(50));
         assert_eq!(rate(0.001, 1).late_max(), Duration::from_secs(5));
         assert_eq!(rate(1.0, 3).late_max(), Duration::from_millis(999));
+        // A request may take 100 ms, and starts are told in milliseconds.
+        assert_eq!(rate(50.0, 10).lateness_max(), Duration::from_millis(121));
+        assert_eq!(rate(1.0, 3).lateness_max(), Duration::from_millis(1_000));
     }
 
     #[test]

@@ -246,7 +246,9 @@ impl Batch {
         // Others may use what it had.
         drop((permit, need.uses));
         let flight = self.shared.flights.add(self.run.clone(), delivery.receipt);
-        let end = if self.shared.parking.has_room(self.run.job.caller) {
+        let end = if self.shared.stop.is_cancelled() {
+            execute::released()
+        } else if self.shared.parking.has_room(self.run.job.caller) {
             End::Parked(Ticket { sites: need.scopes, body: delivery.body, receives: delivery.receives })
         } else {
             metrics::counter!("conveyor_messages_bounced_total", "reason" => "domain").increment(1);

@@ -5,6 +5,8 @@ use crate::breaker::Breaker;
 use crate::gateway::Credential;
 use crate::outage::SharedBackoff;
 use conveyor_domain::Job;
+#[cfg(test)]
+use conveyor_domain::RunId;
 use conveyor_domain::grant::Scope;
 use conveyor_domain::message::QueueName;
 use conveyor_domain::params::Params;
@@ -53,6 +55,19 @@ impl RunContext {
         }
     }
 
+    #[cfg(test)]
+    pub fn of(job: Job, run: RunId) -> RunContext {
+        RunContext {
+            key: RunKey { job: job.id, run },
+            queue: QueueName::Run(run),
+            overrides: Params::new(),
+            credential: None,
+            unusable: false,
+            job,
+            seen: Arc::default(),
+        }
+    }
+
     /// The same run of a job that has changed.
     pub fn with_job(&self, job: Job) -> RunContext {
         RunContext {
@@ -85,6 +100,14 @@ impl RunContext {
 
     pub fn let_go(&self, messages: u32) {
         self.seen.held.fetch_sub(messages, Ordering::SeqCst);
+    }
+
+    /// Messages that were held by another context of this run. It is the same count, unless the run was forgotten meanwhile.
+    pub fn take_over(&self, from: &RunContext, messages: u32) {
+        if !Arc::ptr_eq(&self.seen, &from.seen) {
+            self.hold(messages);
+            from.let_go(messages);
+        }
     }
 
     pub fn holds_any(&self) -> bool {

@@ -37,7 +37,7 @@ pub async fn run(worker: Worker, shutdown: CancellationToken) {
     let held = settle::Held { flights: flights.clone(), parking: parking.clone() };
     let settling =
         tokio::spawn(settle::settle_loop(worker.clone(), held.clone(), to_settle, give_up.clone()));
-    let upkeep = tokio::spawn(keep_hidden(worker.clone(), held));
+    let upkeep = tokio::spawn(keep_hidden(worker.clone(), held, shutdown.clone()));
     let (news, heard) = mpsc::unbounded_channel();
     let shared = Shared {
         worker: worker.clone(),
@@ -58,7 +58,10 @@ pub async fn run(worker: Worker, shutdown: CancellationToken) {
     tracing::info!(held = flights.count(), "worker stops receiving");
     tasks.close();
     let grace = worker.config.shutdown_grace;
-    if tokio::time::timeout(grace, all_done(&worker, &tasks, &budgets)).await.is_err() {
+    let in_time = tokio::time::timeout(grace, all_done(&worker, &tasks, &budgets));
+    // Others can have what is parked here while the calls in flight end.
+    let (in_time, ()) = tokio::join!(in_time, parking.release_all(&worker));
+    if in_time.is_err() {
         tracing::warn!(held = flights.count(), "the grace period is over; releasing what is still in flight");
         abort.cancel();
         if tokio::time::timeout(grace.max(STORE_PAUSE), tasks.wait()).await.is_err() {
@@ -75,6 +78,9 @@ pub async fn run(worker: Worker, shutdown: CancellationToken) {
         }
     }
     upkeep.abort();
+    let _ = upkeep.await;
+    parking.forget_extensions();
+    // What was parked, or being hidden anew, when the rest was released.
     parking.release_all(&worker).await;
     budgets.give_all_back(&worker).await;
 }
@@ -89,13 +95,20 @@ async fn all_done(worker: &Arc<Worker>, tasks: &TaskTracker, budgets: &Budgets) 
     }
 }
 
-async fn keep_hidden(worker: Arc<Worker>, settle::Held { flights, parking }: settle::Held) {
+async fn keep_hidden(
+    worker: Arc<Worker>,
+    settle::Held { flights, parking }: settle::Held,
+    stop: CancellationToken,
+) {
     loop {
         tokio::time::sleep(limits::extend_every(worker.config.visibility)).await;
         if !flights.is_empty() {
             flights.extend_all(&worker).await;
         }
         parking.keep_hidden(&worker).await;
+        if stop.is_cancelled() {
+            parking.release_all(&worker).await;
+        }
     }
 }
 
@@ -213,8 +226,7 @@ impl Dispatcher {
             News::Found(Ok((look, found))) => {
                 let shared = &self.shared;
                 shared.worker.outages.succeeded(NOT_FOUND);
-                let changed = |run: &Arc<_>| shared.parking.forget_sites(run);
-                self.runs.absorb(&shared.worker, look, found, changed);
+                self.runs.absorb(&shared.worker, look, found);
             }
             News::Found(Err(error)) => {
                 self.shared.worker.outages.failed(NOT_FOUND, &error);
@@ -286,7 +298,7 @@ impl Dispatcher {
             if most == 0 {
                 continue;
             }
-            let parked = parked_room(&self.shared, known, now).min(most);
+            let parked = parked_room(&self.shared, known, most, now);
             if parked > 0 {
                 plans.insert(run, Plan { parked, fresh: 0 });
             }
@@ -344,7 +356,7 @@ impl Dispatcher {
         let (shared, now) = (&self.shared, self.shared.worker.clock.now());
         let (slots, freed) = (&self.slots, &self.freed);
         let Some(share) = shared.budgets.find(&known.context.scope()) else { return 0 };
-        let parked = shared.parking.take(run, most, now, || {
+        let parked = shared.parking.take(&known.context, most, now, || {
             let slot = Slot::new(slots.clone().try_acquire_owned().ok()?, freed.clone());
             Some((slot, share.take(now)?))
         });

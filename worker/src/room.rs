@@ -16,16 +16,26 @@ pub struct Plan {
     pub fresh: u32,
 }
 
-/// How many parked messages of a run could start now.
-pub fn parked_room(shared: &Shared, known: &KnownRun, now: Timestamp) -> u32 {
+/// How many parked messages of a run could start now, at most `most`.
+pub fn parked_room(shared: &Shared, known: &KnownRun, most: u32, now: Timestamp) -> u32 {
     let run = &known.context;
-    let startable = shared.parking.startable(&shared.worker, &shared.tasks, run.key.run, now);
+    if !shared.parking.has_any(run) {
+        return 0;
+    }
+    let (slots, share) =
+        (shared.worker.config.slots, shared.budgets.share(&run.scope(), run.job.spec.limits()));
+    let room = share.room(now).min(most);
+    if room == 0 && !share.may_have_room(slots, now) {
+        // A start of a domain would be of no use.
+        return 0;
+    }
+    // The job is asked only once one of them could start: a run that only waits costs no write.
+    let startable = shared.parking.startable(&shared.worker, &shared.tasks, run.key.run, room.max(1), now);
     if startable == 0 {
         return 0;
     }
-    let share = shared.budgets.share(&run.scope(), run.job.spec.limits());
-    share.want_more(&shared.worker, &shared.tasks, shared.worker.config.slots);
-    share.room(now).min(startable)
+    share.want_more(&shared.worker, &shared.tasks, slots);
+    startable.min(room)
 }
 
 /// Whether a run has room, or could be granted some if it asked.

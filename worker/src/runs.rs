@@ -90,8 +90,8 @@ impl Runs {
         self.backoff.failed("look", self.began.unwrap_or_else(Instant::now), &worker.entropy);
     }
 
-    /// Takes in what a look found. `changed` hears of runs whose job is another than before.
-    pub fn absorb(&mut self, worker: &Worker, look: Look, found: Found, changed: impl Fn(&Arc<RunContext>)) {
+    /// Takes in what a look found.
+    pub fn absorb(&mut self, worker: &Worker, look: Look, found: Found) {
         (self.looking, self.looked) = (false, Some(look.at));
         self.backoff.succeeded();
         match found {
@@ -100,16 +100,16 @@ impl Runs {
                 let there: HashSet<RunId> = active.iter().map(|active| active.run.id).collect();
                 let gone: Vec<RunId> = self.known.keys().filter(|id| !there.contains(id)).copied().collect();
                 gone.into_iter().for_each(|run| self.evict(run));
-                active.into_iter().for_each(|active| self.learn(worker, active, &changed));
+                active.into_iter().for_each(|active| self.learn(worker, active));
             }
             Found::Changed(runs) => {
                 runs.gone.into_iter().for_each(|key| self.evict(key.run));
-                runs.active.into_iter().for_each(|active| self.learn(worker, active, &changed));
+                runs.active.into_iter().for_each(|active| self.learn(worker, active));
             }
         }
     }
 
-    fn learn(&mut self, worker: &Worker, active: ActiveRun, changed: &impl Fn(&Arc<RunContext>)) {
+    fn learn(&mut self, worker: &Worker, active: ActiveRun) {
         let (id, caller) = (active.run.id, active.job.caller);
         let (drained, paused) = (active.run.is_drained(&active.stats.counts), active.run.paused);
         let failing = breaker::judge(&active.job.spec, &active.run, &active.stats.counts).is_some();
@@ -120,7 +120,6 @@ impl Runs {
                     known.context = Arc::new(known.context.with_job(active.job));
                     // Its sites may have other limits now.
                     known.prediction = Prediction::default();
-                    changed(&known.context);
                 }
             }
             None => {

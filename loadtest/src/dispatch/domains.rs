@@ -23,7 +23,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 ///
 /// Every domain has the same rate and the same number of tasks, so all of them together need as long as one alone:
 /// tasks / per_second, the nominal time. `messages_a_task` is messages received over tasks completed. `worst_excess` is by
-/// how much the calls of a domain passed burst + per_second * (t + late_max), in the worst window of the worst domain; at most 0 means
+/// how much the calls of a domain passed burst + per_second * (t + lateness), in the worst window of the worst domain; at most 0 means
 /// that the rate was held. A run that passes its deadline is reported as far as it came.
 ///
 /// --check requires at most 1.5 times the nominal time, at most 2 messages a task, every task successful, and the rate

@@ -1,12 +1,13 @@
 //! Whether arrivals kept to a rate. Pure.
 
 /// What a gateway may see in one moment (SPEC 6.7): the burst, and calls that are late. A call may be late by what half of the
-/// burst is worth, at least 20 ms or a twentieth of the time between two starts, at most 5 s; starts are told in milliseconds,
-/// rounded up.
+/// burst is worth, at least 20 ms or a twentieth of the time between two starts, at most 5 s; or by these after an answer
+/// that took 100 ms. Starts are told in milliseconds, rounded up.
 pub fn most_at_once(per_second: f64, burst: u32) -> f64 {
-    let least_s = (0.05 / per_second).max(0.020);
-    let late_max_s = (f64::from(burst / 2) / per_second).max(least_s).min(5.0) + 0.001;
-    f64::from(burst) + per_second * late_max_s
+    let least_s = (0.05 / per_second).clamp(0.020, 5.0);
+    let late_max_s = (f64::from(burst / 2) / per_second).clamp(least_s, 5.0);
+    let lateness_s = late_max_s.max(0.100 + least_s) + 0.001;
+    f64::from(burst) + per_second * lateness_s
 }
 
 /// How many more arrivals than `at_once + per_second * t` there were in the worst window of any length t, counting both of
@@ -91,7 +92,7 @@ mod tests {
     #[test]
     fn a_burst_may_meet_calls_that_are_late() {
         for (per_second, burst, most) in
-            [(50.0, 10, 15.05), (1.0, 1, 1.051), (50.0, 1, 2.05), (1.0, 100, 105.001)]
+            [(50.0, 10, 16.05), (1.0, 1, 1.151), (50.0, 1, 7.05), (1.0, 100, 105.001)]
         {
             assert!((most_at_once(per_second, burst) - most).abs() < 1e-6, "{per_second} {burst}");
         }

@@ -26,7 +26,7 @@ const GLANCE_EVERY: Duration = Duration::from_millis(20);
 /// and started anew. What it had not done comes back after --visibility-ms, which is short here, so that the last calls
 /// are not the ones that waited for that.
 ///
-/// `worst_excess` is by how much the calls were more than burst + per_second * (t + late_max), in the worst window of any length t;
+/// `worst_excess` is by how much the calls were more than burst + per_second * (t + lateness), in the worst window of any length t;
 /// below 0 there was always room. `mean_per_second` is from the first call to the last. Both are of the gateway's own
 /// times, and of all calls, also of those that were made again. --check wants an excess of at most 0, every task
 /// successful, and on the AWS backend a mean of 98% of the rate (49 of 50).

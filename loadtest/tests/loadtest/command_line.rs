@@ -40,7 +40,7 @@ fn help_says_what_each_is_about() {
         ("proxy", ["PUT /faults", "GET /stats", "blocked", "--drop-answers"]),
         ("gate", ["amplification", "1.05", "--slots", "--check"]),
         ("cap", ["average_in_flight", "SIGKILL", "31 s", "--kill"]),
-        ("rate", ["worst_excess", "burst + per_second * (t + late_max)", "98%", "--visibility-ms"]),
+        ("rate", ["worst_excess", "burst + per_second * (t + lateness)", "98%", "--visibility-ms"]),
         ("fair", ["another caller", "twice", "--rows", "--tries"]),
         ("hostile", ["half_preface", "127.0.0.6", "refusals", "--hostile-key"]),
     ];

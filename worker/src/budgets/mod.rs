@@ -4,6 +4,7 @@
 mod circuit;
 mod part;
 mod share;
+mod state;
 
 pub use circuit::Verdict;
 pub use part::Use;

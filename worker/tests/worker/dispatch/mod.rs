@@ -3,6 +3,7 @@
 mod breaker;
 mod fairness;
 mod limits;
+mod parked;
 mod sites;
 mod unused;
 mod world;

@@ -124,9 +124,9 @@ impl Witness {
         self.record.lock().unwrap().most.clear();
     }
 
-    /// By how much the calls pass `burst + per_second * (t + late_max)` over the worst window.
+    /// By how much the calls pass `burst + per_second * (t + lateness)` over the worst window.
     pub fn worst_excess(&self, burst: u32, per_second: f64) -> f64 {
-        let late_max = Rate::new(per_second, Some(burst)).unwrap().late_max() + Duration::from_millis(1);
+        let lateness = Rate::new(per_second, Some(burst)).unwrap().lateness_max();
         let calls = &self.record.lock().unwrap().calls;
         let mut least = f64::INFINITY;
         let mut worst = f64::NEG_INFINITY;
@@ -135,7 +135,7 @@ impl Witness {
             least = least.min(n as f64 - expected);
             worst = worst.max(n as f64 + 1.0 - expected - least);
         }
-        worst - f64::from(burst) - per_second * late_max.as_secs_f64()
+        worst - f64::from(burst) - per_second * lateness.as_secs_f64()
     }
 }
 
@@ -208,10 +208,13 @@ impl World {
         self.workers.push((stop.clone(), tokio::spawn(conveyor_worker::run(worker, stop))));
     }
 
+    /// Workers stop once what is in flight has ended.
+    pub fn begin_to_stop(&self) {
+        self.workers.iter().for_each(|(stop, _)| stop.cancel());
+    }
+
     pub async fn stop(&mut self) {
-        for (stop, _) in &self.workers {
-            stop.cancel();
-        }
+        self.begin_to_stop();
         for (_, worker) in self.workers.drain(..) {
             worker.await.unwrap();
         }

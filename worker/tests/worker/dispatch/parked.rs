@@ -1,0 +1,119 @@
+//! Messages that wait for their domain (SPEC 6.7).
+
+use crate::dispatch::world::{Witness, World, config, urls};
+use async_trait::async_trait;
+use conveyor_domain::domains::{DomainLimit, DomainLimits};
+use conveyor_domain::grant::{Ask, BudgetView, Grant, Hold, Limits, Scope};
+use conveyor_domain::job::JobSpec;
+use conveyor_domain::rate::Rate;
+use conveyor_domain::{CallerId, Timestamp, WorkerId};
+use conveyor_store::{Coordinator, Result};
+use conveyor_testkit::{DEADLINE, until};
+use conveyor_worker::WorkerConfig;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Counts what is asked of domains.
+struct Counting {
+    inner: Arc<dyn Coordinator>,
+    domains_asked: AtomicUsize,
+}
+
+impl Counting {
+    fn put_into(world: &mut World) -> Arc<Counting> {
+        let inner = world.backend.coordinator.clone();
+        let counting = Arc::new(Counting { inner, domains_asked: AtomicUsize::new(0) });
+        world.backend.coordinator = counting.clone();
+        counting
+    }
+
+    fn domains_asked(&self) -> usize {
+        self.domains_asked.load(Ordering::SeqCst)
+    }
+}
+
+#[async_trait]
+impl Coordinator for Counting {
+    async fn ask(&self, scope: &Scope, ask: Ask, now: Timestamp) -> Result<Grant> {
+        if matches!(scope, Scope::Domain(..)) {
+            self.domains_asked.fetch_add(1, Ordering::SeqCst);
+        }
+        self.inner.ask(scope, ask, now).await
+    }
+
+    async fn give_back(&self, scope: &Scope, worker: WorkerId, now: Timestamp) -> Result<()> {
+        self.inner.give_back(scope, worker, now).await
+    }
+
+    async fn hold(&self, scope: &Scope, hold: Hold, now: Timestamp) -> Result<()> {
+        self.inner.hold(scope, hold, now).await
+    }
+
+    async fn change(&self, scope: &Scope, limits: Limits, now: Timestamp) -> Result<()> {
+        self.inner.change(scope, limits, now).await
+    }
+
+    async fn budget(&self, scope: &Scope, now: Timestamp) -> Result<BudgetView> {
+        self.inner.budget(scope, now).await
+    }
+
+    async fn domain_budgets(
+        &self,
+        caller: CallerId,
+        limit: u32,
+        now: Timestamp,
+    ) -> Result<Vec<(String, BudgetView)>> {
+        self.inner.domain_budgets(caller, limit, now).await
+    }
+}
+
+fn every_host(per_second: f64, burst: u32) -> DomainLimits {
+    let limit = DomainLimit { rate: Rate::new(per_second, Some(burst)).ok(), max_inflight: None };
+    DomainLimits::new([("*".to_owned(), limit)]).unwrap()
+}
+
+/// What the job has no room for needs no start of its domain.
+#[tokio::test(flavor = "multi_thread")]
+async fn domains_are_not_asked_for_messages_whose_job_has_no_room() {
+    let mut world = World::new(Witness::taking(Duration::from_millis(5)).holding("https://held"));
+    let counting = Counting::put_into(&mut world);
+    // Just slow enough that the next start is too far ahead to wait for.
+    let domain_limits = every_host(2.4, 1);
+    let spec = JobSpec { domain_limits, max_inflight: 40, ..JobSpec::default() };
+    let list: Vec<String> = (0..100).flat_map(|n| urls(&format!("held{n}.example"), 3)).collect();
+    let job = world.submit(spec, &list).await;
+    world.work(config(100));
+    until("calls of the job are all that there may be", async || world.witness.now() == 40).await;
+    let parked = world.depth(job).await.1 - 40;
+    let before = counting.domains_asked();
+    // The loop looks at everything whenever a task of another job ends.
+    let spec = JobSpec { max_inflight: 1, ..JobSpec::default() };
+    let other = world.submit_as(world.other_caller(), spec, &urls("other.example", 200)).await;
+    world.wait_for(other).await;
+    let asked = counting.domains_asked() - before;
+    // Domains with a call under way are asked to keep their permit, every 10 s.
+    assert!(parked > 10 && asked <= 40, "{asked} times for {parked} messages");
+    world.witness.let_all_go();
+    world.wait_for(job).await;
+    assert_eq!(world.witness.calls(), 500);
+}
+
+/// Other workers can have them long before the last call in flight has ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_stops_returns_what_is_parked_at_once() {
+    let mut world = World::new(Witness::taking(Duration::from_millis(2)).holding("https://slow"));
+    let spec = JobSpec { domain_limits: every_host(0.001, 1), ..JobSpec::default() };
+    let job = world.submit(spec, &urls("slow.example", 20)).await;
+    world.work(WorkerConfig { shutdown_grace: 2 * DEADLINE, ..config(30) });
+    until("one is in flight, and the others are parked", async || {
+        world.witness.now() == 1 && world.depth(job).await == (0, 20)
+    })
+    .await;
+    world.begin_to_stop();
+    until("they are in the queue", async || world.depth(job).await == (19, 1)).await;
+    assert_eq!(world.witness.now(), 1);
+    world.witness.let_all_go();
+    world.stop().await;
+    assert_eq!(world.depth(job).await, (19, 0));
+}
