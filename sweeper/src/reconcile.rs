@@ -1,7 +1,7 @@
 //! Every repair for an operator: what is wrong, and, unless it is a dry run, what was done about it (SPEC 6.17). In parts
 //! that are bounded in time and size; each says where the next one begins.
 
-use crate::repair::{Fixed, Look, Repair, Scope};
+use crate::repair::{Fixed, Look, Repair, Scope, subject_of};
 use crate::repairs;
 use crate::sweep::{Sweep, fix, outcome};
 use conveyor_domain::limits;
@@ -53,6 +53,11 @@ pub async fn reconcile(
             }
         }
         rest = later;
+    }
+    if scope == Scope::All {
+        // No repair has seen these.
+        let again = part.at.after(limits::SWEEP_EVERY);
+        part.unsure.extend(sweep.backend.store.unread_runs().into_iter().map(|key| (subject_of(key), again)));
     }
     Ok(part)
 }

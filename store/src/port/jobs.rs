@@ -166,6 +166,11 @@ pub trait JobStore: Send + Sync {
     /// on it being fresh.
     async fn active_runs(&self) -> Result<Vec<ActiveRun>>;
 
+    /// Runs that the latest `active_runs` of this process left out, because they could not be read then.
+    fn unread_runs(&self) -> Vec<RunKey> {
+        Vec::new()
+    }
+
     /// Says what time it is, before every look: what becomes visible from then on is found by `changed_runs` since then,
     /// however long ago it was decided.
     fn tell(&self, now: Timestamp);

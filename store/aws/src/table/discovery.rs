@@ -109,11 +109,24 @@ impl Found {
 
 /// Runs that a look could not read: the next look at what changed looks at them again, whether they change or not.
 #[derive(Debug, Default)]
-pub struct Unread(Mutex<HashMap<RunId, Found>>);
+pub struct Unread {
+    runs: Mutex<HashMap<RunId, Found>>,
+    /// By the latest look at all runs.
+    left_out: Mutex<Vec<RunKey>>,
+}
 
 impl Unread {
     fn runs(&self) -> MutexGuard<'_, HashMap<RunId, Found>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn left_out(&self) -> Vec<RunKey> {
+        self.left_out.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn leave_out(&self, runs: &[Found]) {
+        *self.left_out.lock().unwrap_or_else(PoisonError::into_inner) =
+            runs.iter().map(|found| found.key).collect();
     }
 
     fn all(&self) -> Vec<Found> {
@@ -258,6 +271,7 @@ impl Table {
             found.extend(self.found(place, None, usize::MAX).await?);
         }
         let Looked { told, unread, .. } = self.look_at(found).await?;
+        self.unread.leave_out(&unread);
         // For a worker of this process that does not look at everything again: only `changed_since` takes them out, as others
         // (the sweeper) look at all runs as well.
         self.unread.add(unread);

@@ -315,6 +315,10 @@ impl JobStore for Table {
         self.running_now().await
     }
 
+    fn unread_runs(&self) -> Vec<RunKey> {
+        self.unread.left_out()
+    }
+
     fn tell(&self, now: Timestamp) {
         self.latest.learn(now);
     }

@@ -12,13 +12,16 @@ use aws_smithy_types::config_bag::ConfigBag;
 use conveyor_aws::Clients;
 use conveyor_aws_servers::Combination;
 use conveyor_domain::lifecycle::Command;
-use conveyor_domain::{Entropy, RunId, RunStatus, Timestamp};
+use conveyor_domain::repair::Subject;
+use conveyor_domain::{Entropy, RunId, RunStatus, Timestamp, limits};
 use conveyor_store::conformance::{Harness, World, success};
 use conveyor_store::port::{ActiveRun, ChangedRuns, RunKey};
-use conveyor_testkit::until;
+use conveyor_sweeper::{Scope, Sweep, reconcile};
+use conveyor_testkit::{ManualClock, until};
 use metrics_util::debugging::DebuggingRecorder;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use tokio_util::sync::CancellationToken;
 
 /// The places of the index in which a run can be.
 const PLACES: u64 = 6;
@@ -215,6 +218,11 @@ async fn a_change_that_could_not_be_read_is_told_to_who_looks_for_changes() {
     *refused.0.lock().unwrap() = Some(hidden.job.to_string());
     let told = store.changed_runs(world.now()).await.unwrap();
     assert_eq!(ids(told.active), [other.run], "one that cannot be read costs only itself");
+    let (clock, stop) = (ManualClock::at(world.now()), CancellationToken::new());
+    let sweep = Sweep::new(&world.backend, &clock, &stop);
+    let part = reconcile(&sweep, Scope::All, true, None, limits::RECONCILE_WITHIN).await.unwrap();
+    let subject = Subject::Run(hidden.job, hidden.run);
+    assert!(part.unsure.iter().any(|(unsure, _)| *unsure == subject), "an operator hears of it: {part:?}");
     *refused.0.lock().unwrap() = None;
     until("its circuit closes", async || ids(store.active_runs().await.unwrap()).contains(&hidden.run)).await;
     let later = Timestamp(world.now().0 + HOUR_MS);
