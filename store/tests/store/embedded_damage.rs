@@ -245,3 +245,20 @@ async fn damaged_idempotency_keys_and_budgets_do_not_keep_the_process_from_start
     };
     assert!(is_there("damaged").await && is_there("done").await && !is_there("running").await);
 }
+
+#[tokio::test]
+async fn a_list_whose_log_cannot_be_read_does_not_hide_those_behind_it() {
+    let disk = OnDisk::new();
+    let world = World::new(disk.backend());
+    let mut keys = Vec::new();
+    for _ in 0..3 {
+        let upload = world.upload().await;
+        let staged = world.staged("list", b"https://example.com/\n").await;
+        world.backend.store.put_staged(upload.id, staged.clone(), world.now()).await.unwrap();
+        keys.push(world.accept(&upload, &staged).await);
+    }
+    let garbage = "UPDATE events SET at_ms = 'garbage' WHERE run_id = ?1";
+    assert!(database(&disk).execute(garbage, [keys[0].run.to_bytes()]).unwrap() > 0);
+    let page = world.backend.store.ingesting_runs(None, 2).await.unwrap();
+    assert_eq!(page.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), keys[1..]);
+}
