@@ -145,9 +145,10 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub const GATEWAY_TIMEOUT: Duration = Duration::from_secs(180);
 /// Name lookups at once, when Conveyor fetches by itself.
 pub const LOOKUPS_MAX: usize = 64;
-/// Writes of so many rows or more are in the queue of the embedded writer by turns: so many at once, half of them of a caller.
-/// What others write waits for a few of them at most.
-pub const HEAVY_WRITE_ROWS: usize = 1_000;
+/// Writes of so many rows or bytes or more are in the queue of the embedded writer by turns: so many at once, half of them of a
+/// caller. What others write waits for a few of them at most.
+pub const HEAVY_WRITE_ROWS: usize = 100;
+pub const HEAVY_WRITE_BYTES: usize = 64 * KIB;
 pub const HEAVY_WRITES_MAX: usize = 8;
 pub const RESULT_MAX_BYTES: usize = 16 * MIB;
 pub const REDIRECTS_MAX: usize = 5;
@@ -458,6 +459,8 @@ pub const UNREAD_MAX_BYTES: usize = MIB;
 pub const UNREAD_TIMEOUT: Duration = Duration::from_secs(1);
 /// Request bodies in memory at once, all together and of one caller, and the steps in which room is taken as they arrive.
 pub const BODIES_MAX_BYTES: usize = 256 * MIB;
+/// The part of these places that is for reads by URLs of jobs, and for nothing else: one in so many.
+pub const SIGNED_REQUESTS_PART: usize = 4;
 pub const BODIES_OF_CALLER_MAX_BYTES: usize = 128 * MIB;
 pub const BODY_STEP_BYTES: usize = 16 * KIB;
 /// How long a request waits for messages about what it committed to be sent. After that they are sent in the background.

@@ -1,11 +1,12 @@
 //! What callers share (SPEC 6.27): one that has its part is refused, the others are not, and what ends makes room.
 
-use crate::world::{Answer, KEY, OTHER_KEY, World};
+use crate::world::{Answer, KEY, OTHER_KEY, World, config};
 use axum::body::{Body, Bytes};
 use axum::http::Request;
 use axum::response::Response;
-use conveyor_api::Peer;
+use conveyor_api::{ApiConfig, Peer};
 use conveyor_domain::limits;
+use conveyor_domain::params::Format;
 use conveyor_testkit::until;
 use futures::{FutureExt, StreamExt, stream};
 use serde_json::json;
@@ -26,6 +27,16 @@ impl Unfinished {
             Ok::<_, io::Error>(Bytes::from_static(b"{"))
         });
         Body::from_stream(begin.chain(stream::pending()))
+    }
+
+    /// A whole body, which counts once its end is read.
+    fn after(&self, body: String) -> Body {
+        let read = self.0.clone();
+        let end = stream::once(async move {
+            read.fetch_add(1, Ordering::Relaxed);
+            Ok(Bytes::new())
+        });
+        Body::from_stream(stream::once(async { Ok::<_, io::Error>(Bytes::from(body)) }).chain(end))
     }
 
     async fn until_read(&self, count: usize) {
@@ -66,6 +77,32 @@ async fn requests_that_do_not_end_cost_their_own_caller_its_places() {
         assert_eq!(world.call("GET", path, None, None).await.status, 200, "{path}");
     }
     assert!(held.into_iter().all(|one| one.now_or_never().is_none()));
+}
+
+/// Whoever hangs up has its place until what it asked for is written.
+#[tokio::test]
+async fn hanging_up_gives_no_place_back_before_the_write() {
+    let world = World::with(ApiConfig { requests_inflight_max: 2, ..config() }).await;
+    let job = world.submit("open", 1).await.job;
+    for path in ["/v1/jobs".to_owned(), format!("/v1/jobs/{job}/tasks")] {
+        // The store's writer waits for this one.
+        let writer = rusqlite::Connection::open(world.files().with_file_name("conveyor.db")).unwrap();
+        writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let ended = Unfinished::default();
+        let request = Request::post(&path).header("host", "api.test:8080").header("x-api-key", KEY);
+        let request = request.header("content-type", "application/json");
+        let body = ended.after(json!({"tasks": [{"url": "https://a.example/"}]}).to_string());
+        let asked = tokio::spawn(world.router.clone().oneshot(request.body(body).unwrap()));
+        ended.until_read(1).await;
+        asked.abort();
+        assert!(asked.await.unwrap_err().is_cancelled());
+        refused_for_now(&world.get("/v1/jobs").await, "too_many_in_flight");
+        writer.execute_batch("ROLLBACK").unwrap();
+        until("it is written", async || world.get("/v1/jobs").await.status == 200).await;
+    }
+    let jobs = world.get("/v1/jobs").await.json();
+    assert_eq!(jobs["jobs"].as_array().unwrap().len(), 2, "what was asked for is done");
+    assert_eq!(world.get(&format!("/v1/jobs/{job}")).await.json()["latest_run"]["stats"]["total"], 2);
 }
 
 #[tokio::test]
@@ -115,6 +152,45 @@ async fn unknown_keys_are_slowed_by_address_and_known_ones_are_not() {
     let world = World::new().await;
     let from = async |last: u8, path: &str, key: &str| {
         let request = Request::get(path).header("x-api-key", key);
+/// With one place for a caller there is none for a second list: that is known before anything about the list is read.
+#[tokio::test]
+async fn an_upload_has_a_place_before_anything_is_read() {
+    let world = World::with(ApiConfig { requests_inflight_max: 2, ..config() }).await;
+    let (first, gone) =
+        (world.slot(json!({"type": "lines"})).await, world.slot(json!({"type": "lines"})).await);
+    let aborted = format!("/v1/job_inputs/{}", gone["file_input_id"].as_str().unwrap());
+    assert_eq!(world.call("DELETE", &aborted, Some(KEY), None).await.status, 204);
+    let bodies = Unfinished::default();
+    let request = Request::put(crate::world::path_of(&first["upload"])).header("content-type", "text/plain");
+    let held = Box::pin(under_way(&world, request.body(bodies.body()).unwrap()));
+    bodies.until_read(1).await;
+    refused_for_now(&world.put(&gone["upload"], "https://a.example/\n").await, "too_many_in_flight");
+    assert!(held.now_or_never().is_none());
+}
+
+/// A caller may have any number of jobs, and so of URLs: whoever reads none of what they lead to keeps out nobody with a key.
+#[tokio::test]
+async fn urls_of_many_jobs_take_no_place_of_requests_with_a_key() {
+    let world = World::with(ApiConfig { requests_inflight_max: 8, ..config() }).await;
+    let mut urls = Vec::new();
+    for _ in 0..8 {
+        let key = world.submit("closed", 1).await;
+        world.succeed(key, 0, Format::Html, b"hello").await;
+        let page = world.get(&format!("/v1/jobs/{}/results", key.job)).await.json();
+        urls.push(crate::world::path_of(&json!({"url": page["results"][0]["result_url"]})));
+    }
+    let mut held = Vec::new();
+    for url in &urls {
+        held.push(under_way(&world, Request::get(url).body(Body::empty()).unwrap()).await);
+    }
+    let answers: Vec<_> = held.iter().map(|answer| answer.status().as_u16()).collect();
+    assert_eq!(answers, [200, 200, 503, 503, 503, 503, 503, 503]);
+    assert_eq!(world.get("/v1/jobs").await.status, 200);
+    assert_eq!(world.call("GET", "/v1/jobs", Some(OTHER_KEY), None).await.status, 200);
+    drop(held);
+    assert_eq!(world.call("GET", &urls[7], None, None).await.status, 200, "there is room again");
+}
+
         let peer = Peer::new([127, 0, 0, last].into());
         world.send(request.extension(peer).body(Body::empty()).unwrap()).await
     };
