@@ -1,7 +1,7 @@
 //! What is parked: messages by run and by the domains that they draw on, and how many there may be.
 
 use crate::Worker;
-use crate::budgets::Share;
+use crate::budgets::{Need, Share};
 use crate::context::RunContext;
 use crate::prediction::Sites;
 use conveyor_domain::grant::Scope;
@@ -86,7 +86,8 @@ impl Group {
     pub fn ask(&self, worker: &Arc<Worker>, tasks: &TaskTracker, most: u32) -> u32 {
         let wanted = self.waiting().min(most);
         let asked = self.shares.iter().filter(|share| {
-            share.want_more(worker, tasks, share.used().saturating_add(wanted));
+            let most = share.used().saturating_add(wanted);
+            share.want_more(worker, tasks, Need { most, waiting: wanted, ahead: false });
             share.is_asking()
         });
         // All of them: what one has no start for needs none of the others, but that is known only by its answer.
