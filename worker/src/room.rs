@@ -29,8 +29,10 @@ pub fn parked_room(shared: &Shared, known: &KnownRun, most: u32, now: Timestamp)
     }
     let share = shared.budgets.share(&run.scope(), run.job.spec.limits());
     let room = share.room(now).min(most);
-    if room == 0 && !share.may_have_room(any(shared), now) {
-        // A start of a domain would be of no use.
+    // Then a start of a domain would be of no use.
+    let stalled = room == 0 && !share.may_have_room(any(shared), now);
+    shared.parking.stall(run.key.run, stalled);
+    if stalled {
         return 0;
     }
     // The job is asked only once one of them could start: a run that only waits costs no write.
@@ -68,8 +70,8 @@ pub fn room_of(shared: &Shared, known: &mut KnownRun, free: u32, now: Timestamp)
         let most = site.used().saturating_add(room);
         site.want_more(&shared.worker, &shared.tasks, Need { most, waiting: 0, ahead: true });
         // Those that wait here already go first.
-        let taken = shared.parking.waiting_for(scope);
-        elsewhere = elsewhere.min(if taken > 0 { 0 } else { site.room(now) });
+        let ahead = shared.parking.ahead_at(scope);
+        elsewhere = elsewhere.min(if ahead > 0 { 0 } else { site.room(now) });
     }
     room = room.min(elsewhere);
     if known.prediction.doubts(room > 0) { 1 } else { room }
