@@ -146,6 +146,9 @@ pub struct Budget {
     held_until: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     domain_wait: Option<DomainWait>,
+    /// Whoever said so repeats it before this, as long as it is true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    domain_wait_believed: Option<Timestamp>,
 }
 
 /// A budget as operators see it.
@@ -258,10 +261,13 @@ impl Budget {
         self.version += 1;
     }
 
-    pub fn hold(&mut self, hold: Hold) {
+    pub fn hold(&mut self, hold: Hold, now: Timestamp) {
         match hold {
             Hold::Until(until) => self.held_until = self.held_until.max(Some(until)),
-            Hold::Domain(wait) => self.domain_wait = Some(wait),
+            Hold::Domain(wait) => {
+                self.domain_wait = Some(wait);
+                self.domain_wait_believed = Some(now.after(limits::DOMAIN_WAIT_BELIEVED));
+            }
         }
         self.version += 1;
     }
@@ -270,7 +276,8 @@ impl Budget {
         self.distrust(now);
         self.holders.retain(|_, h| h.expires > now);
         self.waiting.retain(|_, until| *until > now);
-        self.domain_wait = self.domain_wait.take().filter(|wait| wait.until > now);
+        self.domain_wait = self.domain_wait.take().filter(|_| self.waits_until() > now);
+        self.domain_wait_believed = self.domain_wait_believed.filter(|_| self.domain_wait.is_some());
     }
 
     /// Nothing is further ahead than this unless a clock was wrong, and then not for longer than if it had been right.
@@ -280,6 +287,16 @@ impl Budget {
         self.limits_asked = self.limits_asked.min(now.after(limits::GRANT_MARGIN));
         let longest = now.after(limits::RETRY_AFTER_MAX + limits::GRANT_MARGIN);
         self.held_until = self.held_until.map(|until| until.min(longest));
+        // None was said by an earlier version.
+        let latest = now.after(limits::DOMAIN_WAIT_BELIEVED);
+        let believed = self.domain_wait_believed.unwrap_or(latest).min(latest);
+        self.domain_wait_believed = self.domain_wait.is_some().then_some(believed);
+    }
+
+    /// Until when it is believed that tasks wait for a domain.
+    fn waits_until(&self) -> Timestamp {
+        let until = self.domain_wait.as_ref().map_or(Timestamp(0), |wait| wait.until);
+        self.domain_wait_believed.map_or(until, |believed| believed.min(until))
     }
 
     /// Whoever held something is gone, all at once. What was taken of the rate was taken.
@@ -306,7 +323,7 @@ impl Budget {
     /// From when on a new row would say the same, if nothing happens to this one.
     pub fn idle_from(&self) -> Timestamp {
         let lapsed = self.holders.values().map(|h| h.expires).max();
-        let over = self.held_until.max(self.domain_wait.as_ref().map(|wait| wait.until));
+        let over = self.held_until.max(Some(self.waits_until()));
         self.bucket.full_from().max(lapsed.max(over).unwrap_or(Timestamp(0)))
     }
 
@@ -322,7 +339,7 @@ impl Budget {
             tokens: self.limits.rate.map(|rate| self.bucket.tokens(rate, now)),
             next_start: self.limits.rate.map(|rate| self.bucket.next(rate, now)),
             held_until: self.held_until.filter(|until| *until > now),
-            domain_wait: self.domain_wait.clone().filter(|wait| wait.until > now),
+            domain_wait: self.domain_wait.clone().filter(|_| self.waits_until() > now),
         }
     }
 }

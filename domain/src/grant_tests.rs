@@ -96,8 +96,8 @@ fn nobody_gets_starts_without_permits() {
 #[test]
 fn a_held_budget_starts_nothing_until_its_time() {
     let mut budget = Budget::default();
-    budget.hold(Hold::Until(Timestamp(5_000)));
-    budget.hold(Hold::Until(Timestamp(4_000)));
+    budget.hold(Hold::Until(Timestamp(5_000)), Timestamp(0));
+    budget.hold(Hold::Until(Timestamp(4_000)), Timestamp(0));
     let of = Ask { starts: 1, ..ask(1, 1, rated(10.0, 2)) };
     let held = budget.ask(&of, Timestamp(4_500));
     assert_eq!((held.starts, held.held_until), (vec![], Some(Timestamp(5_000))));
@@ -220,7 +220,7 @@ fn a_clock_that_was_an_hour_ahead_does_not_hold_anything_for_an_hour() {
     let mut budget = Budget::default();
     let hour = 3_600_000;
     budget.ask(&ask(1, 10, capped(10)), Timestamp(hour));
-    budget.hold(Hold::Until(Timestamp(hour + 5_000)));
+    budget.hold(Hold::Until(Timestamp(hour + 5_000)), Timestamp(hour));
     assert_eq!(budget.ask(&ask(2, 10, capped(10)), Timestamp(0)).permits, 0);
     assert_eq!(budget.ask(&ask(2, 10, capped(10)), Timestamp(35_000)).permits, 10);
     assert!(budget.ask(&ask(2, 10, capped(10)), Timestamp(606_000)).held_until.is_none());
@@ -231,7 +231,7 @@ fn a_grant_says_how_long_everything_is_from_its_decision_whatever_the_clock_says
     let limits = Limits { max_inflight: Some(10), ..rated(10.0, 4) };
     let asked = |clock: i64| {
         let mut budget = Budget::default();
-        budget.hold(Hold::Until(Timestamp(clock - 1)));
+        budget.hold(Hold::Until(Timestamp(clock - 1)), Timestamp(clock - 1));
         let grant = budget.ask(&Ask { starts: 9, startable: 9, ..ask(1, 9, limits) }, Timestamp(clock));
         let starts: Vec<u128> = grant.starts.iter().map(|at| grant.after(*at).as_millis()).collect();
         let more = grant.more_starts_at.map(|at| grant.after(at).as_millis());
@@ -241,4 +241,24 @@ fn a_grant_says_how_long_everything_is_from_its_decision_whatever_the_clock_says
     assert_eq!((right.0, right.1), (Timestamp(1_000_000), 30));
     assert_eq!(right.2, [0, 0, 0, 0, 100, 200, 300, 400]);
     assert_eq!((right.1, &right.2, right.3), (ahead.1, &ahead.2, ahead.3), "60 days ahead");
+}
+
+/// Nobody says that it is over if the worker dies, or forgets the run.
+#[test]
+fn a_wait_for_a_domain_is_believed_only_while_it_is_repeated() {
+    let day = 24 * 3_600_000;
+    let wait = || DomainWait { domain: "slow.example".to_owned(), until: Timestamp(day) };
+    let shown = |budget: &Budget, at| budget.view(Timestamp(at)).domain_wait;
+    let mut budget = Budget::default();
+    for at in [0, 10_000] {
+        budget.hold(Hold::Domain(wait()), Timestamp(at));
+    }
+    assert_eq!((shown(&budget, 29_999), shown(&budget, 30_000)), (Some(wait()), None));
+    assert!(!budget.is_idle(Timestamp(29_999)) && budget.is_idle(Timestamp(30_000)));
+    // As an earlier version stored it: until the next request, and then for as long.
+    let stored = r#"{"version":1,"holders":{},"domain_wait":{"domain":"slow.example","until":86400000}}"#;
+    let mut stored: Budget = serde_json::from_str(stored).unwrap();
+    assert_eq!(shown(&stored, 1_000), Some(wait()));
+    stored.ask(&ask(1, 1, capped(1)), Timestamp(1_000));
+    assert_eq!((shown(&stored, 20_999), shown(&stored, 21_000)), (Some(wait()), None));
 }

@@ -214,6 +214,8 @@ pub const DOMAIN_SHARE_IDLE: Duration = Duration::from_secs(1);
 pub const LOOKAHEAD_MESSAGES: u32 = 1_000;
 /// How often a worker says which domain the parked tasks of a job wait for.
 pub const DOMAIN_WAIT_TOLD_EVERY: Duration = Duration::from_secs(10);
+/// How long that is believed if it is not repeated.
+pub const DOMAIN_WAIT_BELIEVED: Duration = Duration::from_secs(20);
 /// How long a message goes back to its queue for when it can neither start nor be parked: at least the first, and as long
 /// as its domain needs, up to the second. A paused run's message: doubles from the first to the second.
 pub const BOUNCE_MIN: Duration = Duration::from_secs(5);

@@ -296,6 +296,7 @@ impl Dispatcher {
         for (run, known) in self.runs.iter().filter(|(_, known)| !known.paused && !known.context.unusable) {
             let most = known.context.backoff().lock().most(free, 1);
             if most == 0 {
+                self.shared.parking.stall(run, true);
                 continue;
             }
             let parked = parked_room(&self.shared, known, most, now);

@@ -1,7 +1,7 @@
 //! How much of a run could begin now, by every budget that it draws on (SPEC 6.7, 8).
 
 use crate::batch::{Room, Shared};
-use crate::budgets::Use;
+use crate::budgets::{Need, Use};
 use crate::runs::KnownRun;
 use crate::slot::Slot;
 use conveyor_domain::{Timestamp, limits};
@@ -16,17 +16,23 @@ pub struct Plan {
     pub fresh: u32,
 }
 
+/// Whatever a job's queue may have. Not only for the slots that are free now: more will be by the time of the answer.
+fn any(shared: &Shared) -> Need {
+    Need { most: shared.worker.config.slots, waiting: 0, ahead: true }
+}
+
 /// How many parked messages of a run could start now, at most `most`.
 pub fn parked_room(shared: &Shared, known: &KnownRun, most: u32, now: Timestamp) -> u32 {
     let run = &known.context;
     if !shared.parking.has_any(run) {
         return 0;
     }
-    let (slots, share) =
-        (shared.worker.config.slots, shared.budgets.share(&run.scope(), run.job.spec.limits()));
+    let share = shared.budgets.share(&run.scope(), run.job.spec.limits());
     let room = share.room(now).min(most);
-    if room == 0 && !share.may_have_room(slots, now) {
-        // A start of a domain would be of no use.
+    // Then a start of a domain would be of no use.
+    let stalled = room == 0 && !share.may_have_room(any(shared), now);
+    shared.parking.stall(run.key.run, stalled);
+    if stalled {
         return 0;
     }
     // The job is asked only once one of them could start: a run that only waits costs no write.
@@ -34,7 +40,7 @@ pub fn parked_room(shared: &Shared, known: &KnownRun, most: u32, now: Timestamp)
     if startable == 0 {
         return 0;
     }
-    share.want_more(&shared.worker, &shared.tasks, slots);
+    share.want_more(&shared.worker, &shared.tasks, any(shared));
     startable.min(room)
 }
 
@@ -42,15 +48,14 @@ pub fn parked_room(shared: &Shared, known: &KnownRun, most: u32, now: Timestamp)
 pub fn may_have_room(shared: &Shared, known: &KnownRun) -> bool {
     let Some(share) = shared.budgets.find(&known.context.scope()) else { return true };
     share.learn(known.context.job.spec.limits());
-    share.may_have_room(shared.worker.config.slots, shared.worker.clock.now()) || !shared.worker.config.gate
+    share.may_have_room(any(shared), shared.worker.clock.now()) || !shared.worker.config.gate
 }
 
 /// How many messages of a run could start now; asks for more where there could be.
 pub fn room_of(shared: &Shared, known: &mut KnownRun, free: u32, now: Timestamp) -> u32 {
     let run = &known.context;
     let share = shared.budgets.share(&run.scope(), run.job.spec.limits());
-    // Not only for the slots that are free now: more will be by the time of the answer.
-    share.want_more(&shared.worker, &shared.tasks, shared.worker.config.slots);
+    share.want_more(&shared.worker, &shared.tasks, any(shared));
     if !shared.worker.config.gate {
         return free;
     }
@@ -62,10 +67,11 @@ pub fn room_of(shared: &Shared, known: &mut KnownRun, free: u32, now: Timestamp)
     let mut elsewhere = shared.parking.room(run.job.caller);
     for (scope, limits) in known.prediction.sites() {
         let site = shared.budgets.share(scope, *limits);
-        site.want_more(&shared.worker, &shared.tasks, site.used().saturating_add(room));
+        let most = site.used().saturating_add(room);
+        site.want_more(&shared.worker, &shared.tasks, Need { most, waiting: 0, ahead: true });
         // Those that wait here already go first.
-        let taken = shared.parking.waiting_for(scope);
-        elsewhere = elsewhere.min(if taken > 0 { 0 } else { site.room(now) });
+        let ahead = shared.parking.ahead_at(scope);
+        elsewhere = elsewhere.min(if ahead > 0 { 0 } else { site.room(now) });
     }
     room = room.min(elsewhere);
     if known.prediction.doubts(room > 0) { 1 } else { room }

@@ -83,7 +83,7 @@ pub struct Ahead<'a> {
 
 impl Ahead<'_> {
     fn of(&self, scope: &Scope) -> u32 {
-        self.parking.waiting_for(scope)
+        self.parking.ahead_at(scope)
     }
 }
 

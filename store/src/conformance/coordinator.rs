@@ -178,7 +178,10 @@ pub async fn a_budget_shows_what_is_held_taken_and_waited_for(harness: &dyn Harn
     let fresh = must(coordinator.budget(&scope, world.now()).await);
     assert_eq!((fresh.limits, fresh.held(), fresh.tokens), (Limits::default(), 0, None));
     let grant = ask(&world, &scope, Ask { starts: 1, ..want(world.worker, 3, rated(10)) }).await;
-    let wait = DomainWait { domain: "slow.example".to_owned(), until: world.now().after(limits::GRANT_TTL) };
+    let wait = DomainWait {
+        domain: "slow.example".to_owned(),
+        until: world.now().after(Duration::from_secs(86_400)),
+    };
     must(coordinator.hold(&scope, Hold::Domain(wait.clone()), world.now()).await);
     let view = must(coordinator.budget(&scope, world.now()).await);
     assert_eq!((view.limits, view.held_until), (rated(10), None));

@@ -112,7 +112,7 @@ impl Coordinator for Embedded {
 
     async fn hold(&self, scope: &Scope, hold: Hold, now: Timestamp) -> Result<()> {
         let scope = scope.clone();
-        self.write(move |connection| update(connection, &scope, now, |budget| budget.hold(hold))).await
+        self.write(move |connection| update(connection, &scope, now, |budget| budget.hold(hold, now))).await
     }
 
     async fn change(&self, scope: &Scope, limits: Limits, now: Timestamp) -> Result<()> {

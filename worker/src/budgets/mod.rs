@@ -9,6 +9,7 @@ mod state;
 pub use circuit::Verdict;
 pub use part::Use;
 pub use share::Share;
+pub use state::Need;
 
 use crate::Worker;
 use conveyor_domain::grant::{Limits, Scope};

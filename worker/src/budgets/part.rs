@@ -66,6 +66,7 @@ impl Use {
         self.start =
             rate.and_then(|rate| state.starts.pop_front().map(|start| (start.at, start.good_until(rate))));
         state.unstarted -= 1;
+        state.begun = state.begun.saturating_add(1);
         self.started = true;
         true
     }

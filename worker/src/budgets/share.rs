@@ -1,7 +1,7 @@
 //! This worker's part of one budget.
 
 use super::Use;
-use super::state::{State, most_starts};
+use super::state::{Need, State, most_starts};
 use crate::Worker;
 use conveyor_domain::grant::{Ask, Hold, Limits, Scope};
 use conveyor_domain::rate::Rate;
@@ -59,7 +59,7 @@ impl Share {
             let state = self.lock();
             state.permits.max(state.used)
         };
-        self.ask_beside(worker, tasks, most);
+        self.ask_beside(worker, tasks, Need { most, ..Need::default() });
     }
 
     pub fn holds_any(&self) -> bool {
@@ -101,9 +101,9 @@ impl Share {
     }
 
     /// Whether it has room, or may ask for some now.
-    pub fn may_have_room(&self, most: u32, now: Timestamp) -> bool {
+    pub fn may_have_room(&self, need: Need, now: Timestamp) -> bool {
         let mut state = self.lock();
-        state.room(limits::START_LEAD, now) > 0 || (!state.asking && state.could_have_more(most, now))
+        state.room(limits::START_LEAD, now) > 0 || (!state.asking && state.could_have_more(need, now))
     }
 
     /// How many that are there already may wait for their start.
@@ -126,60 +126,40 @@ impl Share {
         limits.rate.map(Rate::interval).unwrap_or_default().max(by_calls)
     }
 
-    /// Asks for more, if it has nothing to give and it is time. `most` is what this worker could use in all.
-    pub fn want_more(self: &Arc<Self>, worker: &Arc<Worker>, tasks: &TaskTracker, most: u32) {
+    /// Asks for more, if it has nothing to give and it is time.
+    pub fn want_more(self: &Arc<Self>, worker: &Arc<Worker>, tasks: &TaskTracker, need: Need) {
         let now = worker.clock.now();
         let ask = {
             let state = self.lock();
-            !state.asking && state.could_have_more(most, now)
+            !state.asking && state.could_have_more(need, now)
         };
         if ask {
-            self.ask_beside(worker, tasks, most);
+            self.ask_beside(worker, tasks, need);
         }
     }
 
     /// Asks beside whatever the caller does; the loop is woken by the answer.
-    pub fn ask_beside(self: &Arc<Self>, worker: &Arc<Worker>, tasks: &TaskTracker, most: u32) {
+    fn ask_beside(self: &Arc<Self>, worker: &Arc<Worker>, tasks: &TaskTracker, need: Need) {
         let (share, worker) = (self.clone(), worker.clone());
-        let Some(ask) = share.prepare(&worker, most, 0) else { return };
+        let Some(ask) = share.prepare(&worker, need) else { return };
         tasks.spawn(async move { share.send(&worker, ask).await });
     }
 
     /// Asks for so many more, and waits for the answer. Whoever finds it being asked already does without.
     pub async fn ask_now(&self, worker: &Worker, more: u32) {
         let most = self.lock().used.saturating_add(more);
-        if let Some(ask) = self.prepare(worker, most, more) {
+        if let Some(ask) = self.prepare(worker, Need { most, waiting: more, ahead: false }) {
             self.send(worker, ask).await;
         }
     }
 
-    fn prepare(&self, worker: &Worker, most: u32, more: u32) -> Option<Ask> {
-        let now = worker.clock.now();
+    fn prepare(&self, worker: &Worker, need: Need) -> Option<Ask> {
         let mut state = self.lock();
         if state.asking || state.backoff.is_resting() {
             return None;
         }
         state.asking = true;
-        let review = state.peak_since.is_none_or(|at| at.elapsed() >= limits::GRANT_RENEW_EVERY);
-        let want = state.want(most, more, review);
-        if review {
-            (state.peak, state.peak_since) = (state.used, Some(Instant::now()));
-        }
-        if state.lapses(now) {
-            // Others may have what was ours. What is under way stays so.
-            state.permits = state.used;
-            state.starts.clear();
-        }
-        // While the answer is on its way no more is used than is asked for: what the coordinator writes down is the truth.
-        state.permits = state.permits.min(want.min(state.fair).max(state.used));
-        state.drop_late();
-        let starts = state.limits().rate.map_or(0, |rate| {
-            let ahead = most_starts(rate);
-            let useful = want.min(ahead).max(more).max(state.unstarted);
-            useful.saturating_sub(u32::try_from(state.starts.len()).unwrap_or(u32::MAX))
-        });
-        let startable = state.unstarted.saturating_add(state.permits - state.used);
-        Some(Ask { worker: worker.id, in_use: state.permits, want, starts, startable, limits: state.learned })
+        Some(state.request(worker.id, need, worker.clock.now()))
     }
 
     async fn send(&self, worker: &Worker, ask: Ask) {

@@ -2,9 +2,9 @@
 
 use super::circuit::Circuit;
 use crate::outage::Backoff;
-use conveyor_domain::grant::{Grant, Limits};
+use conveyor_domain::grant::{Ask, Grant, Limits};
 use conveyor_domain::rate::Rate;
-use conveyor_domain::{Timestamp, limits};
+use conveyor_domain::{Timestamp, WorkerId, limits};
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -33,6 +33,8 @@ pub(super) struct State {
     pub starts: VecDeque<Start>,
     /// Uses that have no start yet.
     pub unstarted: u32,
+    /// Uses that took a start since some were last asked for ahead.
+    pub begun: u32,
     pub more_starts_at: Option<Instant>,
     pub held_until: Option<Timestamp>,
     pub asked: Option<Instant>,
@@ -49,6 +51,17 @@ pub(super) struct Start {
     pub at: Instant,
     /// From the request to the answer: so much later than meant it may be.
     round_trip: Duration,
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Need {
+    /// Permits that this worker could use in all.
+    pub most: u32,
+    /// Tasks that are there, and have neither permit nor start.
+    pub waiting: u32,
+    /// More tasks may come: starts are worth having ahead of them.
+    pub ahead: bool,
 }
 
 impl Start {
@@ -105,16 +118,59 @@ impl State {
         self.learned.stricter(self.granted)
     }
 
-    pub fn want(&self, most: u32, more: u32, review: bool) -> u32 {
+    /// What to ask for. Until the answer is there no more is used than this says.
+    pub fn request(&mut self, worker: WorkerId, need: Need, now: Timestamp) -> Ask {
+        let review = self.peak_since.is_none_or(|at| at.elapsed() >= limits::GRANT_RENEW_EVERY);
+        let want = self.want(need, review);
+        if review {
+            (self.peak, self.peak_since) = (self.used, Some(Instant::now()));
+        }
+        if self.lapses(now) {
+            // Others may have what was ours. What is under way stays so.
+            self.permits = self.used;
+            self.starts.clear();
+        }
+        // What the coordinator writes down is the truth.
+        self.permits = self.permits.min(want.min(self.fair).max(self.used));
+        self.drop_late();
+        let useful = self.useful_starts(want, need);
+        if need.ahead {
+            self.begun = 0;
+        }
+        Ask {
+            worker,
+            in_use: self.permits,
+            want,
+            starts: useful.saturating_sub(u32::try_from(self.starts.len()).unwrap_or(u32::MAX)),
+            startable: self.unstarted.saturating_add(self.permits - self.used),
+            limits: self.learned,
+        }
+    }
+
+    fn want(&self, need: Need, review: bool) -> u32 {
         let cap = self.learned.max_inflight.unwrap_or(u32::MAX);
         let want = match self.peak >= self.permits {
             // All of it was used: more could be.
-            true => most,
+            true => need.most,
             // Now and then what was not used for a while goes back.
             false if review => self.peak.max(1),
             false => self.permits,
         };
-        want.max(self.used.saturating_add(more)).min(cap.max(self.used))
+        want.max(self.used.saturating_add(need.waiting)).min(cap.max(self.used))
+    }
+
+    /// How many starts are worth having. Nobody knows how many tasks will come, and a start without a task is lost to all
+    /// workers: ahead of them only what the rate brings in a moment, and twice that as long as all of it is used. So a
+    /// burst is asked for in a few steps, by those who have the tasks for it.
+    fn useful_starts(&self, want: u32, need: Need) -> u32 {
+        let Some(rate) = self.limits().rate else { return 0 };
+        let there = self.unstarted.saturating_add(need.waiting);
+        if !need.ahead {
+            return there;
+        }
+        let could_start = want.saturating_sub(self.used).saturating_add(self.unstarted);
+        let likely = rate.starts_in(limits::STARTS_AHEAD).max(self.begun.saturating_mul(2));
+        there.max(likely.min(could_start))
     }
 
     pub fn room(&mut self, lead: Duration, now: Timestamp) -> u32 {
@@ -134,7 +190,7 @@ impl State {
     }
 
     /// Whether the coordinator may have something that would make room.
-    pub fn could_have_more(&self, most: u32, now: Timestamp) -> bool {
+    pub fn could_have_more(&self, need: Need, now: Timestamp) -> bool {
         let age = self.age();
         if self.is_held(now) {
             return false;
@@ -148,7 +204,7 @@ impl State {
             // Permits are of no use before there is a start.
             return false;
         }
-        let most = most.min(self.limits().max_inflight.unwrap_or(u32::MAX));
+        let most = need.most.min(self.limits().max_inflight.unwrap_or(u32::MAX));
         let permits = self.permits <= self.used && self.permits < most;
         if self.lapses(now) || permits {
             return age >= limits::GRANT_ASK_EVERY;
@@ -158,6 +214,7 @@ impl State {
         let low = rate.starts_in(limits::STARTS_AHEAD / 2).max(1) as usize;
         let due = self.are_starts_due();
         self.starts.len().saturating_sub(self.unstarted as usize) < low
+            && self.starts.len() < self.useful_starts(most, need) as usize
             && due
             && age >= limits::REDISCOVER_AFTER
     }
@@ -181,6 +238,10 @@ impl State {
         asked: (Instant, Timestamp),
         received: (Instant, Timestamp),
     ) {
+        if grant.limits.rate != self.granted.rate {
+            // They would be as late as the other rate allows.
+            self.starts.clear();
+        }
         self.permits = grant.permits.max(self.used);
         self.fair = grant.fair;
         self.expires = Some((asked.0 + grant.lasts(), asked.1.after(grant.lasts())));
@@ -218,8 +279,7 @@ pub(super) fn most_starts(rate: Rate) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use conveyor_domain::WorkerId;
-    use conveyor_domain::grant::{Ask, Budget};
+    use conveyor_domain::grant::Budget;
 
     #[test]
     fn what_is_known_already_is_not_told_again() {
@@ -330,5 +390,37 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_is_asked_for_by_those_who_use_it() {
+        let limits = |per_second| Limits { rate: Rate::new(per_second, Some(100)).ok(), ..Limits::default() };
+        let (mut budget, mut state) = (Budget::default(), State::default());
+        let (now, worker) = (Timestamp(1_000_000), WorkerId::from_bytes([1; 16]));
+        let mut ask = |state: &mut State, need| {
+            let grant = budget.ask(&state.request(worker, need, now), now);
+            let asked = (Instant::now(), now);
+            state.keep(grant, false, asked, asked);
+            state.asked = Some(asked.0);
+            state.starts.len()
+        };
+        state.learn(limits(0.1));
+        let any = Need { most: 500, ahead: true, ..Need::default() };
+        assert_eq!(ask(&mut state, any), 1);
+        tokio::time::advance(limits::REDISCOVER_AFTER).await;
+        state.unstarted = 1;
+        assert!(!state.could_have_more(any, now), "a task may have been received for it, or none");
+        state.unstarted = 0;
+        let mut asked_for = Vec::new();
+        for _ in 0..6 {
+            state.begun = u32::try_from(state.starts.drain(..).count()).unwrap();
+            asked_for.push(ask(&mut state, any));
+        }
+        assert_eq!(asked_for, [2, 4, 8, 16, 32, 37]);
+        state.begun = 100;
+        state.learn(Limits { revision: 1, ..limits(0.2) });
+        assert_eq!(ask(&mut state, any), 0, "starts of another rate are not kept");
+        assert_eq!(state.request(worker, Need { most: 500, waiting: 7, ahead: false }, now).starts, 7);
+        assert_eq!(state.request(worker, Need { most: 500, ..Need::default() }, now).starts, 0, "a renewal");
     }
 }

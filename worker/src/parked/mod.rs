@@ -55,8 +55,16 @@ impl Parking {
         self.lock().has_room(caller)
     }
 
-    pub fn waiting_for(&self, scope: &Scope) -> u32 {
-        self.lock().by_site.get(scope).copied().unwrap_or(0)
+    /// How many wait for a site, and for nothing else: they go first.
+    pub fn ahead_at(&self, scope: &Scope) -> u32 {
+        self.lock().ahead_at(scope)
+    }
+
+    /// Whether anything but their domains keeps messages of a run waiting.
+    pub fn stall(&self, run: RunId, stalled: bool) {
+        if let Some(of_run) = self.lock().runs.get_mut(&run) {
+            of_run.stalled = stalled;
+        }
     }
 
     /// Its claim is released. It was hidden when it was received, or since.
@@ -133,7 +141,7 @@ impl Parking {
             }
             of_run.groups.rotate_left(1);
         }
-        freed.iter().for_each(|sites| state.uncount(run.job.caller, sites));
+        freed.iter().for_each(|sites| state.uncount(run, sites));
         state.tidy(run.key.run);
         taken
     }
@@ -149,7 +157,7 @@ impl Parking {
             if only.is_some_and(|only| only != domain) {
                 return None;
             }
-            let count = state.by_site.get(scope).copied().unwrap_or(0);
+            let count = state.waiting_for(scope);
             let until = share.free_at(now).after(share.room_every(call).saturating_mul(count));
             Some((until, domain))
         });

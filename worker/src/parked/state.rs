@@ -1,7 +1,7 @@
 //! What is parked: messages by run and by the domains that they draw on, and how many there may be.
 
 use crate::Worker;
-use crate::budgets::Share;
+use crate::budgets::{Need, Share};
 use crate::context::RunContext;
 use crate::prediction::Sites;
 use conveyor_domain::grant::Scope;
@@ -48,13 +48,15 @@ pub struct OfRun {
     pub context: Arc<RunContext>,
     /// The first one is served first, then moves to the end.
     pub groups: VecDeque<Group>,
+    /// Its job has no room: its messages are in nobody's way.
+    pub stalled: bool,
 }
 
 #[derive(Debug, Default)]
 pub struct State {
     pub runs: HashMap<RunId, OfRun>,
     by_caller: HashMap<CallerId, u32>,
-    pub by_site: HashMap<Scope, u32>,
+    by_site: HashMap<Scope, HashMap<RunId, u32>>,
     /// Callers that had no room left: they get some when a quarter is free, so that receives bring more than one message.
     full: HashSet<CallerId>,
     count: u32,
@@ -86,7 +88,8 @@ impl Group {
     pub fn ask(&self, worker: &Arc<Worker>, tasks: &TaskTracker, most: u32) -> u32 {
         let wanted = self.waiting().min(most);
         let asked = self.shares.iter().filter(|share| {
-            share.want_more(worker, tasks, share.used().saturating_add(wanted));
+            let most = share.used().saturating_add(wanted);
+            share.want_more(worker, tasks, Need { most, waiting: wanted, ahead: false });
             share.is_asking()
         });
         // All of them: what one has no start for needs none of the others, but that is known only by its answer.
@@ -119,16 +122,28 @@ impl State {
         own < most(limits::PARKED_CALLER_MAX) && own < most(limits::PARKED_MAX).saturating_sub(self.count)
     }
 
-    fn count(&mut self, caller: CallerId, sites: &Sites) {
+    /// All that wait for a site.
+    pub fn waiting_for(&self, scope: &Scope) -> u32 {
+        self.by_site.get(scope).map_or(0, |runs| runs.values().sum())
+    }
+
+    /// Those that wait for a site, and for nothing else.
+    pub fn ahead_at(&self, scope: &Scope) -> u32 {
+        let runs = self.by_site.get(scope).into_iter().flatten();
+        let stalled = |run: &RunId| self.runs.get(run).is_some_and(|of_run| of_run.stalled);
+        runs.filter(|(run, _)| !stalled(run)).map(|(_, count)| *count).sum()
+    }
+
+    fn count(&mut self, run: &RunContext, sites: &Sites) {
         self.count += 1;
-        *self.by_caller.entry(caller).or_default() += 1;
+        *self.by_caller.entry(run.job.caller).or_default() += 1;
         for (scope, _) in sites {
-            *self.by_site.entry(scope.clone()).or_default() += 1;
+            *self.by_site.entry(scope.clone()).or_default().entry(run.key.run).or_default() += 1;
         }
         metrics::gauge!("conveyor_messages_parked").increment(1.0);
     }
 
-    pub fn uncount(&mut self, caller: CallerId, sites: &Sites) {
+    pub fn uncount(&mut self, run: &RunContext, sites: &Sites) {
         fn less<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, u32>, key: &K) {
             let left = counts.get_mut(key).map_or(0, |count| {
                 *count -= 1;
@@ -139,18 +154,25 @@ impl State {
             }
         }
         self.count -= 1;
-        less(&mut self.by_caller, &caller);
-        sites.iter().for_each(|(scope, _)| less(&mut self.by_site, scope));
+        less(&mut self.by_caller, &run.job.caller);
+        for (scope, _) in sites {
+            let Some(runs) = self.by_site.get_mut(scope) else { continue };
+            less(runs, &run.key.run);
+            if runs.is_empty() {
+                self.by_site.remove(scope);
+            }
+        }
         metrics::gauge!("conveyor_messages_parked").decrement(1.0);
     }
 
     /// Parks messages of a run. If it is known under another job by now, or was forgotten and found again, their next
     /// claims find out where they go.
     pub fn add(&mut self, run: &Arc<RunContext>, sites: Sites, shares: Vec<Arc<Share>>, parked: Parked) {
-        let of_run = self
-            .runs
-            .entry(run.key.run)
-            .or_insert_with(|| OfRun { context: run.clone(), groups: VecDeque::new() });
+        let of_run = self.runs.entry(run.key.run).or_insert_with(|| OfRun {
+            context: run.clone(),
+            groups: VecDeque::new(),
+            stalled: false,
+        });
         let (sites, shares) = match Arc::ptr_eq(&of_run.context, run) {
             true => (sites, shares),
             false => (Sites::new(), Vec::new()),
@@ -161,7 +183,7 @@ impl State {
             of_run.groups.len() - 1
         });
         of_run.groups[place].messages.push_back(parked);
-        self.count(run.job.caller, &sites);
+        self.count(run, &sites);
     }
 
     /// The run as it is known now. If that is news, the next claims of its messages find out where they go. True if it has
@@ -169,11 +191,11 @@ impl State {
     pub fn renew(&mut self, run: &Arc<RunContext>) -> bool {
         let Some(known) = self.runs.get(&run.key.run) else { return false };
         if !Arc::ptr_eq(&known.context, run)
-            && let Some(OfRun { context, groups }) = self.runs.remove(&run.key.run)
+            && let Some(OfRun { context, groups, .. }) = self.runs.remove(&run.key.run)
         {
             for Group { sites, messages, .. } in groups {
                 for parked in messages {
-                    self.uncount(run.job.caller, &sites);
+                    self.uncount(run, &sites);
                     run.take_over(&context, 1);
                     self.add(run, Sites::new(), Vec::new(), parked);
                 }
@@ -224,7 +246,7 @@ impl State {
             });
         }
         context.let_go(u32::try_from(gone.len()).unwrap_or(u32::MAX));
-        gone.iter().for_each(|sites| self.uncount(context.job.caller, sites));
+        gone.iter().for_each(|sites| self.uncount(&context, sites));
         self.tidy(run);
     }
 
@@ -238,7 +260,7 @@ impl State {
                     let stays = !fits(*run, parked);
                     if !stays {
                         receipts.push(parked.delivery.receipt.clone());
-                        counted.push((of_run.context.job.caller, sites.clone()));
+                        counted.push((of_run.context.clone(), sites.clone()));
                     }
                     stays
                 });
@@ -247,7 +269,7 @@ impl State {
                 left.push((of_run.context.clone(), receipts));
             }
         }
-        counted.iter().for_each(|(caller, sites)| self.uncount(*caller, sites));
+        counted.iter().for_each(|(run, sites)| self.uncount(run, sites));
         left.iter().for_each(|(run, _)| self.tidy(run.key.run));
         left
     }
@@ -273,17 +295,28 @@ mod tests {
         CallerId::from_bytes([n; 16])
     }
 
+    fn context(caller: CallerId, n: u8) -> Arc<RunContext> {
+        let (job, run) = (JobId::from_bytes([n; 16]), RunId::from_bytes([n; 16]));
+        let rows = lifecycle::submit(job, run, caller, JobSpec::default(), false, 0, Timestamp(0));
+        Arc::new(RunContext::of(rows.job, run))
+    }
+
+    /// Of a caller that has one.
+    fn run_of(n: u8) -> Arc<RunContext> {
+        context(caller(n), n)
+    }
+
     #[test]
     fn a_caller_that_is_full_gets_room_again_when_a_quarter_is_free() {
         let (mut state, sites) = (State::default(), Sites::new());
         let (max, quarter) = (limits::PARKED_CALLER_MAX, limits::PARKED_CALLER_MAX / 4);
-        (0..max - 1).for_each(|_| state.count(caller(1), &sites));
+        (0..max - 1).for_each(|_| state.count(&run_of(1), &sites));
         assert_eq!((state.room(caller(1)), state.room(caller(2))), (1, max));
-        state.count(caller(1), &sites);
+        state.count(&run_of(1), &sites);
         assert_eq!(state.room(caller(1)), 0);
-        (1..quarter).for_each(|_| state.uncount(caller(1), &sites));
+        (1..quarter).for_each(|_| state.uncount(&run_of(1), &sites));
         assert_eq!(state.room(caller(1)), 0, "receives would bring one message each");
-        state.uncount(caller(1), &sites);
+        state.uncount(&run_of(1), &sites);
         assert_eq!(state.room(caller(1)), quarter);
     }
 
@@ -293,16 +326,10 @@ mod tests {
         for n in 1..=12 {
             let room = state.room(caller(n));
             assert!(room > 0, "caller {n} finds {} parked", state.count);
-            (0..room.min(1_000)).for_each(|_| state.count(caller(n), &sites));
+            (0..room.min(1_000)).for_each(|_| state.count(&run_of(n), &sites));
             assert!(state.count <= limits::PARKED_MAX && state.has_room(caller(n + 1)));
         }
         assert_eq!(state.room(caller(1)), 0, "it has more than are free");
-    }
-
-    fn context(job: u8, run: u8) -> Arc<RunContext> {
-        let (job, run) = (JobId::from_bytes([job; 16]), RunId::from_bytes([run; 16]));
-        let rows = lifecycle::submit(job, run, caller(1), JobSpec::default(), false, 0, Timestamp(0));
-        Arc::new(RunContext::of(rows.job, run))
     }
 
     fn parked(state: &mut State, run: &Arc<RunContext>, sites: &Sites, receipt: &str) {
@@ -326,7 +353,7 @@ mod tests {
     /// Whatever is parked, extended or on its way to be parked when the job changes.
     #[tokio::test(start_paused = true)]
     async fn no_message_keeps_the_limits_of_a_job_that_has_changed() {
-        let (mut state, before) = (State::default(), context(1, 1));
+        let (mut state, before) = (State::default(), run_of(1));
         parked(&mut state, &before, &slow(), "a");
         parked(&mut state, &before, &slow(), "b");
         assert_eq!(sites_of(&state, &before), [(slow(), 2)]);
@@ -348,7 +375,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_being_extended_counts_and_is_not_touched() {
-        let (mut state, run) = (State::default(), context(1, 1));
+        let (mut state, run) = (State::default(), run_of(1));
         for receipt in ["a", "b", "c"] {
             parked(&mut state, &run, &slow(), receipt);
         }
@@ -357,7 +384,7 @@ mod tests {
         assert_eq!(extending.len(), 3);
         assert!(state.extend(run.key.run, soon).is_none(), "it is under way");
         parked(&mut state, &run, &slow(), "d");
-        assert_eq!((state.of(caller(1)), state.by_site[&slow()[0].0]), (4, 4));
+        assert_eq!((state.of(caller(1)), state.waiting_for(&slow()[0].0)), (4, 4));
         let group = &state.runs[&run.key.run].groups[0];
         assert_eq!((group.next(), group.waiting()), (Some(3), 1), "a fresh one may go");
         let answer = |receipt: Receipt| match receipt.0.as_str() {
@@ -367,7 +394,7 @@ mod tests {
         };
         let answers = extending.into_iter().map(|(name, receipt)| (name, answer(receipt)));
         state.extended(run.key.run, answers.collect());
-        assert_eq!((state.of(caller(1)), state.by_site[&slow()[0].0]), (3, 3));
+        assert_eq!((state.of(caller(1)), state.waiting_for(&slow()[0].0)), (3, 3));
         let left = state.leave(|_, parked| parked.extension.is_none());
         let receipts: Vec<&str> = left[0].1.iter().map(|receipt| receipt.0.as_str()).collect();
         assert_eq!(receipts, ["new", "c", "d"]);
@@ -378,7 +405,7 @@ mod tests {
     /// It is forgotten and found again while its messages are here.
     #[tokio::test(start_paused = true)]
     async fn whoever_knows_a_run_holds_its_messages() {
-        let (mut state, forgotten, found) = (State::default(), context(1, 1), context(1, 1));
+        let (mut state, forgotten, found) = (State::default(), run_of(1), run_of(1));
         parked(&mut state, &forgotten, &slow(), "a");
         assert!(state.renew(&found));
         parked(&mut state, &forgotten, &slow(), "b");
@@ -387,5 +414,19 @@ mod tests {
         assert!(found.holds_any());
         found.let_go(1);
         assert!(!found.holds_any());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn messages_whose_job_has_no_room_are_in_nobodys_way() {
+        let (mut state, one, other) = (State::default(), context(caller(1), 1), context(caller(1), 2));
+        let site = &slow()[0].0;
+        parked(&mut state, &one, &slow(), "a");
+        parked(&mut state, &other, &slow(), "b");
+        state.runs.get_mut(&one.key.run).unwrap().stalled = true;
+        assert_eq!((state.waiting_for(site), state.ahead_at(site)), (2, 1));
+        state.leave(|run, _| run == other.key.run);
+        assert_eq!((state.waiting_for(site), state.ahead_at(site)), (1, 0));
+        state.runs.get_mut(&one.key.run).unwrap().stalled = false;
+        assert_eq!(state.ahead_at(site), 1);
     }
 }

@@ -82,7 +82,7 @@ impl Coordinator for Table {
     }
 
     async fn hold(&self, scope: &Scope, hold: Hold, now: Timestamp) -> Result<()> {
-        self.change_budget(scope, now, |budget| budget.hold(hold.clone())).await
+        self.change_budget(scope, now, |budget| budget.hold(hold.clone(), now)).await
     }
 
     async fn change(&self, scope: &Scope, limits: Limits, now: Timestamp) -> Result<()> {

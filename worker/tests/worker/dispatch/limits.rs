@@ -176,3 +176,28 @@ async fn a_gateway_that_is_not_there_is_left_alone() {
     world.wait_for(job).await;
     assert_eq!(world.witness.calls(), 42, "12 that found nobody, and one for each task");
 }
+
+/// Three more may begin when one has, by whichever worker: the first took no start that it had no task for.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_worker_does_not_use_of_a_burst_is_there_for_others() {
+    let failure = || GatewayAnswer::Failure {
+        class: FailureClass::Blocked,
+        retry: true,
+        retry_after: None,
+        problem: Problem::new(403, "blocked", "No"),
+        spend: Spend::default(),
+    };
+    let witness = Witness::taking(MS).saying(move |_, _| Some(failure())).holding("https://");
+    let mut world = World::new(witness);
+    let mut spec = rated(0.01, 4);
+    spec.retry.attempts_max = Some(4);
+    let job = world.submit(spec, &urls("a.example", 1)).await;
+    world.work(config(10));
+    until("its first call", async || world.witness.now() == 1).await;
+    world.begin_to_stop();
+    world.witness.let_all_go();
+    world.stop().await;
+    world.work(config(10));
+    world.wait_for(job).await;
+    assert_eq!(world.witness.calls(), 4);
+}

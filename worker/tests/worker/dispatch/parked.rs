@@ -117,3 +117,30 @@ async fn a_worker_that_stops_returns_what_is_parked_at_once() {
     world.stop().await;
     assert_eq!(world.depth(job).await, (19, 0));
 }
+
+/// However long its call takes, what waits behind it leaves the domain to others.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_at_its_cap_does_not_keep_others_from_the_domain_that_it_waits_for() {
+    let mut world = World::new(Witness::taking(Duration::ZERO).holding("https://busy.example/held"));
+    let limit = DomainLimit { rate: None, max_inflight: Some(22) };
+    let domain_limits = DomainLimits::new([("busy.example".to_owned(), limit)]).unwrap();
+    let at_most = |max_inflight| JobSpec { max_inflight, ..JobSpec::default() };
+    let held = |count| urls("busy.example/held", count);
+    world.submit(at_most(100), &held(22)).await;
+    world.work(WorkerConfig { domain_limits, ..config(100) });
+    until("the domain is full", async || world.witness.now() == 22).await;
+    let capped = world.submit(at_most(2), &held(20)).await;
+    until("all of another job is parked", async || {
+        world.budget(&Scope::Job(capped.job)).await.domain_wait.is_some()
+            && world.depth(capped).await == (0, 20)
+    })
+    .await;
+    world.witness.let_go(22);
+    until("it is at its cap", async || world.witness.calls() == 24).await;
+    // More than it takes until the worker expects that a list goes on for one domain.
+    let free = world.submit(at_most(100), &urls("busy.example/free", 1_200)).await;
+    world.wait_for(free).await;
+    assert_eq!(world.depth(capped).await, (0, 20));
+    world.witness.let_all_go();
+    world.wait_for(capped).await;
+}
