@@ -90,6 +90,10 @@ pub const BODY_GRACE: Duration = Duration::from_secs(15);
 /// Uploads of one caller that no job was made of.
 pub const UPLOADS_MAX: u32 = 1_000;
 pub const UPLOAD_PARTS_MAX: u32 = 1_000;
+/// What every part of an upload but the last has, unless its caller or the length of the list says otherwise; and the most that
+/// a caller may choose, which S3 sets.
+pub const PART_BYTES: u64 = 16 * MIB as u64;
+pub const PART_MAX_BYTES: u64 = 5 * 1024 * MIB as u64;
 /// Parts of an upload for which one call signs URLs.
 pub const PART_URLS_MAX: usize = 100;
 /// An ingest that logged nothing for so long, while no control message is queued, has lost its message.
