@@ -20,8 +20,11 @@ pub const INLINE_TASKS_MAX: usize = 9_999;
 pub const ADD_TASKS_MAX: usize = 10_000;
 /// Tasks in one run.
 pub const RUN_TASKS_MAX: u32 = 1_000_000;
-/// All parameters of a job, or of a task, together.
+/// All parameters of a job, or of a task, together, as JSON.
 pub const PARAMS_MAX_BYTES: usize = 64 * KIB;
+/// A job as it is stored: parameters, metadata, limits of domains, webhook and schedule together. An item of DynamoDB holds
+/// 400 KB, and a job that one backend takes is taken by the other.
+pub const JOB_DOCUMENT_MAX_BYTES: usize = 256 * KIB;
 pub const MAX_BODY_BYTES: usize = 64 * MIB;
 /// A submit without its tasks.
 pub const SUBMIT_REST_MAX_BYTES: usize = MIB;
