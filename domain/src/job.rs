@@ -129,6 +129,12 @@ impl JobSpec {
         self.schedule.as_ref()?.source.as_ref()
     }
 
+    /// How long the document is that is stored of it.
+    pub fn stored_bytes(&self) -> usize {
+        // What cannot be written as JSON is refused by whoever writes it.
+        serde_json::to_vec(self).map_or(0, |document| document.len())
+    }
+
     /// The same with other limits.
     #[must_use]
     pub fn with(&self, change: &LimitsChange) -> JobSpec {

@@ -114,6 +114,12 @@ pub enum Refusal {
     JobNotScheduled,
     #[error("it was done by somebody else, or is not to be done any more")]
     FireIsOver,
+    #[error(
+        "the job would be stored in more than {} bytes (`job_document_max_bytes`), its parameters, metadata, domain limits, \
+         webhook and schedule together",
+        limits::JOB_DOCUMENT_MAX_BYTES
+    )]
+    JobTooLarge,
 }
 
 /// The rows as they shall be. Equal to what went in when there was nothing to do.
@@ -320,8 +326,22 @@ pub fn decide(
             next.job.spec = Arc::new(JobSpec { schedule: Some(changed), ..JobSpec::clone(&job.spec) });
         }
     }
+    if let Command::Limits(_) | Command::Webhook(Some(_)) | Command::Schedule(ScheduleChange::Rule(_)) =
+        command
+    {
+        fits(&next.job, job)?;
+    }
     stamp(&mut next, job, run, now);
     Ok(next)
+}
+
+/// Whether a job can be stored as its caller wants it. One that an earlier version let in may shrink.
+fn fits(next: &Job, before: &Job) -> Result<(), Refusal> {
+    let bytes = next.spec.stored_bytes();
+    match bytes > limits::JOB_DOCUMENT_MAX_BYTES && bytes > before.spec.stored_bytes() {
+        true => Err(Refusal::JobTooLarge),
+        false => Ok(()),
+    }
 }
 
 /// Deletes one run of a job. `needed`: by another run of it ([`Run::needs`]).

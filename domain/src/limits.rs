@@ -20,8 +20,11 @@ pub const INLINE_TASKS_MAX: usize = 9_999;
 pub const ADD_TASKS_MAX: usize = 10_000;
 /// Tasks in one run.
 pub const RUN_TASKS_MAX: u32 = 1_000_000;
-/// All parameters of a job, or of a task, together.
+/// All parameters of a job, or of a task, together, as JSON.
 pub const PARAMS_MAX_BYTES: usize = 64 * KIB;
+/// A job as it is stored: parameters, metadata, limits of domains, webhook and schedule together. An item of DynamoDB holds
+/// 400 KB, and a job that one backend takes is taken by the other.
+pub const JOB_DOCUMENT_MAX_BYTES: usize = 256 * KIB;
 pub const MAX_BODY_BYTES: usize = 64 * MIB;
 /// A submit without its tasks.
 pub const SUBMIT_REST_MAX_BYTES: usize = MIB;
@@ -90,6 +93,10 @@ pub const BODY_GRACE: Duration = Duration::from_secs(15);
 /// Uploads of one caller that no job was made of.
 pub const UPLOADS_MAX: u32 = 1_000;
 pub const UPLOAD_PARTS_MAX: u32 = 1_000;
+/// What every part of an upload but the last has, unless its caller or the length of the list says otherwise; and the most that
+/// a caller may choose, which S3 sets.
+pub const PART_BYTES: u64 = 16 * MIB as u64;
+pub const PART_MAX_BYTES: u64 = 5 * 1024 * MIB as u64;
 /// Parts of an upload for which one call signs URLs.
 pub const PART_URLS_MAX: usize = 100;
 /// An ingest that logged nothing for so long, while no control message is queued, has lost its message.

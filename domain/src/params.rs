@@ -156,13 +156,24 @@ pub fn parse(value: &Value, policy: ParamPolicy) -> Result<Params, Invalid> {
             Value::Null | Value::Array(_) => return Err(bad(key)),
         };
         check_value(key, &text, policy).ok_or_else(|| bad(key))?;
-        bytes += key.len() + text.len();
+        bytes += json_bytes(key) + json_bytes(&text);
         if bytes > limits::PARAMS_MAX_BYTES {
             return Err(bad(key));
         }
         params.insert(key.clone(), text);
     }
     Ok(params)
+}
+
+/// How long a text is as JSON: what is stored of it, and forwarded of an object. Of a text of control characters that is six
+/// times as much.
+fn json_bytes(text: &str) -> usize {
+    let escaped = |byte| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
+        0..0x20 => 6,
+        _ => 1,
+    };
+    "\"\"".len() + text.bytes().map(escaped).sum::<usize>()
 }
 
 /// What only shows once job and task params are merged.
@@ -265,10 +276,22 @@ mod tests {
             refused(huge, ParamPolicy::ZenRows),
             (Reason::InvalidParamValue, "js_instructions".into())
         );
+        assert!(
+            parse(&json!({"wait_for": "\"".repeat(limits::PARAMS_MAX_BYTES / 2 - 10)}), ParamPolicy::Any)
+                .is_ok()
+        );
+        refused(json!({"wait_for": "\"".repeat(limits::PARAMS_MAX_BYTES / 2)}), ParamPolicy::Any);
+        refused(json!({"wait_for": "\u{1}".repeat(limits::PARAMS_MAX_BYTES / 6)}), ParamPolicy::Any);
         assert_eq!(
             refused(json!({"apikey": "x"}), ParamPolicy::Any),
             (Reason::UnsupportedParam, "apikey".into())
         );
+    }
+
+    #[test]
+    fn a_text_is_counted_as_it_is_stored() {
+        let every: String = (0..0x250u32).filter_map(char::from_u32).collect();
+        assert_eq!(json_bytes(&every), serde_json::to_string(&every).unwrap().len());
     }
 
     #[test]

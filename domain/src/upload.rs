@@ -1,6 +1,7 @@
 //! An upload slot: where a caller stages a list before it submits it (SPEC 6.9).
 
 use crate::id::{CallerId, UploadId};
+use crate::limits;
 use crate::list::ListSpec;
 use crate::time::Timestamp;
 use schemars::JsonSchema;
@@ -14,9 +15,31 @@ pub struct Declared {
     /// Lower-case hex.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
+    /// What every part but the last has, of a list that is sent in parts. Slots of earlier versions do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part_bytes: Option<u64>,
 }
 
 impl Declared {
+    /// The size of parts as it holds: what was asked for, but no fewer bytes than the storage takes, and no more parts than an
+    /// upload has.
+    #[must_use]
+    pub fn in_parts(self, least: u64, list_max: u64) -> Declared {
+        // A list that is asked for in parts of a size, and whose end nobody knows, may be shorter than the longest one.
+        let whole = self.size.or_else(|| self.part_bytes.is_none().then_some(list_max)).unwrap_or(0);
+        let fewest = whole.div_ceil(u64::from(limits::UPLOAD_PARTS_MAX));
+        let part_bytes = self.part_bytes.unwrap_or(limits::PART_BYTES).max(least).max(fewest);
+        Declared { part_bytes: Some(part_bytes), ..self }
+    }
+
+    /// How many bytes part `number` may have. Part n begins where n - 1 parts end, so all of them together are never longer
+    /// than the list may be: nobody has to remember which parts were asked for. `None` of a slot of an earlier version.
+    pub fn part_room(&self, number: u32, list_max: u64) -> Option<u64> {
+        let part_bytes = self.part_bytes?;
+        let begin = u64::from(number.saturating_sub(1)).saturating_mul(part_bytes);
+        Some(self.size.unwrap_or(list_max).saturating_sub(begin).min(part_bytes))
+    }
+
     /// Which of the declarations the bytes do not keep.
     pub fn broken_by(&self, staged: &Staged) -> Option<BrokenPromise> {
         if self.size.is_some_and(|size| size != staged.size) {
@@ -109,12 +132,38 @@ mod tests {
     fn bytes_must_be_what_was_declared() {
         let staged = Staged::new("x".into(), 3, "aa".into());
         let declared = |size, sha256: Option<&str>| {
-            Declared { size, sha256: sha256.map(str::to_owned) }.broken_by(&staged)
+            let sha256 = sha256.map(str::to_owned);
+            Declared { size, sha256, ..Declared::default() }.broken_by(&staged)
         };
         assert_eq!(declared(None, None), None);
         assert_eq!(declared(Some(3), Some("aa")), None);
         assert_eq!(declared(Some(4), Some("aa")), Some(BrokenPromise::Size));
         assert_eq!(declared(None, Some("ab")), Some(BrokenPromise::Sha256));
+    }
+
+    #[test]
+    fn parts_are_as_large_as_asked_within_what_the_storage_takes() {
+        let part_bytes = |size, asked, least| {
+            let declared = Declared { size, part_bytes: asked, sha256: None };
+            declared.in_parts(least, 100_000_000_000).part_bytes.unwrap()
+        };
+        assert_eq!(part_bytes(Some(20), None, 5), limits::PART_BYTES);
+        assert_eq!(part_bytes(Some(20), Some(7), 5), 7);
+        assert_eq!(part_bytes(Some(20), Some(3), 5), 5);
+        assert_eq!(part_bytes(Some(7_001), Some(3), 1), 8, "never more than a thousand parts");
+        assert_eq!(part_bytes(None, None, 1), 100_000_000);
+        assert_eq!(part_bytes(None, Some(3), 1), 3, "a caller that knows better");
+    }
+
+    #[test]
+    fn all_parts_together_are_no_longer_than_the_list_may_be() {
+        let room = |size, number| {
+            let declared = Declared { size, part_bytes: Some(10), sha256: None };
+            declared.part_room(number, 35).unwrap()
+        };
+        assert_eq!([1, 2, 3, 4, 5, u32::MAX].map(|number| room(None, number)), [10, 10, 10, 5, 0, 0]);
+        assert_eq!([1, 2, 3].map(|number| room(Some(20), number)), [10, 10, 0]);
+        assert_eq!(Declared::default().part_room(1, 35), None);
     }
 
     #[test]

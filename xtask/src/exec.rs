@@ -1,7 +1,7 @@
 //! Running commands: their output goes to a log, and to the terminal where it is not mixed with another's; the CPU time of a
 //! command and of everything it waited for is measured.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -177,6 +177,15 @@ fn tests_passed(line: &str) -> Option<u64> {
 /// Whether a command runs and succeeds, without its output.
 pub fn works(command: &mut Command) -> bool {
     command.stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
+}
+
+/// Runs a command whose output is shown only if it fails.
+pub fn quiet(command: &mut Command) -> Result<()> {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("cannot run {}", shown(command)))?;
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    ensure!(output.status.success(), "{}: {}\n{}", shown(command), output.status, text.join("\n").trim());
+    Ok(())
 }
 
 pub fn shown(command: &Command) -> String {

@@ -53,10 +53,12 @@ const ALL: &[&str] = &[];
 const LOCALSTACK: &str = "localstack";
 /// Steps whose tests talk to AWS-compatible servers.
 const WITH_SERVERS: &[&str] = &["servers", "integration", "aws", "cluster", "client-aws"];
+/// Steps that install packages of npm.
+const WITH_NPM: &[&str] = &["servers", "integration", "aws", "cluster", "client", "client-aws"];
 const WITH_PYTHON: &[&str] =
     &["servers", "integration", "aws", "cluster", "client", "schemathesis", "client-aws"];
 
-static REQUIREMENTS: [Requirement; 13] = [
+static REQUIREMENTS: [Requirement; 14] = [
     Requirement {
         what: "rustfmt",
         why: "formatting",
@@ -131,9 +133,16 @@ static REQUIREMENTS: [Requirement; 13] = [
         },
     },
     Requirement {
+        what: "Node 18 or later as node",
+        why: "the client",
+        steps: &["client", "client-aws"],
+        from: From::Packages(&["nodejs"]),
+        is_there: || works("node", &["--eval", "process.exit(+(parseInt(process.versions.node) < 18))"]),
+    },
+    Requirement {
         what: needs::NPM.what,
-        why: "AWS-compatible servers from its registry",
-        steps: WITH_SERVERS,
+        why: "the client and AWS-compatible servers from its registry",
+        steps: WITH_NPM,
         from: From::Packages(needs::NPM.packages),
         is_there: needs::NPM.is_met,
     },

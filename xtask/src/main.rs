@@ -10,6 +10,7 @@ mod fuzz;
 mod lanes;
 mod machine;
 mod mutations;
+mod node;
 mod python;
 mod report;
 mod rust_tests;

@@ -1,8 +1,8 @@
 //! Python for the steps that need it: an environment of its own under the target directory, with pinned packages.
 
-use crate::exec::works;
+use crate::exec::{quiet, works};
 use crate::workspace::Workspace;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -49,12 +49,4 @@ impl Environment {
         quiet(workspace.command(&self.python).args(pip))?;
         fs::write(&self.stamp, requirements).with_context(|| self.stamp.display().to_string())
     }
-}
-
-/// Its output is shown if it fails.
-fn quiet(command: &mut Command) -> Result<()> {
-    let output = command.output().context("cannot run Python")?;
-    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    ensure!(output.status.success(), "{}\n{}", output.status, text.join("\n").trim());
-    Ok(())
 }

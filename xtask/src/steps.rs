@@ -6,7 +6,7 @@ use crate::exec::Log;
 use crate::lanes::Mode;
 use crate::rust_tests::Tests;
 use crate::workspace::{Variable, Workspace};
-use crate::{fuzz, mutations, python};
+use crate::{fuzz, mutations, node, python};
 use anyhow::{Result, anyhow, ensure};
 use clap::builder::PossibleValuesParser;
 use std::path::PathBuf;
@@ -67,6 +67,7 @@ pub struct Shared {
     installed: OnceLock<Result<(), String>>,
     servers: OnceLock<Result<Servers, String>>,
     python: OnceLock<Result<PathBuf, String>>,
+    node: OnceLock<Result<PathBuf, String>>,
 }
 
 impl Shared {
@@ -90,6 +91,11 @@ impl Shared {
     pub fn python(&self, workspace: &Workspace) -> Result<PathBuf> {
         let install = || python::install(workspace).map_err(|error| format!("{error:#}"));
         self.python.get_or_init(install).clone().map_err(|error| anyhow!(error))
+    }
+
+    pub fn node(&self, workspace: &Workspace) -> Result<PathBuf> {
+        let install = || node::install(workspace).map_err(|error| format!("{error:#}"));
+        self.node.get_or_init(install).clone().map_err(|error| anyhow!(error))
     }
 }
 
@@ -167,7 +173,7 @@ pub const STEPS: [Step; 13] = [
     },
     Step {
         name: "client",
-        what: "the zenrows client from PyPI, unchanged",
+        what: "the zenrows clients from PyPI and npm, unchanged",
         on: "the conveyor binary, embedded store",
         lane: Lane::Embedded,
         quick: false,
@@ -233,7 +239,7 @@ pub const STEPS: [Step; 13] = [
     },
     Step {
         name: "client-aws",
-        what: "the zenrows client from PyPI, unchanged",
+        what: "the zenrows clients from PyPI and npm, unchanged",
         on: "two processes of every role; dynoxide, localstack, and ministack for Step Functions",
         lane: Lane::Aws,
         quick: false,
@@ -310,6 +316,7 @@ fn client(run: &Run, server: &str, variables: &[Variable]) -> Result<()> {
         .env("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("TMPDIR", &run.scratch)
+        .env("NODE_CLIENT", run.shared.node(run.workspace)?)
         .env("CONVEYOR_BIN", run.workspace.binary(server))
         .env("LOADTEST_BIN", run.workspace.binary("loadtest"))
         .envs(variables.iter().map(|(name, value)| (name, value)));

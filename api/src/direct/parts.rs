@@ -6,7 +6,7 @@ use crate::staged::{self, size_mismatch};
 use crate::state::ApiState;
 use crate::wire::Time;
 use crate::wire::input::{UploadTarget, too_large};
-use crate::wire::parts::{NamedPart, check_complete};
+use crate::wire::parts::{NamedPart, WantedParts, check_complete};
 use conveyor_domain::lifecycle::Refusal;
 use conveyor_domain::upload::{Part, Staged, Upload};
 use conveyor_domain::{Timestamp, UploadId};
@@ -34,22 +34,35 @@ pub(crate) async fn sign(
     state: &ApiState,
     direct: &dyn DirectAccess,
     upload: &Upload,
-    numbers: Vec<u32>,
+    wanted: &WantedParts,
     until: Timestamp,
 ) -> Result<Vec<UploadTarget>> {
     let (key, handle) = (BlobKey::sent(upload.id), handle_of(upload)?);
     let validity = Validity { from: state.now(), until };
-    // Whatever comes before such a part is already as much as a list may be.
-    let (max, part_min) = (state.config.list_max_bytes, direct.part_min_bytes());
-    if numbers.iter().any(|number| u64::from(number.saturating_sub(1)) * part_min >= max) {
-        return Err(too_large(max));
-    }
-    let mut targets = Vec::with_capacity(numbers.len());
-    for number in numbers {
-        let url = direct.part_url(&key, handle, number, validity).await?;
-        targets.push(UploadTarget::part(number, url, Time(until)));
+    let mut targets = Vec::with_capacity(wanted.numbers.len());
+    for number in &wanted.numbers {
+        let size = size_of(upload, *number, wanted.size, state.config.list_max_bytes)?;
+        let url = direct.part_url(&key, handle, *number, size, validity).await?;
+        targets.push(UploadTarget::part(*number, url, Time(until)));
     }
     Ok(targets)
+}
+
+/// How many bytes a part has, which is what its URL takes. `None`, of a slot of an earlier version: as many as come.
+fn size_of(upload: &Upload, number: u32, wanted: Option<u64>, list_max: u64) -> Result<Option<u64>> {
+    let declared = &upload.declared;
+    let (Some(room), Some(part_bytes)) = (declared.part_room(number, list_max), declared.part_bytes) else {
+        return Ok(None);
+    };
+    let size = wanted.unwrap_or(room);
+    if size > part_bytes {
+        let detail = format!("`size_bytes` must be at most the `part_bytes` of the slot, {part_bytes}.");
+        return Err(ApiError::invalid(detail));
+    }
+    match size == 0 || size > room {
+        true => Err(too_large(declared.size.unwrap_or(list_max))),
+        false => Ok(Some(size)),
+    }
 }
 
 /// The parts that are there, until they are joined.

@@ -224,6 +224,7 @@ impl From<Refusal> for ApiError {
             Refusal::AnotherRunBegan => Code::Conflict,
             Refusal::NoPriorRun => Code::NoPriorRun,
             Refusal::JobNotScheduled => Code::JobNotScheduled,
+            Refusal::JobTooLarge => Code::InvalidArgument,
             // No route sends `Drained`, a step of an ingest, or what a schedule does by itself.
             Refusal::NotDrained | Refusal::RunEnded | Refusal::NotIngesting | Refusal::FireIsOver => {
                 return ApiError::internal(refusal.to_string());

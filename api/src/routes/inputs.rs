@@ -12,7 +12,7 @@ use crate::staged;
 use crate::state::{ApiState, Shared};
 use crate::wire::Time;
 use crate::wire::input::{InputJson, InputRequest, InputsJson, PartTargetsJson, UploadTarget};
-use crate::wire::parts::parse_numbers;
+use crate::wire::parts::parse_wanted;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -32,8 +32,11 @@ pub(super) async fn create(
     query.none()?;
     let JsonBody { bytes, room: _room } =
         body::read_json(request, state.config.max_body_bytes, &state.bodies).await?;
-    let InputRequest { spec, declared, multipart } =
-        InputRequest::parse(&bytes, state.config.list_max_bytes)?;
+    let list_max = state.config.list_max_bytes;
+    let InputRequest { spec, mut declared, multipart } = InputRequest::parse(&bytes, list_max)?;
+    if multipart {
+        declared = declared.in_parts(state.direct().map_or(1, DirectAccess::part_min_bytes), list_max);
+    }
     let now = state.now();
     let mut upload = Upload {
         id: UploadId::new(now, &state.entropy),
@@ -118,7 +121,7 @@ pub(super) async fn sign_parts(
     let upload = upload_of(&state, caller.id, id.0).await?;
     let JsonBody { bytes, room: _room } =
         body::read_json(request, state.config.max_body_bytes, &state.bodies).await?;
-    let numbers = parse_numbers(&bytes)?;
+    let wanted = parse_wanted(&bytes)?;
     refuse_whole(&upload)?;
     refuse_closed(&upload)?;
     let (path, expires) = (path_of(&upload), url_expiry(&state, &upload));
@@ -126,8 +129,8 @@ pub(super) async fn sign_parts(
         UploadTarget::part(number, path.signed_part(number, &state.secret, &base, expires), Time(expires))
     };
     let parts = match state.direct() {
-        None => numbers.into_iter().map(target).collect(),
-        Some(direct) => direct::parts::sign(&state, direct, &upload, numbers, expires).await?,
+        None => wanted.numbers.into_iter().map(target).collect(),
+        Some(direct) => direct::parts::sign(&state, direct, &upload, &wanted, expires).await?,
     };
     Ok(Json(PartTargetsJson { parts }).into_response())
 }

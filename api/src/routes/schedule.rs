@@ -75,10 +75,14 @@ fn check(schedule: &Schedule, now: Timestamp) -> Result<Timestamp> {
     schedule.next_after(now, now).ok_or_else(passed)
 }
 
-/// What is submitted, with its schedule. The run that keeps its tasks is named once there is one.
-pub(super) fn scheduled(spec: JobSpec, schedule: Option<Schedule>, now: Timestamp) -> Result<JobSpec> {
-    let Some(schedule) = schedule else { return Ok(spec) };
-    check(&schedule, now)?;
-    let schedule = JobSchedule::new(schedule, RunId::from_bytes([0; 16]), None, now);
-    Ok(JobSpec { schedule: Some(schedule), ..spec })
+/// What is submitted, with its schedule, if it can be stored. The run that keeps its tasks is named once there is one.
+pub(super) fn scheduled(mut spec: JobSpec, schedule: Option<Schedule>, now: Timestamp) -> Result<JobSpec> {
+    if let Some(schedule) = schedule {
+        check(&schedule, now)?;
+        spec.schedule = Some(JobSchedule::new(schedule, RunId::from_bytes([0; 16]), None, now));
+    }
+    match spec.stored_bytes() > limits::JOB_DOCUMENT_MAX_BYTES {
+        true => Err(Refusal::JobTooLarge.into()),
+        false => Ok(spec),
+    }
 }

@@ -239,6 +239,9 @@ pub(crate) struct CreateInput {
     #[schemars(regex(pattern = SHA256))]
     sha256: Option<String>,
     multipart: Option<bool>,
+    /// Only with `multipart`.
+    #[schemars(range(min = 1, max = limits::PART_MAX_BYTES))]
+    part_bytes: Option<u64>,
 }
 
 /// How a CSV is written.
@@ -268,6 +271,8 @@ struct CsvFields {
 pub(crate) struct SignParts {
     #[schemars(length(min = 1, max = limits::PART_URLS_MAX), inner(range(min = 1, max = limits::UPLOAD_PARTS_MAX)))]
     numbers: Vec<u32>,
+    #[schemars(range(min = 1, max = limits::PART_MAX_BYTES))]
+    size_bytes: Option<u64>,
 }
 
 /// The parts that are to be joined. Left out, whatever is there.

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-pub(crate) const FIELDS: &[&str] = &["type", "csv", "size_bytes", "sha256", "multipart"];
+pub(crate) const FIELDS: &[&str] = &["type", "csv", "size_bytes", "sha256", "multipart", "part_bytes"];
 
 #[derive(Debug)]
 pub(crate) struct InputRequest {
@@ -27,9 +27,23 @@ impl InputRequest {
         if size.is_some_and(|size| size > list_max_bytes) {
             return Err(too_large(list_max_bytes));
         }
-        let declared = Declared { size, sha256: parse_sha256(&fields)? };
         let multipart = fields.get("multipart", "true or false")?.unwrap_or(false);
+        let part_bytes = parse_part_bytes(&fields)?;
+        if part_bytes.is_some() && !multipart {
+            return Err(ApiError::invalid("`part_bytes` needs `multipart` true."));
+        }
+        let declared = Declared { size, sha256: parse_sha256(&fields)?, part_bytes };
         Ok(InputRequest { spec, declared, multipart })
+    }
+}
+
+fn parse_part_bytes(fields: &Fields<'_>) -> Result<Option<u64>> {
+    let max = limits::PART_MAX_BYTES;
+    let expected = format!("a number of bytes from 1 to {max}");
+    let bytes = fields.get("part_bytes", &expected)?;
+    match bytes.is_none_or(|bytes| (1..=max).contains(&bytes)) {
+        true => Ok(bytes),
+        false => Err(ApiError::invalid(format!("`part_bytes` must be {expected}."))),
     }
 }
 
@@ -135,6 +149,7 @@ impl InputJson {
             upload: None,
             multipart: upload.multipart.then_some(MultipartJson {
                 parts_max: limits::UPLOAD_PARTS_MAX,
+                part_bytes: upload.declared.part_bytes,
                 part_min_bytes: None,
                 numbers_max: limits::PART_URLS_MAX,
             }),
@@ -201,6 +216,9 @@ impl UploadTarget {
 #[derive(Debug, Serialize, JsonSchema)]
 struct MultipartJson {
     parts_max: u32,
+    /// What every part but the last has. Slots of earlier versions do not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part_bytes: Option<u64>,
     /// What every part but the last must have, where that matters.
     #[serde(skip_serializing_if = "Option::is_none")]
     part_min_bytes: Option<u64>,

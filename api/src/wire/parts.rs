@@ -6,16 +6,29 @@ use conveyor_domain::limits;
 use conveyor_domain::upload::Part;
 use serde::Deserialize;
 
-/// The numbers of the parts that a caller wants to send.
-pub(crate) fn parse_numbers(body: &[u8]) -> Result<Vec<u32>> {
+/// The parts that a caller wants to send.
+#[derive(Debug)]
+pub(crate) struct WantedParts {
+    pub numbers: Vec<u32>,
+    /// What each of them has.
+    pub size: Option<u64>,
+}
+
+pub(crate) fn parse_wanted(body: &[u8]) -> Result<WantedParts> {
+    let fields = Fields::parse(body, &["numbers", "size_bytes"])?;
     let (max, numbers_max) = (limits::UPLOAD_PARTS_MAX, limits::PART_URLS_MAX);
     let expected = format!("a list of 1 to {numbers_max} numbers from 1 to {max}");
-    let numbers: Option<Vec<u32>> = Fields::parse(body, &["numbers"])?.get("numbers", &expected)?;
+    let numbers: Option<Vec<u32>> = fields.get("numbers", &expected)?;
     let legal = |numbers: &Vec<u32>| {
         (1..=numbers_max).contains(&numbers.len()) && numbers.iter().all(|n| (1..=max).contains(n))
     };
     let refuse = || ApiError::invalid(format!("`numbers` must be {expected}."));
-    numbers.filter(legal).ok_or_else(refuse)
+    let numbers = numbers.filter(legal).ok_or_else(refuse)?;
+    const SIZE: &str = "a number of bytes, at least 1";
+    match fields.get("size_bytes", SIZE)? {
+        Some(0) => Err(ApiError::invalid(format!("`size_bytes` must be {SIZE}."))),
+        size => Ok(WantedParts { numbers, size }),
+    }
 }
 
 /// A part as the caller believes that it is there.
@@ -85,13 +98,19 @@ mod tests {
 
     #[test]
     fn numbers_have_a_range() {
-        assert_eq!(parse_numbers(br#"{"numbers":[1,1000]}"#).unwrap(), [1, 1000]);
-        for bad in
-            ["{}", r#"{"numbers":[]}"#, r#"{"numbers":[0]}"#, r#"{"numbers":[1001]}"#, r#"{"numbers":1}"#]
-        {
-            assert!(parse_numbers(bad.as_bytes()).is_err(), "{bad}");
+        assert_eq!(parse_wanted(br#"{"numbers":[1,1000]}"#).unwrap().numbers, [1, 1000]);
+        assert_eq!(parse_wanted(br#"{"numbers":[1],"size_bytes":7}"#).unwrap().size, Some(7));
+        for bad in [
+            "{}",
+            r#"{"numbers":[]}"#,
+            r#"{"numbers":[0]}"#,
+            r#"{"numbers":[1001]}"#,
+            r#"{"numbers":1}"#,
+            r#"{"numbers":[1],"size_bytes":0}"#,
+        ] {
+            assert!(parse_wanted(bad.as_bytes()).is_err(), "{bad}");
         }
         let many: Vec<u32> = (1..=101).collect();
-        assert!(parse_numbers(serde_json::json!({"numbers": many}).to_string().as_bytes()).is_err());
+        assert!(parse_wanted(serde_json::json!({"numbers": many}).to_string().as_bytes()).is_err());
     }
 }

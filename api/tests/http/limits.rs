@@ -127,6 +127,47 @@ async fn a_job_shows_the_limits_that_it_was_submitted_with() {
 }
 
 #[tokio::test]
+async fn a_job_that_is_too_large_to_be_stored_is_refused_however_it_grows() {
+    let world = World::new().await;
+    // Names that are nearly as long as they may be.
+    let name = |n: usize| format!("{n:0>3}.{}", ["x".repeat(61), "y".repeat(61)].join(".").repeat(2));
+    let domains =
+        |count: usize| -> Value { (0..count).map(|n| (name(n), json!({"max_inflight": 1}))).collect() };
+    let too_large = |answer: crate::world::Answer| {
+        let detail = answer.refused(400, "invalid_argument");
+        assert!(detail.contains("`job_document_max_bytes`"), "{detail}");
+    };
+    let body = |count: usize| {
+        json!({"tasks": tasks(1), "type": "scheduled", "schedule": {"rate": {"every": 1, "unit": "hour"}},
+               "domain_limits": domains(count)})
+    };
+    too_large(world.post("/v1/jobs", body(limits::DOMAIN_LIMITS_MAX)).await);
+    too_large(world.post("/v1/jobs?dry_run=true", body(limits::DOMAIN_LIMITS_MAX)).await);
+    // The most names that fit: what is left is less than one of them takes.
+    let one = serde_json::to_string(&domains(1)).unwrap().len() - 1;
+    let job = async |count: usize| {
+        let answer = world.post("/v1/jobs", body(count)).await;
+        (answer.status == 201).then(|| answer.json()["job_id"].as_str().unwrap().parse::<JobId>().unwrap())
+    };
+    let mut count = limits::JOB_DOCUMENT_MAX_BYTES / one;
+    let job = loop {
+        match job(count).await {
+            Some(job) => break job,
+            None => count -= 1,
+        }
+    };
+    too_large(world.patch(job, json!({"domain_limits": domains(count + 5)})).await);
+    let hook = format!("https://127.0.0.1:9/{}", "x".repeat(limits::URL_MAX_BYTES - 20));
+    too_large(world.put_webhook(job, json!({"url": hook, "signature": false})).await);
+    let days: Vec<u32> = (1..=31).collect();
+    let times: Vec<String> = (0..24).map(|hour| format!("{hour:02}:00")).collect();
+    let calendar = json!({"times_of_day": times, "cadence": {"monthly": {"days": days}}});
+    too_large(world.put_schedule(job, json!({"calendar": calendar, "timezone": "Europe/Berlin"})).await);
+    assert_eq!(world.patch(job, json!({"domain_limits": domains(count - 20)})).await.status, 200);
+    assert_eq!(world.put_webhook(job, json!({"url": hook, "signature": false})).await.status, 200);
+}
+
+#[tokio::test]
 async fn a_change_keeps_what_it_does_not_name() {
     let world = World::new().await;
     let RunKey { job, .. } = world.submit("closed", 1).await;

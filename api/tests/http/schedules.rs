@@ -207,7 +207,7 @@ async fn a_run_that_a_schedule_made_says_so() {
 }
 
 impl World {
-    async fn put_schedule(&self, job: JobId, schedule: Value) -> crate::world::Answer {
+    pub async fn put_schedule(&self, job: JobId, schedule: Value) -> crate::world::Answer {
         self.call("PUT", &format!("/v1/jobs/{job}/schedule"), Some(crate::world::KEY), Some(schedule)).await
     }
 

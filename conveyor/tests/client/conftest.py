@@ -21,7 +21,12 @@ import pytest
 from zenrows.batch import Rate, ZenRowsBatchClient
 from zenrows.batch._resources import JobRef
 
-KEYS = ("client-test-key-of-alice-0001", "client-test-key-of-bob-000002", "client-test-key-of-carol-00003")
+KEYS = (
+    "client-test-key-of-alice-0001",
+    "client-test-key-of-bob-000002",
+    "client-test-key-of-carol-00003",
+    "client-test-key-of-dave-000004",
+)
 # Long enough for debug builds on a machine whose cores are all busy: no test is about how long anything takes.
 DEADLINE_S = 240.0
 CALL_DEADLINE_S = 120.0
@@ -211,8 +216,8 @@ def problem(code: str, detail: str) -> bytes:
 class ScriptedGateway:
     """A gateway that does what the path of a task's URL says.
 
-    /missing answers 404; /flaky answers 503 once and then 200; /held/NAME answers when `release(NAME)` was called;
-    /unpaid/NAME answers 402 until then; /echo answers 404 and repeats the key; /repeat answers 404 and repeats the header
+    /missing answers 404; /flaky answers 503 once and then 200; /held/NAME answers when `release(NAME)` was called or
+    /release/NAME was asked for; /unpaid/NAME answers 402 until then; /echo answers 404 and repeats the key; /repeat answers 404 and repeats the header
     X-Canary; /charged says what the call cost; anything else answers 200. A body is the URL it was asked for.
     """
 
@@ -266,6 +271,8 @@ class ScriptedGateway:
             return 404, problem("not_here", f"Nothing for apikey={query['apikey']}.")
         if path.startswith("/repeat"):
             return 404, problem("not_here", f"Nothing with {httpx.Headers(headers)['X-Canary']}.")
+        if path.startswith("/release"):
+            self.release(path.split("/")[2])
         if path.startswith("/held"):
             self._held(path.split("/")[2]).wait(HELD_MAX_S)
         return 200, url.encode()

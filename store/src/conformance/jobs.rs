@@ -7,11 +7,17 @@ use conveyor_domain::breaker::FailureRatio;
 use conveyor_domain::domains::{DomainLimit, DomainLimits};
 use conveyor_domain::job::LimitsChange;
 use conveyor_domain::lifecycle::{Command, Refusal};
+use conveyor_domain::limits::{self, JOB_DOCUMENT_MAX_BYTES, KIB};
+use conveyor_domain::params::ParamPolicy;
 use conveyor_domain::rate::Rate;
 use conveyor_domain::retry::RetryChoice;
 use conveyor_domain::task::Outcome;
-use conveyor_domain::{CallerId, JobId, JobStatus, RunStatus, Timestamp};
+use conveyor_domain::{
+    CallerId, FailureClass, JobId, JobStatus, Problem, RunStatus, TaskInput, TaskStatus, Timestamp,
+};
+use serde_json::json;
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 const RUN_TASKS_MAX: u32 = 1_000;
@@ -61,6 +67,69 @@ pub async fn a_job_is_invisible_to_other_callers(harness: &dyn Harness) {
     let query =
         JobsQuery { caller: stranger, status: None, scheduled: None, before: None, limit: 10, look: 10 };
     assert!(must(world.backend.store.jobs(query).await).rows.is_empty());
+}
+
+/// A task with all that is stored of one at its limit at once: control characters take six bytes each. It is more than any
+/// submit lets through, whose `task_json_max_bytes` counts all of it.
+fn largest_task() -> TaskInput {
+    let metadata: serde_json::Map<_, _> = (0..limits::METADATA_PAIRS_MAX)
+        .map(|n| (format!("{n:é>128}"), json!("\u{1}".repeat(limits::METADATA_VALUE_MAX))))
+        .collect();
+    let task = json!({
+        "url": format!("https://site.example/{}", "x".repeat(limits::URL_MAX_BYTES - 21)),
+        "external_id": "x".repeat(limits::EXTERNAL_ID_MAX),
+        "metadata": metadata,
+        "zenrows_params": {"x": "x".repeat(limits::PARAMS_MAX_BYTES - 5)},
+        "method": "POST",
+        "body": "\u{1}".repeat(limits::TASK_BODY_MAX_BYTES),
+    });
+    must(TaskInput::from_json(&task, &std::collections::BTreeMap::new(), ParamPolicy::Any))
+}
+
+/// The longest error that is kept of a task.
+fn longest_problem() -> Problem {
+    let wide = |chars| "\u{10ffff}".repeat(chars);
+    let mut problem = Problem::new(503, "x".repeat(64), wide(limits::ECHO_MAX_CHARS))
+        .with_detail(wide(limits::FAILURE_DETAIL_MAX_CHARS));
+    problem.kind = "x".repeat(limits::URL_MAX_BYTES);
+    problem
+}
+
+/// What a submit lets through can be stored, with what is added to it later.
+pub async fn rows_as_large_as_they_may_be_are_kept(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let mut submission = world.submission(false, 1);
+    submission.tasks[0].1 = largest_task();
+    let spec = Arc::make_mut(&mut submission.job.spec);
+    // What is sealed is sealed after the size was checked.
+    let longest = JOB_DOCUMENT_MAX_BYTES + 16 * KIB - spec.stored_bytes();
+    spec.metadata.insert("k".to_owned(), "x".repeat(longest));
+    let key = RunKey { job: submission.job.id, run: submission.run.id };
+    let unsent = must(world.backend.store.submit(submission.clone()).await);
+    world.send(key, unsent).await;
+    let crashed = harness.crash().await;
+    let world = world.on(crashed.backend());
+    assert_eq!(world.view(key).await.job, submission.job);
+
+    let store = &world.backend.store;
+    let limits = |change| store.apply(key.job, Command::Limits(change), world.now());
+    let domains =
+        DomainLimits::new([("a.example".to_owned(), DomainLimit { max_inflight: Some(1), rate: None })]);
+    let larger = LimitsChange { domain_limits: Some(must(domains)), ..LimitsChange::default() };
+    assert_eq!(limits(larger).await, Err(Error::Refused(Refusal::JobTooLarge)));
+    let smaller = LimitsChange { max_inflight: Some(9), ..LimitsChange::default() };
+    assert_eq!(must(limits(smaller).await).job.spec.max_inflight, 9);
+
+    let retry = Outcome::Retry { problem: longest_problem(), not_before: world.now() };
+    world.finish(key, 0, retry).await;
+    let failed = Outcome::Failed { class: FailureClass::Other, problem: longest_problem() };
+    world.finish(key, 0, failed).await;
+    let query = TasksQuery { key, filter: StatusFilter::All, after: None, limit: 1, max_bytes: usize::MAX };
+    let [task] = &must(store.tasks(query).await)[..] else { panic!("one task") };
+    assert_eq!(
+        (task.status, &task.input, &task.error),
+        (TaskStatus::Failed, &largest_task(), &Some(longest_problem()))
+    );
 }
 
 pub async fn jobs_page_newest_first_without_gaps(harness: &dyn Harness) {

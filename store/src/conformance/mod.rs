@@ -143,6 +143,7 @@ macro_rules! conformance_suite {
             jobs::a_repeated_submit_changes_nothing,
             jobs::acknowledged_jobs_survive_a_crash,
             jobs::a_job_is_invisible_to_other_callers,
+            jobs::rows_as_large_as_they_may_be_are_kept,
             jobs::jobs_page_newest_first_without_gaps,
             jobs::a_filtered_page_of_jobs_looks_at_no_more_than_it_may,
             jobs::concurrent_additions_never_share_an_index,

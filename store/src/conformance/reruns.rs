@@ -17,7 +17,7 @@ use conveyor_domain::proof::drift;
 use conveyor_domain::rerun::{Replay, ReplayedTask, Selection, inherited_counts};
 use conveyor_domain::run::{RunStatus, Trigger};
 use conveyor_domain::task::Outcome;
-use conveyor_domain::{ClaimToken, FailureClass, RunId, Task, TaskId, TaskStatus};
+use conveyor_domain::{ClaimToken, FailureClass, RunId, Task, TaskId, TaskStatus, limits};
 use futures::future::join_all;
 use std::time::Duration;
 
@@ -95,7 +95,10 @@ pub async fn a_full_rerun_has_the_same_ids_and_begins_anew(harness: &dyn Harness
     let world = World::new(harness.backend());
     let first = completed(&world).await;
     world.pass(1_000);
-    let start = written(&world, first, Selection::default()).await;
+    let mut start = written(&world, first, Selection::default()).await;
+    // As much as a caller may say, and what sealing adds.
+    let longest = "x".repeat(limits::PARAMS_MAX_BYTES + 16 * limits::KIB);
+    start.run.overrides = Params::from([("js_instructions".to_owned(), longest)]);
     let key = RunKey { job: first.job, run: start.run.id };
     let view = must(world.backend.store.start_run(start, world.now()).await);
     assert_eq!((view.latest.run.sequence, view.latest.run.status), (2, RunStatus::Running));

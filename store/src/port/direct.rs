@@ -70,7 +70,15 @@ pub trait DirectAccess: Send + Sync {
     /// All parts but the last must have so many bytes.
     fn part_min_bytes(&self) -> u64;
 
-    async fn part_url(&self, key: &BlobKey, handle: &str, number: u32, validity: Validity) -> Result<String>;
+    /// A URL that takes a part, and where its size is known, of this size alone.
+    async fn part_url(
+        &self,
+        key: &BlobKey,
+        handle: &str,
+        number: u32,
+        size: Option<u64>,
+        validity: Validity,
+    ) -> Result<String>;
 
     /// The parts that are there, by number; `None` if they were joined or removed.
     async fn parts(&self, key: &BlobKey, handle: &str) -> Result<Option<Vec<Part>>>;

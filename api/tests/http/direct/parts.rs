@@ -11,7 +11,8 @@ on_each_server!(
     parts_come_in_any_order_and_are_joined,
     parts_that_the_caller_names_must_be_there,
     a_part_that_is_too_short_is_named,
-    the_whole_must_be_what_was_declared_and_not_too_large,
+    the_whole_must_be_what_was_declared,
+    no_url_takes_more_than_its_part_of_a_list,
     a_digest_of_the_whole_is_checked,
     completing_twice_at_once_is_completing_once,
     parts_that_were_joined_before_a_crash_are_staged_after_it,
@@ -27,7 +28,7 @@ fn part_of(tag: &str, bytes: usize) -> String {
 }
 
 async fn slot(world: &OnS3, more: Value) -> String {
-    let mut body = json!({"type": "lines", "multipart": true});
+    let mut body = json!({"type": "lines", "multipart": true, "part_bytes": 5 * MIB});
     more.as_object().unwrap().iter().for_each(|(name, value)| body[name] = value.clone());
     let slot = world.slot(body).await;
     assert_eq!(slot["multipart"]["part_min_bytes"], 5 * MIB);
@@ -35,15 +36,20 @@ async fn slot(world: &OnS3, more: Value) -> String {
     id_of(&slot).to_owned()
 }
 
-async fn target(world: &OnS3, id: &str, number: u32) -> Value {
-    let answer = world.post(&format!("/v1/job_inputs/{id}/parts"), json!({"numbers": [number]})).await;
+async fn sign(world: &OnS3, id: &str, body: Value) -> Answer {
+    world.post(&format!("/v1/job_inputs/{id}/parts"), body).await
+}
+
+async fn target(world: &OnS3, id: &str, number: u32, size: usize) -> Value {
+    let answer = sign(world, id, json!({"numbers": [number], "size_bytes": size})).await;
     assert_eq!(answer.status, 200, "{}", answer.text());
     answer.json()["parts"][0].clone()
 }
 
 /// Sends a part, and returns its ETag.
-async fn send(world: &OnS3, id: &str, number: u32, bytes: impl Into<reqwest::Body>) -> String {
-    let answer = world.send(&target(world, id, number).await, bytes).await;
+async fn send(world: &OnS3, id: &str, number: u32, bytes: impl Into<String>) -> String {
+    let bytes = bytes.into();
+    let answer = world.send(&target(world, id, number, bytes.len()).await, bytes).await;
     assert_eq!(answer.status(), 200);
     answer.headers()["etag"].to_str().unwrap().to_owned()
 }
@@ -63,7 +69,7 @@ async fn parts_come_in_any_order_and_are_joined(world: OnS3) {
     let submit = json!({"file_input_id": id});
     world.post("/v1/jobs", submit.clone()).await.refused(409, "file_input_incomplete");
     send(&world, &id, 2, "something else").await;
-    let late = target(&world, &id, 2).await;
+    let late = target(&world, &id, 2, 5 * MIB).await;
     world.sent(&late, part_of("second", 5 * MIB)).await;
     let shown = world.shown(&id).await;
     let parts: Vec<(u64, u64)> = shown["parts"]
@@ -81,9 +87,9 @@ async fn parts_come_in_any_order_and_are_joined(world: OnS3) {
     let (size, status) = (&completed.json()["size_bytes"], &completed.json()["status"]);
     assert_eq!((size, status), (&json!(2 * 5 * MIB + last.len()), &json!("uploaded")));
     assert_eq!(complete(&world, &id).await.json(), completed.json(), "a second time");
-    let more = json!({"numbers": [4]});
-    world.post(&format!("/v1/job_inputs/{id}/parts"), more).await.refused(409, "file_input_complete");
-    assert_eq!(world.send(&late, "late").await.status(), 404, "the storage does not know the part any more");
+    sign(&world, &id, json!({"numbers": [4]})).await.refused(409, "file_input_complete");
+    let again = world.send(&late, part_of("late", 5 * MIB)).await;
+    assert_eq!(again.status(), 404, "the storage does not know the part any more");
     assert_eq!(world.keys().await, [sent_key(&id).to_string()], "no copy: nobody can write to it");
 
     let answer = world.post("/v1/jobs", submit).await;
@@ -122,21 +128,41 @@ async fn a_part_that_is_too_short_is_named(world: OnS3) {
     assert_eq!(complete(&world, &id).await.status, 200);
 }
 
-async fn the_whole_must_be_what_was_declared_and_not_too_large(world: OnS3) {
+async fn the_whole_must_be_what_was_declared(world: OnS3) {
     let id = slot(&world, json!({"size_bytes": 5})).await;
-    send(&world, &id, 1, "https").await;
-    send(&world, &id, 2, "://a.example\n").await;
+    send(&world, &id, 1, "http").await;
     complete(&world, &id).await.refused(400, "upload_size_mismatch");
-    assert_eq!(world.shown(&id).await["parts"].as_array().unwrap().len(), 2, "the parts are still there");
+    assert_eq!(world.shown(&id).await["parts"].as_array().unwrap().len(), 1, "the part is still there");
+    for longer in [json!({"numbers": [1], "size_bytes": 6}), json!({"numbers": [2]})] {
+        sign(&world, &id, longer).await.refused(413, "source_too_large");
+    }
+}
 
-    let small = OnS3::with(world.server, conveyor_api::ApiConfig { list_max_bytes: 10, ..config() }).await;
-    let id = slot(&small, json!({})).await;
-    send(&small, &id, 1, "12345678901").await;
-    complete(&small, &id).await.refused(413, "source_too_large");
-    let more = small.post(&format!("/v1/job_inputs/{id}/parts"), json!({"numbers": [1, 2]})).await;
-    more.refused(413, "source_too_large");
-    send(&small, &id, 1, "1234567890").await;
-    assert_eq!(complete(&small, &id).await.status, 200);
+/// Nothing that a caller has URLs for is longer, all of it together, than a list may be.
+async fn no_url_takes_more_than_its_part_of_a_list(world: OnS3) {
+    let list_max_bytes = 5 * MIB as u64 + 10;
+    let world = OnS3::with(world.server, conveyor_api::ApiConfig { list_max_bytes, ..config() }).await;
+    let id = slot(&world, json!({})).await;
+    let answer = sign(&world, &id, json!({"numbers": [1, 2]})).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let parts = answer.json()["parts"].clone();
+    for (target, size) in [(&parts[0], 5 * MIB), (&parts[1], 10)] {
+        for wrong in [size - 1, size + 1] {
+            assert_eq!(world.send(target, part_of("a", wrong)).await.status(), 403, "{wrong} of {size}");
+        }
+        assert_eq!(world.send(target, part_of("a", size)).await.status(), 200);
+    }
+    let detail = sign(&world, &id, json!({"numbers": [1], "size_bytes": 5 * MIB + 1})).await;
+    assert!(detail.refused(400, "invalid_argument").contains("`part_bytes`"));
+    for longer in [json!({"numbers": [2], "size_bytes": 11}), json!({"numbers": [1, 3]})] {
+        sign(&world, &id, longer).await.refused(413, "source_too_large");
+    }
+    // The length of the last part is known where that of the list is.
+    let id = slot(&world, json!({"size_bytes": 5 * MIB + 3})).await;
+    let parts = sign(&world, &id, json!({"numbers": [1, 2]})).await.json()["parts"].clone();
+    world.sent(&parts[0], part_of("a", 5 * MIB)).await;
+    world.sent(&parts[1], "\n\n\n").await;
+    assert_eq!(complete(&world, &id).await.status, 200);
 }
 
 async fn a_digest_of_the_whole_is_checked(world: OnS3) {

@@ -50,7 +50,7 @@ impl Stub {
             .route("/v1/job_inputs/U/parts", post(sign))
             .route("/v1/job_inputs/U/complete", post(complete))
             .route("/put", put(take_whole))
-            .route("/put/{number}", put(take_part))
+            .route("/put/{number}/{size}", put(take_part))
             .route("/v1/jobs", post(submit))
             .layer(axum::extract::DefaultBodyLimit::disable())
             .with_state(self.clone());
@@ -73,10 +73,9 @@ impl Stub {
                 true => hex(&Md5::digest(bytes)),
             };
             let part = |(n, bytes): (&u32, &Vec<u8>)| json!({"number": n, "size_bytes": bytes.len(), "etag": hash(bytes)});
-            slot["multipart"] = json!({"parts_max": 1000});
-            if seen.like_s3 {
-                slot["multipart"]["part_min_bytes"] = json!(PART_MIN);
-            }
+            let asked = seen.slot["part_bytes"].as_u64().unwrap();
+            let least = if seen.like_s3 { PART_MIN as u64 } else { 1 };
+            slot["multipart"] = json!({"parts_max": 1000, "part_bytes": asked.max(least)});
             slot["parts"] = seen.parts.iter().map(part).collect();
         } else {
             slot["upload"] =
@@ -96,8 +95,10 @@ async fn show(State(stub): State<Stub>) -> Json<Value> {
     Json(stub.document())
 }
 
+/// The size that is signed is part of the URL, as on S3.
 async fn sign(Json(body): Json<Value>) -> Json<Value> {
-    let target = |number: &Value| json!({"number": number, "method": "PUT", "url": format!("/put/{number}"), "headers": {}});
+    let size = &body["size_bytes"];
+    let target = |number: &Value| json!({"number": number, "method": "PUT", "url": format!("/put/{number}/{size}"), "headers": {}});
     Json(json!({"parts": body["numbers"].as_array().unwrap().iter().map(target).collect::<Vec<_>>()}))
 }
 
@@ -110,12 +111,12 @@ async fn take_whole(State(stub): State<Stub>, headers: HeaderMap, body: axum::bo
 
 async fn take_part(
     State(stub): State<Stub>,
-    Path(number): Path<u32>,
+    Path((number, size)): Path<(u32, u64)>,
     headers: HeaderMap,
     body: axum::body::Bytes,
 ) -> StatusCode {
     assert!(!headers.contains_key("x-api-key"), "a signed URL needs no key and may lead anywhere");
-    assert_eq!(headers["content-length"], body.len().to_string());
+    assert_eq!(headers["content-length"], size.to_string());
     let mut seen = stub.seen();
     if let Some(status) = seen.answers.get_mut(&number).and_then(Vec::pop) {
         return status;
@@ -283,11 +284,11 @@ async fn what_is_not_the_same_upload_is_not_resumed() {
         let words = [&["submit", path, "--resume", "U"], flags].concat();
         run(&server, &words).await.unwrap_err().line()
     };
-    stub.seen().slot = json!({"type": "lines", "size_bytes": 7, "multipart": true});
+    stub.seen().slot = json!({"type": "lines", "size_bytes": 7, "multipart": true, "part_bytes": MIB});
     assert!(resume(&[]).await.contains("it is for 7 bytes"));
     stub.seen().slot["size_bytes"] = json!(2 * MIB);
-    stub.seen().parts.insert(2, vec![0; MIB]);
-    assert!(resume(&[]).await.contains("begun with smaller parts"));
+    stub.seen().parts.insert(3, vec![0; MIB]);
+    assert!(resume(&[]).await.contains("parts of another size are there"));
     stub.seen().claimed = true;
     assert!(
         resume(&["--part-bytes", "1048576"]).await.contains("a job was already made of it (not_resumable)")

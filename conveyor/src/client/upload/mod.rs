@@ -12,18 +12,17 @@ use super::http::{Answer, Api, Signed};
 use super::list::{Bytes, Input, ListFile, Single, format_name, read_head, to_wire};
 use super::print::Output;
 use super::progress::{self, ctrl_c};
-use conveyor_domain::limits::MIB;
+use conveyor_domain::limits::{self, MIB};
 use conveyor_domain::list::{Compression, ListFault};
 use indicatif::{HumanBytes, ProgressBar};
 use plan::Plan;
 use serde_json::{Value, json};
-use slot::{Part, Slot, Upload};
+use slot::{Multipart, Part, Slot, Upload};
 use std::io;
 use whole::Whole;
 
 /// Larger files are sent in parts, so that what breaks off can be resumed.
 const WHOLE_MAX_BYTES: u64 = 64 * MIB as u64;
-const PART_BYTES: u64 = 16 * MIB as u64;
 /// What can be read only once is cut before a server says what it takes: S3 takes no smaller ones.
 const STREAMED_PART_MIN_BYTES: u64 = 5 * MIB as u64;
 
@@ -60,6 +59,9 @@ pub async fn stage<'a>(
     }
     if in_parts {
         body.insert("multipart".to_owned(), json!(true));
+        let begun = if let Bytes::Stream(first, _) = &bytes { Some(first.len() as u64) } else { None };
+        let part_bytes = begun.or(args.part_bytes).unwrap_or(limits::PART_BYTES);
+        body.insert("part_bytes".to_owned(), json!(part_bytes));
     }
     // Sent again, it makes a slot too many, which expires.
     let answer: Answer<Slot> = api.post_again(api.url(&["job_inputs"]), Some(&Value::Object(body))).await?;
@@ -68,8 +70,7 @@ pub async fn stage<'a>(
     let bar = bar(output, size);
     match (bytes, slot.upload) {
         (Bytes::File(file), None) if in_parts => {
-            let multipart = slot.multipart.unwrap_or_default();
-            let plan = Plan::new(file.size, args.part_bytes.unwrap_or(PART_BYTES), &multipart);
+            let plan = Plan::new(file.size, part_bytes(slot.multipart, args));
             staging.send_parts(&file, plan, &[], &bar).await?;
         }
         (Bytes::Stream(first, rest), None) => {
@@ -93,11 +94,16 @@ pub async fn stage<'a>(
 /// length is not known, and a part that breaks off can be sent again.
 async fn begun(bytes: Bytes, args: &SubmitArgs) -> io::Result<Bytes> {
     let Bytes::Stream(mut first, mut rest) = bytes else { return Ok(bytes) };
-    let part_bytes = args.part_bytes.unwrap_or(PART_BYTES).max(STREAMED_PART_MIN_BYTES);
+    let part_bytes = args.part_bytes.unwrap_or(limits::PART_BYTES).max(STREAMED_PART_MIN_BYTES);
     let part_bytes = usize::try_from(part_bytes).unwrap_or(usize::MAX);
     let missing = part_bytes.saturating_sub(first.len());
     first.extend(read_head(&mut rest, missing).await?);
     Ok(if first.len() < part_bytes { Bytes::Memory(first) } else { Bytes::Stream(first, rest) })
+}
+
+/// How large the parts of a slot are.
+fn part_bytes(multipart: Option<Multipart>, args: &SubmitArgs) -> u64 {
+    multipart.and_then(|slot| slot.part_bytes).or(args.part_bytes).unwrap_or(limits::PART_BYTES)
 }
 
 /// Goes on with an upload that broke off. One that is complete needs nothing more.
@@ -134,11 +140,10 @@ pub async fn resume<'a>(
         staging.send_whole(&to, staging.argument, Whole::File(file), &bar).await?;
         return Ok(staging);
     }
-    let multipart = multipart.unwrap_or_default();
-    let plan = Plan::new(file.size, args.part_bytes.unwrap_or(PART_BYTES), &multipart);
+    let plan = Plan::new(file.size, part_bytes(multipart, args));
     if parts.iter().any(|part| u64::from(part.number) > plan.count()) {
-        return Err(Failure::not_resumable("it was begun with smaller parts")
-            .with_hint("pass the --part-bytes that it was begun with, or submit the file anew"));
+        return Err(Failure::not_resumable("parts of another size are there")
+            .with_hint("submit the file anew, without --resume"));
     }
     staging.send_parts(&file, plan, &parts, &bar).await?;
     Ok(staging)

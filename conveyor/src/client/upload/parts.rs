@@ -72,7 +72,7 @@ pub async fn send_stream(
         .try_for_each_concurrent(CONCURRENCY_HELD, async |(number, bytes)| {
             let size = bytes.len() as u64;
             let send = || async {
-                let to = sign(staging, number).await?;
+                let to = sign(staging, number, size).await?;
                 Meter::new(bar).send(staging.api, &to, name, Cursor::new(bytes.clone()), size).await
             };
             Patience::LONG.retry(send).await
@@ -93,17 +93,18 @@ async fn send_piece(
     piece: Piece,
     bar: &ProgressBar,
 ) -> Result<(), Attempt> {
-    let to = sign(staging, piece.number).await?;
+    let to = sign(staging, piece.number, piece.bytes).await?;
     let reader = open(file, piece).await.map_err(|e| unreadable(file, e))?;
     let name = file.path.display().to_string();
     Meter::new(bar).send(staging.api, &to, &name, reader, piece.bytes).await
 }
 
 /// Where a part goes. Asked for each time: an upload may take longer than its URLs are good for.
-async fn sign(staging: &Staging<'_>, number: u32) -> Result<Signed, Attempt> {
+async fn sign(staging: &Staging<'_>, number: u32, bytes: u64) -> Result<Signed, Attempt> {
     let api = staging.api;
     let url = api.url(&["job_inputs", &staging.upload, "parts"]);
-    let mut signed: Answer<SignedParts> = api.try_post(url, Some(&json!({ "numbers": [number] }))).await?;
+    let body = json!({ "numbers": [number], "size_bytes": bytes });
+    let mut signed: Answer<SignedParts> = api.try_post(url, Some(&body)).await?;
     match (signed.document.parts.pop(), signed.document.parts.is_empty()) {
         (Some(to), true) => Ok(to),
         _ => Err(Failure::not_understood("not the one part that was asked for").into()),

@@ -1,7 +1,6 @@
 //! What the API says about an upload.
 
 use super::super::http::Signed;
-use conveyor_domain::limits;
 use serde::Deserialize;
 
 /// A slot that was just made: it takes one PUT, or parts.
@@ -13,21 +12,11 @@ pub struct Slot {
 }
 
 /// What a server says about parts.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Multipart {
-    parts_max: Option<u32>,
-    part_min_bytes: Option<u64>,
-}
-
-impl Multipart {
-    pub fn parts_max(&self) -> u32 {
-        self.parts_max.unwrap_or(limits::UPLOAD_PARTS_MAX)
-    }
-
-    /// What every part but the last must have.
-    pub fn part_min_bytes(&self) -> u64 {
-        self.part_min_bytes.unwrap_or(1)
-    }
+    /// What every part but the last has. It was asked for, but the storage may need larger ones. Slots that a server of an
+    /// earlier version made do not say.
+    pub part_bytes: Option<u64>,
 }
 
 /// An upload as it stands.

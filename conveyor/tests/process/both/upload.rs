@@ -194,7 +194,7 @@ async fn an_upload_in_parts_goes_on_where_it_broke_off() {
     let list = write(&dir, "urls.txt", &bytes);
     let list = list.to_str().unwrap();
     let api = Client::new(&server);
-    let slot = json!({"type": "lines", "size_bytes": bytes.len(), "multipart": true});
+    let slot = json!({"type": "lines", "size_bytes": bytes.len(), "multipart": true, "part_bytes": part});
     let (_, slot) = api.post_json("/v1/job_inputs", &slot).await;
     let upload = slot["file_input_id"].as_str().unwrap();
     let (_, signed) =

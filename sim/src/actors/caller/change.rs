@@ -90,7 +90,8 @@ impl Caller {
                     | Refusal::AnotherRunBegan
                     | Refusal::NoPriorRun
                     | Refusal::JobNotScheduled
-                    | Refusal::FireIsOver => false,
+                    | Refusal::FireIsOver
+                    | Refusal::JobTooLarge => false,
                 };
                 require(fair, Rule::Lifecycle, || {
                     format!("{name}: tasks were refused without a reason: {refusal}")
@@ -176,7 +177,8 @@ impl Caller {
                     | Refusal::AnotherRunBegan
                     | Refusal::NoPriorRun
                     | Refusal::JobNotScheduled
-                    | Refusal::FireIsOver => false,
+                    | Refusal::FireIsOver
+                    | Refusal::JobTooLarge => false,
                 };
                 require(fair, Rule::Lifecycle, || {
                     format!("{name}: {command:?} was refused without a reason: {refusal}")

@@ -23,7 +23,7 @@ impl DirectAccess for Objects {
         declared: &Declared,
         validity: Validity,
     ) -> Result<SignedPut> {
-        let size = declared.size.map(i64::try_from).transpose().map_err(|e| Error::Corrupt(e.to_string()))?;
+        let size = content_length(declared.size)?;
         let sha256 = declared.sha256.as_deref().map(base64_of_hex).transpose()?;
         let put = self.s3.put_object().bucket(&self.bucket).key(key.as_str()).content_type(content_type);
         let put = put.set_content_length(size).set_checksum_sha256(sha256);
@@ -83,10 +83,17 @@ impl DirectAccess for Objects {
         PART_MIN_BYTES
     }
 
-    async fn part_url(&self, key: &BlobKey, handle: &str, number: u32, validity: Validity) -> Result<String> {
+    async fn part_url(
+        &self,
+        key: &BlobKey,
+        handle: &str,
+        number: u32,
+        size: Option<u64>,
+        validity: Validity,
+    ) -> Result<String> {
         let number = i32::try_from(number).map_err(|e| Error::Corrupt(e.to_string()))?;
         let part = self.s3.upload_part().bucket(&self.bucket).key(key.as_str());
-        let part = part.upload_id(handle).part_number(number);
+        let part = part.upload_id(handle).part_number(number).set_content_length(content_length(size)?);
         let signed =
             part.presigned(presigning(validity)?).await.map_err(|e| self.unavailable("UploadPart", &e))?;
         Ok(signed.uri().to_owned())
@@ -125,6 +132,11 @@ impl DirectAccess for Objects {
             Completed::Gone => Joined::Gone,
         })
     }
+}
+
+/// As the SDK takes it.
+fn content_length(size: Option<u64>) -> Result<Option<i64>> {
+    size.map(i64::try_from).transpose().map_err(|e| Error::Corrupt(e.to_string()))
 }
 
 /// To the second, as URLs have it.

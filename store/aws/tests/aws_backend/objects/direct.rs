@@ -18,6 +18,7 @@ crate::objects::on_each_server!(
     a_url_is_for_one_key_for_a_while,
     what_is_copied_stays_as_it_is,
     parts_are_sent_by_url_and_joined,
+    a_part_has_the_size_that_was_signed,
     parts_that_were_replaced_are_not_joined,
     a_url_reads_an_object_as_its_type,
 );
@@ -76,7 +77,7 @@ async fn a_url_takes_one_type(world: World) {
 async fn a_url_takes_what_was_declared(world: World) {
     let (right, other, longer) =
         (Bytes::from_static(b"right"), Bytes::from_static(b"wrong"), Bytes::from_static(b"right "));
-    let declared = Declared { size: Some(5), sha256: Some(hex(&right)) };
+    let declared = Declared { size: Some(5), sha256: Some(hex(&right)), part_bytes: None };
     let sent = key("uploads/1/sent");
     let to = world.objects.put_url(&sent, "text/plain", &declared, good_for(60)).await.unwrap();
     for wrong in [longer, other] {
@@ -125,13 +126,14 @@ async fn parts_are_sent_by_url_and_joined(world: World) {
     assert_eq!(world.objects.parts(&sent, &handle).await, Ok(Some(vec![])));
     let mut urls = Vec::new();
     for (number, body) in [(2, bytes(3)), (1, one.clone()), (2, two.clone())] {
-        let url = world.objects.part_url(&sent, &handle, number, good_for(60)).await.unwrap();
+        let size = Some(body.len() as u64);
+        let url = world.objects.part_url(&sent, &handle, number, size, good_for(60)).await.unwrap();
         assert_eq!(put_part(&url, body).await, 200);
         urls.push(url);
     }
     let edited = urls[0].replace("partNumber=2", "partNumber=3");
     assert_ne!(edited, urls[0]);
-    assert_eq!(put_part(&edited, bytes(1)).await, 403);
+    assert_eq!(put_part(&edited, bytes(3)).await, 403);
     let parts = world.objects.parts(&sent, &handle).await.unwrap().unwrap();
     let sizes: Vec<(u32, u64)> = parts.iter().map(|part| (part.number, part.staged.size)).collect();
     assert_eq!(sizes, [(1, 5 * MIB as u64), (2, 9)], "the later of two counts");
@@ -145,7 +147,7 @@ async fn parts_are_sent_by_url_and_joined(world: World) {
     let found = world.objects.find(&sent).await.unwrap().unwrap().stored;
     assert_eq!(found, Stored { size, etag: etag.clone() });
     assert_eq!(world.objects.parts(&sent, &handle).await, Ok(None));
-    assert_eq!(put_part(&urls[1], bytes(7)).await, 404, "from now on nothing changes it");
+    assert_eq!(put_part(&urls[0], bytes(3)).await, 404, "from now on nothing changes it");
     let again = world.objects.join_parts(&sent, &handle, &parts).await.unwrap();
     assert!(
         matches!(&again, Joined::Gone) || matches!(&again, Joined::Done(same) if same.etag == etag),
@@ -155,10 +157,23 @@ async fn parts_are_sent_by_url_and_joined(world: World) {
     assert!(all == [&one[..], &two].concat());
 }
 
+async fn a_part_has_the_size_that_was_signed(world: World) {
+    let sent = key("uploads/1/sent");
+    let handle = world.objects.begin_parts(&sent, "text/csv").await.unwrap();
+    let url = world.objects.part_url(&sent, &handle, 1, Some(5), good_for(60)).await.unwrap();
+    for wrong in [0, 4, 6, MIB] {
+        assert_eq!(put_part(&url, bytes(wrong)).await, 403, "{wrong}");
+    }
+    assert_eq!(world.objects.parts(&sent, &handle).await, Ok(Some(vec![])));
+    assert_eq!(put_part(&url, bytes(5)).await, 200);
+    let any = world.objects.part_url(&sent, &handle, 1, None, good_for(60)).await.unwrap();
+    assert_eq!(put_part(&any, bytes(6)).await, 200, "of a slot of an earlier version");
+}
+
 async fn parts_that_were_replaced_are_not_joined(world: World) {
     let sent = key("uploads/1/sent");
     let handle = world.objects.begin_parts(&sent, "text/csv").await.unwrap();
-    let url = world.objects.part_url(&sent, &handle, 1, good_for(60)).await.unwrap();
+    let url = world.objects.part_url(&sent, &handle, 1, None, good_for(60)).await.unwrap();
     assert_eq!(put_part(&url, bytes(3)).await, 200);
     let before: Vec<Part> = world.objects.parts(&sent, &handle).await.unwrap().unwrap();
     assert_eq!(put_part(&url, bytes(4)).await, 200);
