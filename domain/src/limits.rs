@@ -145,9 +145,10 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub const GATEWAY_TIMEOUT: Duration = Duration::from_secs(180);
 /// Name lookups at once, when Conveyor fetches by itself.
 pub const LOOKUPS_MAX: usize = 64;
-/// Writes of so many rows or more are in the queue of the embedded writer by turns: so many at once, half of them of a caller.
-/// What others write waits for a few of them at most.
-pub const HEAVY_WRITE_ROWS: usize = 1_000;
+/// Writes of so many rows or bytes or more are in the queue of the embedded writer by turns: so many at once, half of them of a
+/// caller. What others write waits for a few of them at most.
+pub const HEAVY_WRITE_ROWS: usize = 100;
+pub const HEAVY_WRITE_BYTES: usize = 64 * KIB;
 pub const HEAVY_WRITES_MAX: usize = 8;
 pub const RESULT_MAX_BYTES: usize = 16 * MIB;
 pub const REDIRECTS_MAX: usize = 5;

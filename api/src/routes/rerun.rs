@@ -10,6 +10,7 @@ use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
 use crate::rerun_base::{Base, base_of};
+use crate::shares::in_flight;
 use crate::state::{ApiState, Shared};
 use crate::survey::{Outlook, Survey};
 use crate::wire::rerun::{PARAMETERS, RerunJson, parse_overrides, parse_selection};
@@ -41,6 +42,7 @@ pub(super) async fn rerun(
     let selection = parse_selection(&query.only(PARAMETERS)?)?;
     let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
     let mut intent = Intent::of(&request, caller.id)?;
+    let in_flight = in_flight::of(request.extensions());
     let body = body::read_json_if_any(request, max, &state.bodies).await?;
     if let (Some(intent), Some(body)) = (&mut intent, &body) {
         intent.pass(&body.bytes);
@@ -49,17 +51,23 @@ pub(super) async fn rerun(
         Begun::Replay(answer) => return Ok(answer),
         Begun::Fresh(turn) => turn,
     };
-    let started = async {
-        let mut overrides = match body {
+    let planned = async {
+        let mut overrides = match &body {
             Some(body) => parse_overrides(&body.bytes, state.config.param_policy, &view.job.spec.params)?,
             None => Params::new(),
         };
         state.headers().seal(&job, &mut overrides);
-        let planned = plan(&state, &view, &selection, overrides).await?;
-        start(&state, caller.id, &mut turn, planned).await
+        plan(&state, &view, &selection, overrides).await
     };
-    let started = started.await;
-    turn.end(&state, started).await
+    let planned = match planned.await {
+        Ok(planned) => planned,
+        Err(refused) => return turn.end(&state, Err(refused)).await,
+    };
+    let starting = async move {
+        let started = start(&state, caller.id, &mut turn, planned).await;
+        turn.end(&state, started).await
+    };
+    in_flight::to_the_end(in_flight, body, starting).await
 }
 
 async fn start(state: &ApiState, caller: CallerId, turn: &mut Turn, planned: Planned) -> Result<Response> {

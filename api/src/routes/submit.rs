@@ -12,6 +12,7 @@ use crate::invalid_tasks::InvalidTasks;
 use crate::problem::{ApiError, Result};
 use crate::query::Query;
 use crate::shares::bodies::room_within;
+use crate::shares::in_flight;
 use crate::split::{Lines, Rest};
 use crate::staged;
 use crate::state::{ApiState, Shared};
@@ -43,14 +44,25 @@ pub(super) async fn submit(
     let dry = query.choice("dry_run", &[("true", true), ("false", false)])?.unwrap_or(false);
     // Whatever a dry run is repeated for, it is not to happen once; a key that is none is told all the same.
     let intent = Intent::of(&request, caller.id)?.filter(|_| !dry);
-    // The room is kept until the rows are written: they take as much again.
-    let Submitted { rest, tasks, room: _room, intent } =
-        submit::receive(&state, caller.id, request, intent).await?;
+    let in_flight = in_flight::of(request.extensions());
+    let Submitted { rest, tasks, room, intent } = submit::receive(&state, caller.id, request, intent).await?;
     if dry {
         let report = try_out(&state, &caller, &rest, &tasks).await;
         tasks.abandon().await;
         return report;
     }
+    // The room is kept until the rows are written: they take as much again.
+    in_flight::to_the_end(in_flight, room, make(state, caller, rest, tasks, intent)).await
+}
+
+/// Makes the job.
+async fn make(
+    state: Shared,
+    caller: Caller,
+    rest: Rest,
+    tasks: Tasks,
+    intent: Option<Intent>,
+) -> Result<Response> {
     let mut turn = match idempotency::begin(&state, intent).await {
         Ok(Begun::Fresh(turn)) => turn,
         // What was staged for nothing goes.

@@ -6,6 +6,7 @@ use crate::idempotency::{self, Begun, Intent, Snapshot, Turn};
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Result};
 use crate::query::Query;
+use crate::shares::in_flight;
 use crate::state::{ApiState, Shared};
 use crate::wire::job::AddedJson;
 use crate::wire::task::HistoryJson;
@@ -32,8 +33,8 @@ pub(super) async fn add(
     query.none()?;
     let mut intent = Intent::of(&request, caller.id)?;
     let config = &state.config;
-    let JsonBody { bytes, room: _room } =
-        body::read_json(request, config.max_body_bytes, &state.bodies).await?;
+    let in_flight = in_flight::of(request.extensions());
+    let JsonBody { bytes, room } = body::read_json(request, config.max_body_bytes, &state.bodies).await?;
     if let Some(intent) = &mut intent {
         intent.pass(&bytes);
     }
@@ -41,11 +42,15 @@ pub(super) async fn add(
         Begun::Replay(answer) => return Ok(answer),
         Begun::Fresh(turn) => turn,
     };
-    let added = add_to(&state, &found, bytes, &mut turn).await;
-    turn.end(&state, added).await
+    // A caller that hangs up half way must not leave indexes behind that nobody counts.
+    let adding = async move {
+        let added = add_to(&state, &found, bytes, &mut turn).await;
+        turn.end(&state, added).await
+    };
+    in_flight::to_the_end(in_flight, room, adding).await
 }
 
-async fn add_to(state: &Shared, job: &Job, bytes: Bytes, turn: &mut Turn) -> Result<Response> {
+async fn add_to(state: &ApiState, job: &Job, bytes: Bytes, turn: &mut Turn) -> Result<Response> {
     let config = &state.config;
     let AddRequest { mut tasks, last_batch } =
         AddRequest::parse(&bytes, &job.spec.params, config.param_policy).await?;
@@ -54,18 +59,14 @@ async fn add_to(state: &Shared, job: &Job, bytes: Bytes, turn: &mut Turn) -> Res
     tasks.iter_mut().for_each(|task| headers.seal(&job.id, &mut task.params));
     let accepted_tasks = tasks.len();
     let once = turn.claim(state, move |view| added_answer(view, accepted_tasks)).await?;
-    // In a task of its own: a caller that hangs up half way must not leave indexes behind that nobody counts.
     let (caller, job) = (job.caller, job.id);
-    let (run_tasks_max, adding) = (config.run_tasks_max, state.clone());
+    let run_tasks_max = config.run_tasks_max;
     let count = u32::try_from(accepted_tasks).unwrap_or(u32::MAX);
     let wanted = Wanted { job, active: false, scheduled: false, tasks: count };
-    let adding = tokio::spawn(async move {
-        let add = async {
-            Ok(adding.store().add_tasks(job, tasks, last_batch, run_tasks_max, once, adding.now()).await?)
-        };
-        admission::within(&adding, caller, wanted, add).await
-    });
-    let added = adding.await.map_err(|e| ApiError::internal(e.to_string()))??;
+    let add = async {
+        Ok(state.store().add_tasks(job, tasks, last_batch, run_tasks_max, once, state.now()).await?)
+    };
+    let added = admission::within(state, caller, wanted, add).await?;
     let view = added.view;
     send(state, view.latest.run.id, &added.unsent).await;
     Ok(added_answer(&view, accepted_tasks).into_response())

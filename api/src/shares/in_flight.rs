@@ -77,7 +77,33 @@ fn too_many() -> ApiError {
 
 /// Who asks, once that is known.
 pub(crate) fn who(extensions: &Extensions) -> Option<Who> {
-    extensions.get::<InFlight>()?.0.get().map(|admitted| admitted.who)
+    extensions.get::<InFlight>()?.who()
+}
+
+impl InFlight {
+    pub fn who(&self) -> Option<Who> {
+        self.0.get().map(|admitted| admitted.who)
+    }
+}
+
+/// The place of a request, to be kept longer than the request waits for its answer.
+pub(crate) fn of(extensions: &Extensions) -> Option<InFlight> {
+    extensions.get().cloned()
+}
+
+/// Carries out what a request asked for in a task of its own. A caller that hangs up gets its place, and what else it `held`,
+/// back when that has ended: hanging up is no way to have more under way.
+pub(crate) async fn to_the_end<T: Send + 'static>(
+    in_flight: Option<InFlight>,
+    held: impl Send + 'static,
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    let carried = tokio::spawn(async move {
+        let outcome = work.await;
+        drop((in_flight, held));
+        outcome
+    });
+    carried.await.map_err(|error| ApiError::internal(error.to_string()))?
 }
 
 /// Keeps the place of a request until its answer is sent.

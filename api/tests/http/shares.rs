@@ -1,10 +1,10 @@
 //! What callers share (SPEC 6.27): one that has its part is refused, the others are not, and what ends makes room.
 
-use crate::world::{Answer, KEY, OTHER_KEY, World};
+use crate::world::{Answer, KEY, OTHER_KEY, World, config};
 use axum::body::{Body, Bytes};
 use axum::http::Request;
 use axum::response::Response;
-use conveyor_api::Peer;
+use conveyor_api::{ApiConfig, Peer};
 use conveyor_domain::limits;
 use conveyor_testkit::until;
 use futures::{FutureExt, StreamExt, stream};
@@ -26,6 +26,16 @@ impl Unfinished {
             Ok::<_, io::Error>(Bytes::from_static(b"{"))
         });
         Body::from_stream(begin.chain(stream::pending()))
+    }
+
+    /// A whole body, which counts once its end is read.
+    fn after(&self, body: String) -> Body {
+        let read = self.0.clone();
+        let end = stream::once(async move {
+            read.fetch_add(1, Ordering::Relaxed);
+            Ok(Bytes::new())
+        });
+        Body::from_stream(stream::once(async { Ok::<_, io::Error>(Bytes::from(body)) }).chain(end))
     }
 
     async fn until_read(&self, count: usize) {
@@ -66,6 +76,32 @@ async fn requests_that_do_not_end_cost_their_own_caller_its_places() {
         assert_eq!(world.call("GET", path, None, None).await.status, 200, "{path}");
     }
     assert!(held.into_iter().all(|one| one.now_or_never().is_none()));
+}
+
+/// Whoever hangs up has its place until what it asked for is written.
+#[tokio::test]
+async fn hanging_up_gives_no_place_back_before_the_write() {
+    let world = World::with(ApiConfig { requests_inflight_max: 2, ..config() }).await;
+    let job = world.submit("open", 1).await.job;
+    for path in ["/v1/jobs".to_owned(), format!("/v1/jobs/{job}/tasks")] {
+        // The store's writer waits for this one.
+        let writer = rusqlite::Connection::open(world.files().with_file_name("conveyor.db")).unwrap();
+        writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let ended = Unfinished::default();
+        let request = Request::post(&path).header("host", "api.test:8080").header("x-api-key", KEY);
+        let request = request.header("content-type", "application/json");
+        let body = ended.after(json!({"tasks": [{"url": "https://a.example/"}]}).to_string());
+        let asked = tokio::spawn(world.router.clone().oneshot(request.body(body).unwrap()));
+        ended.until_read(1).await;
+        asked.abort();
+        assert!(asked.await.unwrap_err().is_cancelled());
+        refused_for_now(&world.get("/v1/jobs").await, "too_many_in_flight");
+        writer.execute_batch("ROLLBACK").unwrap();
+        until("it is written", async || world.get("/v1/jobs").await.status == 200).await;
+    }
+    let jobs = world.get("/v1/jobs").await.json();
+    assert_eq!(jobs["jobs"].as_array().unwrap().len(), 2, "what was asked for is done");
+    assert_eq!(world.get(&format!("/v1/jobs/{job}")).await.json()["latest_run"]["stats"]["total"], 2);
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use conveyor_domain::job::JobSpec;
 use conveyor_domain::lifecycle::{self, Command, Decision, Refusal, decide, delete_run};
 use conveyor_domain::message::TaskRef;
 use conveyor_domain::timeline;
-use conveyor_domain::{CallerId, Job, JobId, Run, RunId, RunStatus, TaskInput, Timestamp, limits};
+use conveyor_domain::{CallerId, Job, JobId, Run, RunId, RunStatus, TaskInput, Timestamp};
 use conveyor_turns::Turn;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::sync::Arc;
@@ -284,9 +284,18 @@ fn active_run(connection: &Connection, stored: StoredRun) -> Result<Option<Activ
 }
 
 impl Embedded {
-    /// A turn of whoever has this job.
-    async fn turn_of(&self, job: JobId, rows: usize) -> Result<Option<Turn>> {
-        if rows < limits::HEAVY_WRITE_ROWS {
+    /// A turn to write rows, if they are heavy. The writer takes operations in their order: one caller's long ones must not
+    /// all be in front of everybody else's.
+    async fn turn(&self, caller: CallerId, rows: &[EncodedTask]) -> Option<Turn> {
+        match tasks::are_heavy(rows) {
+            true => Some(self.heavy.turn(caller).await),
+            false => None,
+        }
+    }
+
+    /// The same for whoever has this job.
+    async fn turn_of(&self, job: JobId, rows: &[EncodedTask]) -> Result<Option<Turn>> {
+        if !tasks::are_heavy(rows) {
             return Ok(None);
         }
         let view = self.any_job(job).await?;
@@ -303,8 +312,8 @@ impl JobStore for Embedded {
         // The writer's time is everybody's: what can be prepared outside of it, is.
         let rows = tasks::encode(submission.tasks.iter().map(|(index, input)| (*index, input)))?;
         let latest = self.latest.clone();
-        let _turn = self.turn(submission.job.caller, submission.tasks.len()).await;
-        self.write(move |connection| submit(connection, &latest, &submission, &rows)).await?;
+        let turn = self.turn(submission.job.caller, &rows).await;
+        self.write_in_turn(turn, move |connection| submit(connection, &latest, &submission, &rows)).await?;
         self.announce();
         Ok(Vec::new())
     }
@@ -318,14 +327,16 @@ impl JobStore for Embedded {
         once: Option<Once>,
         now: Timestamp,
     ) -> Result<Added> {
+        let count = u32::try_from(tasks.len()).map_err(|_| codec::corrupt("task count"))?;
+        let mut rows = tasks::encode((0..).zip(&tasks))?;
+        drop(tasks);
         let latest = self.latest.clone();
-        let _turn = self.turn_of(job, tasks.len()).await?;
+        let turn = self.turn_of(job, &rows).await?;
         let view = self
-            .write(move |connection| {
-                let count = u32::try_from(tasks.len()).map_err(|_| codec::corrupt("task count"))?;
+            .write_in_turn(turn, move |connection| {
                 let command = Command::AddTasks { count, last_batch, run_tasks_max };
                 let stored = apply(connection, &latest, job, &command, now)?;
-                let rows = tasks::encode((stored.run.run.next_index - count..).zip(&tasks))?;
+                tasks::shift(&mut rows, stored.run.run.next_index - count);
                 tasks::put(connection, &stored.run, &rows, now)?;
                 let view = stored.view(connection)?;
                 answer(connection, once.as_ref(), || Ok(view.clone()))?;
@@ -339,9 +350,11 @@ impl JobStore for Embedded {
     async fn start_run(&self, run: StartRun, now: Timestamp) -> Result<JobView> {
         let rows = tasks::encode_replayed(&run.tasks)?;
         let latest = self.latest.clone();
-        let _turn = self.turn_of(run.job, run.tasks.len()).await?;
+        let turn = self.turn_of(run.job, &rows).await?;
         let view = self
-            .write(move |connection| start(connection, &latest, &run, &rows, now)?.view(connection))
+            .write_in_turn(turn, move |connection| {
+                start(connection, &latest, &run, &rows, now)?.view(connection)
+            })
             .await?;
         self.announce();
         Ok(view)

@@ -37,7 +37,7 @@ pub use open::OpenError;
 
 use crate::Backend;
 use crate::port::Result;
-use conveyor_domain::{CallerId, Timestamp, limits};
+use conveyor_domain::{Timestamp, limits};
 use conveyor_turns::{Gate, Turn};
 use files::Files;
 use latest::Latest;
@@ -73,15 +73,6 @@ impl Embedded {
         open::open(dir, now).map(Arc::new)
     }
 
-    /// A turn to write so many rows. The writer takes operations in their order: one caller's long ones must not all be in front
-    /// of everybody else's.
-    async fn turn(&self, caller: CallerId, rows: usize) -> Option<Turn> {
-        match rows >= limits::HEAVY_WRITE_ROWS {
-            true => Some(self.heavy.turn(caller).await),
-            false => None,
-        }
-    }
-
     pub fn backend(self: &Arc<Self>) -> Backend {
         Backend { store: self.clone(), queue: self.clone(), blobs: self.clone(), coordinator: self.clone() }
     }
@@ -114,6 +105,20 @@ impl Embedded {
         self.writer.write(operation).await
     }
 
+    /// The turn is over when the operation has run, not when nobody waits for it any more: what was queued stays queued.
+    async fn write_in_turn<T: Send + 'static>(
+        &self,
+        turn: Option<Turn>,
+        operation: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.write(move |connection| {
+            let outcome = operation(connection);
+            drop(turn);
+            outcome
+        })
+        .await
+    }
+
     async fn read<T: Send + 'static>(
         &self,
         lane: Lane,
@@ -136,8 +141,52 @@ mod tests {
     use crate::port::{JobStore, JobsQuery, KeyStore, Settled, StatusFilter, TaskStore, TasksQuery};
     use conveyor_domain::limits::LOOK_ROWS_MAX;
     use conveyor_domain::seal::KeyHash;
+    use futures::FutureExt;
+    use std::sync::mpsc;
     use std::time::Duration;
+    use tokio::sync::oneshot;
     use tokio::time::timeout;
+
+    /// What was queued stays queued if its caller hangs up, and so does its turn: hanging up is no way to have more of them.
+    #[tokio::test]
+    async fn heavy_writes_that_nobody_waits_for_keep_their_turns() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let store = Embedded::open(dir.path(), Timestamp(1)).unwrap();
+        let world = World::new(store.backend());
+        let (begun, begins) = oneshot::channel();
+        let (hold, held_until) = mpsc::channel::<()>();
+        let writer = store.clone();
+        let held = tokio::spawn(async move {
+            let wait = move |_: &Connection| {
+                let _ = begun.send(());
+                let _ = held_until.recv();
+                Ok(())
+            };
+            writer.write(wait).await
+        });
+        begins.await.unwrap();
+        let rows = u32::try_from(limits::HEAVY_WRITE_ROWS).unwrap();
+        let many = || world.submission(false, rows);
+        let large = || {
+            let mut submission = world.submission(false, 1);
+            submission.tasks[0].1.url = "x".repeat(limits::HEAVY_WRITE_BYTES);
+            submission
+        };
+        let queued: Vec<_> = (0..10).flat_map(|_| [many(), large()]).collect();
+        let jobs: Vec<_> = queued.iter().map(|submission| submission.job.id).collect();
+        for submission in queued {
+            assert!(store.submit(submission).now_or_never().is_none(), "the writer is held");
+        }
+        drop(hold);
+        held.await.unwrap().unwrap();
+        // Behind all that were queued.
+        store.write(|_| Ok(())).await.unwrap();
+        let mut written = 0;
+        for job in jobs {
+            written += usize::from(store.any_job(job).await.unwrap().is_some());
+        }
+        assert_eq!(written, limits::HEAVY_WRITES_MAX / 2);
+    }
 
     /// However long lists and proofs take, a caller is known, and its tasks are claimed, settled and found.
     #[tokio::test]

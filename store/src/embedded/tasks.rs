@@ -40,12 +40,25 @@ pub struct EncodedTask {
     inherited: Option<EncodedEnd>,
 }
 
+impl EncodedTask {
+    fn bytes(&self) -> usize {
+        self.input.len() + self.inherited.as_ref().map_or(0, EncodedEnd::bytes)
+    }
+}
+
 /// The end that a row is written with.
 #[derive(Debug)]
 struct EncodedEnd {
     status: i64,
     end: End,
     from: String,
+}
+
+impl EncodedEnd {
+    fn bytes(&self) -> usize {
+        let documents = self.end.result.iter().chain(&self.end.error);
+        documents.map(String::len).sum::<usize>() + self.from.len()
+    }
 }
 
 pub fn encode<'a>(rows: impl Iterator<Item = (u32, &'a TaskInput)>) -> Result<Vec<EncodedTask>> {
@@ -63,6 +76,17 @@ pub fn encode_replayed(tasks: &[ReplayedTask]) -> Result<Vec<EncodedTask>> {
         Ok(EncodedTask { index: task.index, input: to_json(&task.input)?, inherited })
     };
     tasks.iter().map(encode).collect()
+}
+
+/// Makes these the rows from `first` on.
+pub fn shift(rows: &mut [EncodedTask], first: u32) {
+    rows.iter_mut().for_each(|row| row.index += first);
+}
+
+/// Whether writing these takes long enough to wait for a turn (SPEC 6.28).
+pub fn are_heavy(rows: &[EncodedTask]) -> bool {
+    rows.len() >= limits::HEAVY_WRITE_ROWS
+        || rows.iter().map(EncodedTask::bytes).sum::<usize>() >= limits::HEAVY_WRITE_BYTES
 }
 
 /// Writes the rows that are missing, and sends the refs of exactly those. The caller is inside a transaction.
