@@ -75,6 +75,11 @@ impl Bucket {
         }
     }
 
+    /// What was taken for nothing.
+    pub fn give_back(&mut self, rate: RequestRate) {
+        self.level = self.level.saturating_add(REQUEST).min(rate.full());
+    }
+
     /// Nothing is lost if it is forgotten.
     pub fn is_full(self, rate: RequestRate, now: Timestamp) -> bool {
         self.filled(rate, now).level == rate.full()

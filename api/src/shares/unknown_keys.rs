@@ -45,22 +45,34 @@ impl UnknownKeys {
         now: Timestamp,
         lookup: impl Future<Output = Result<Option<T>>>,
     ) -> Result<Option<T>> {
-        let address = extensions.get::<Peer>().map(Peer::network);
-        let known = lock(&self.accepted).contains_key(&key);
-        let slowed = !known && address.is_some_and(|address| !self.has_token(address, now));
-        let found = if slowed { self.slowly(lookup).await? } else { lookup.await? };
-        match (&found, address) {
-            (Some(_), _) => self.remember(key, now),
-            (None, Some(address)) => {
-                lock(&self.accepted).remove(&key);
-                self.take_token(address, now);
-                if slowed {
-                    return Err(too_many());
-                }
+        let Some(address) = extensions.get::<Peer>().map(Peer::network) else {
+            return lookup.await.inspect(|found| self.learn(key, found.is_some(), now));
+        };
+        let is_known = lock(&self.accepted).contains_key(&key);
+        // Taken before the lookup: however many come at once, no more than there are tokens are not slowed. One whose caller
+        // hangs up has had its lookup.
+        let had_token = !is_known && self.take_token(address, now);
+        let is_slowed = !is_known && !had_token;
+        let found = if is_slowed { self.slowly(lookup).await } else { lookup.await };
+        if had_token && !matches!(found, Ok(None)) {
+            self.give_back(address);
+        }
+        let found = found.inspect(|found| self.learn(key, found.is_some(), now))?;
+        if found.is_none() && !had_token {
+            // Revoked since it was accepted, or nobody's.
+            self.take_token(address, now);
+            if is_slowed {
+                return Err(too_many());
             }
-            (None, None) => {}
         }
         Ok(found)
+    }
+
+    fn learn(&self, key: KeyHash, is_known: bool, now: Timestamp) {
+        match is_known {
+            true => self.remember(key, now),
+            false => drop(lock(&self.accepted).remove(&key)),
+        }
     }
 
     /// Waits for its turn, in the order of arrival; refused if too many wait.
@@ -71,19 +83,21 @@ impl UnknownKeys {
         lookup.await
     }
 
-    fn has_token(&self, address: IpAddr, now: Timestamp) -> bool {
+    /// Whether there was one.
+    fn take_token(&self, address: IpAddr, now: Timestamp) -> bool {
         let Some(rate) = self.rate else { return true };
-        // A look at a copy takes nothing.
-        lock(&self.buckets).get(&address).is_none_or(|bucket| bucket.clone().take(rate, now).wait.is_none())
-    }
-
-    fn take_token(&self, address: IpAddr, now: Timestamp) {
-        let Some(rate) = self.rate else { return };
         let mut buckets = lock(&self.buckets);
         if !buckets.contains_key(&address) {
             make_room(&mut buckets, limits::UNKNOWN_KEY_ADDRESSES_MAX, rate, now);
         }
-        buckets.entry(address).or_insert_with(|| Bucket::full(rate, now)).take(rate, now);
+        let bucket = buckets.entry(address).or_insert_with(|| Bucket::full(rate, now));
+        bucket.take(rate, now).wait.is_none()
+    }
+
+    fn give_back(&self, address: IpAddr) {
+        if let (Some(rate), Some(bucket)) = (self.rate, lock(&self.buckets).get_mut(&address)) {
+            bucket.give_back(rate);
+        }
     }
 
     fn remember(&self, key: KeyHash, now: Timestamp) {
@@ -155,6 +169,21 @@ mod tests {
         let nowhere = Extensions::new();
         let free = keys.look_up(&nowhere, key(1), Timestamp(0), ready(Ok(None::<()>))).await;
         assert!(free.is_ok(), "no connection, no address");
+    }
+
+    #[tokio::test]
+    async fn lookups_at_the_same_time_have_a_token_each() {
+        let (keys, here) = (UnknownKeys::default(), from([127, 0, 0, 2]));
+        let look = |n, known: bool| {
+            let lookup = async move { if known { Ok(Some(())) } else { pending().await } };
+            keys.look_up(&here, key(n), Timestamp(0), lookup)
+        };
+        assert!(look(0, true).await.is_ok(), "a token that a known key did not need is given back");
+        let burst = limits::UNKNOWN_KEYS_BURST;
+        let most = burst + (limits::UNKNOWN_KEY_LOOKUPS_MAX + limits::UNKNOWN_KEY_LOOKUPS_WAITING_MAX) as u32;
+        let mut stuck: Vec<_> = (1..=most).map(|n| Box::pin(look(n, false))).collect();
+        assert!(stuck.iter_mut().all(|one| one.as_mut().now_or_never().is_none()));
+        assert!(look(most + 1, false).now_or_never().unwrap().is_err(), "as many are looked up as may be");
     }
 
     #[tokio::test]
