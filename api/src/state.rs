@@ -23,6 +23,8 @@ pub(crate) struct ApiState {
     /// Places for requests, for event streams, and for lists being uploaded: each of those holds a file, and perhaps much
     /// of the disk.
     pub requests: Arc<Places<Who>>,
+    /// Places for reads by URLs of jobs.
+    pub signed_requests: Arc<Places<Who>>,
     pub own_requests: Arc<Turns>,
     pub reads: Arc<Turns>,
     pub streams: Arc<Places<CallerId>>,
@@ -44,10 +46,13 @@ pub(crate) type Shared = Arc<ApiState>;
 
 impl ApiState {
     pub fn new(api: Api) -> ApiState {
-        let places_max = api.config.requests_inflight_max;
+        let all_max = api.config.requests_inflight_max;
+        let signed_max = (all_max / limits::SIGNED_REQUESTS_PART).max(1);
+        let keyed_max = all_max.saturating_sub(signed_max).max(1);
         ApiState {
             bodies: Arc::default(),
-            requests: Places::new("requests", places_max, places_max),
+            requests: Places::new("requests", keyed_max, keyed_max),
+            signed_requests: Places::new("signed", signed_max, signed_max),
             own_requests: Turns::new(limits::REQUESTS_OF_CALLER_MAX),
             reads: Turns::new(limits::READS_OF_CALLER_MAX),
             streams: Places::new("streams", limits::EVENT_STREAMS_MAX, limits::EVENT_STREAMS_OF_CALLER_MAX),

@@ -448,6 +448,8 @@ pub const PLACE_WAIT: Duration = Duration::from_secs(3);
 pub const REQUESTS_INFLIGHT_PART: usize = 2;
 /// Requests of all callers that are being answered at once, however many connections there are.
 pub const REQUESTS_INFLIGHT_MAX: usize = 2_048;
+/// The part of these places that is for reads by URLs of jobs, and for nothing else: one in so many.
+pub const SIGNED_REQUESTS_PART: usize = 4;
 /// Reads (GET, HEAD) of one caller that are worked on at once; its others wait for their turn.
 pub const READS_OF_CALLER_MAX: usize = 4;
 /// How long a request may take to send a body that is held in memory, and a streamed one to send its next piece.

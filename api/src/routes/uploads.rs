@@ -8,7 +8,7 @@ use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
 use crate::request_rates::Who;
-use crate::shares::{Full, in_flight};
+use crate::shares::{Full, Place, in_flight};
 use crate::signed_url::{SIGNATURE_PARAMS, UploadPath};
 use crate::staged;
 use crate::state::{ApiState, Shared};
@@ -32,6 +32,7 @@ pub(super) async fn put_whole(
     // Before any lookup: without a signature nobody learns what exists.
     let signed_for = path.verify(&state.secret, &query.only(SIGNATURE_PARAMS)?, state.now())?;
     check_content_type(request.headers(), signed_for)?;
+    in_flight::admit(&state, request.extensions(), Who::Upload(caller)).await?;
     let upload = open_slot(&state, caller, upload).await?;
     let announced = announced_length(request.headers());
     if let (Some(declared), Some(announced)) = (upload.declared.size, announced)
@@ -59,6 +60,7 @@ pub(super) async fn put_part(
     refuse_direct(&state)?;
     let path = UploadPath { caller, upload };
     path.verify_part(number, &state.secret, &query.only(SIGNATURE_PARAMS)?, state.now())?;
+    in_flight::admit(&state, request.extensions(), Who::Upload(caller)).await?;
     let upload = open_slot(&state, caller, upload).await?;
     // All parts together are one list: what the others take is not there for this one.
     let others = state.store().parts(upload.id).await?;
@@ -97,14 +99,7 @@ fn check_content_type(headers: &HeaderMap, signed_for: &'static str) -> Result<(
 /// Takes in a body of at most `max` bytes.
 async fn receive(state: &ApiState, upload: &Upload, request: Request, max: u64) -> Result<Staged> {
     check_encoding(request.headers())?;
-    in_flight::admit(state, request.extensions(), Who::Upload(upload.caller)).await?;
-    let _place = state.uploads.take(upload.caller).map_err(|full| match full {
-        Full::Own => {
-            let detail = "The caller uploads as many lists at once as it may; wait for one to end.";
-            ApiError::new(Code::TooManyUploads, detail)
-        }
-        Full::All => ApiError::overloaded(),
-    })?;
+    let _place = take_place(state, upload.caller)?;
     let list_max = state.config.list_max_bytes;
     let announced = announced_length(request.headers());
     // An honest client is told before it sends; what a dishonest one sends is counted.
@@ -113,6 +108,17 @@ async fn receive(state: &ApiState, upload: &Upload, request: Request, max: u64) 
     }
     let body = Incoming::new(request.into_body(), announced);
     staged::write(state, upload.id, body.up_to(max, move || too_large(list_max))).await
+}
+
+/// Of those that take in a list, or join the parts of one.
+pub(super) fn take_place(state: &ApiState, caller: CallerId) -> Result<Place<CallerId>> {
+    state.uploads.take(caller).map_err(|full| match full {
+        Full::Own => {
+            let detail = "The caller uploads as many lists at once as it may; wait for one to end.";
+            ApiError::new(Code::TooManyUploads, detail)
+        }
+        Full::All => ApiError::overloaded(),
+    })
 }
 
 fn quoted(staged: &Staged) -> String {

@@ -3,7 +3,7 @@
 
 use super::peer::PlaceHere;
 use super::turns::Turn;
-use super::{Full, Peer, Place};
+use super::{Full, Peer, Place, Places};
 use crate::problem::{ApiError, Code, Result};
 use crate::request_rates::Who;
 use crate::state::ApiState;
@@ -34,12 +34,18 @@ struct Admitted {
     read: Mutex<Option<Turn>>,
 }
 
-/// Gives a request its place, and a read its turn, or refuses it.
+/// Gives a request with a key its place, and a read its turn, or refuses it.
 pub(crate) async fn admit_in_turn(state: &ApiState, parts: &Parts, who: Who) -> Result<()> {
     admit(state, &parts.extensions, who).await?;
-    if let Some(InFlight(cell)) = parts.extensions.get()
+    match parts.method {
+        Method::GET | Method::HEAD => read_in_turn(state, &parts.extensions, who).await,
+        _ => Ok(()),
+    }
+}
+
+async fn read_in_turn(state: &ApiState, extensions: &Extensions, who: Who) -> Result<()> {
+    if let Some(InFlight(cell)) = extensions.get()
         && let Some(admitted) = cell.get()
-        && matches!(parts.method, Method::GET | Method::HEAD)
     {
         // All that wait have a place: no more than those can.
         let turn = state.reads.turn(who, limits::REQUESTS_OF_CALLER_MAX).await?;
@@ -50,19 +56,36 @@ pub(crate) async fn admit_in_turn(state: &ApiState, parts: &Parts, who: Who) -> 
 
 /// Gives a request its place, or refuses it. It may wait for others of its caller.
 pub(crate) async fn admit(state: &ApiState, extensions: &Extensions, who: Who) -> Result<()> {
-    let peer = extensions.get::<Peer>();
-    if let Some(peer) = peer {
-        peer.is_of(who);
+    match who {
+        Who::Caller(_) | Who::Operator(_) | Who::Upload(_) => {
+            if let Some(peer) = extensions.get::<Peer>() {
+                peer.is_of(who);
+            }
+            take_place(state, &state.requests, extensions, who).await
+        }
+        // A caller may have any number of jobs: these have places apart, and their connections are told apart by address only.
+        Who::Job(_) => {
+            take_place(state, &state.signed_requests, extensions, who).await?;
+            read_in_turn(state, extensions, who).await
+        }
     }
+}
+
+async fn take_place(
+    state: &ApiState,
+    places: &Arc<Places<Who>>,
+    extensions: &Extensions,
+    who: Who,
+) -> Result<()> {
     let own = state.own_requests.turn(who, limits::REQUESTS_WAITING_OF_CALLER_MAX);
     let own = tokio::time::timeout(limits::PLACE_WAIT, own).await.ok().transpose()?.flatten();
     let own = own.ok_or_else(too_many)?;
-    let place = state.requests.take(who).map_err(|full| match full {
+    let place = places.take(who).map_err(|full| match full {
         Full::Own => too_many(),
         Full::All => ApiError::overloaded(),
     })?;
     if let Some(InFlight(cell)) = extensions.get() {
-        let here = peer.map(Peer::give_place);
+        let here = extensions.get::<Peer>().map(Peer::give_place);
         let admitted = Admitted { who, _own: own, _place: place, _here: here, read: Mutex::default() };
         // Set before only if one request was admitted twice; then the first place stays.
         let _ = cell.set(admitted);
