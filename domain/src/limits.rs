@@ -414,7 +414,9 @@ pub const CONNECTIONS_MAX: usize = 16_384;
 pub const CONNECTIONS_MIN: usize = 64;
 /// Connections that the system holds until they are accepted, if it is configured for as many.
 pub const CONNECTIONS_WAITING_MAX: u32 = 4_096;
-pub const DESCRIPTORS_RESERVED: usize = 512;
+/// What the process needs beside its connections and the files that answers read: calls of a worker, deliveries, bodies that
+/// exports read ahead, lists, the database, and some to spare.
+pub const DESCRIPTORS_RESERVED: usize = 1_300;
 /// The part of all connections that is closed at once when there is no room for another: one in so many.
 pub const CONNECTIONS_CLOSED_PART: usize = 16;
 /// How long any connection has to send the head of a request before it is closed for room.
@@ -430,13 +432,17 @@ pub const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// of its request.
 pub const SEND_BUFFER_BYTES: u32 = 256 * KIB as u32;
 pub const ANSWER_PIECE_BYTES: usize = 64 * KIB;
+/// An HTTP/2 answer that is no longer keeps no place until it is taken.
+pub const ANSWER_END_BYTES: usize = 2 * KIB;
 /// How often connections are held against these deadlines.
 pub const CONNECTIONS_LOOK_EVERY: Duration = Duration::from_secs(1);
 /// What an HTTP/1 connection buffers, and so the longest head of a request.
 pub const HEAD_MAX_BYTES: usize = 64 * KIB;
-/// Requests at once on one HTTP/2 connection, and what may arrive there before somebody reads it.
+/// Requests at once on one HTTP/2 connection, and what may arrive there, and of one of them, before somebody reads it. One body
+/// that waits for room must not use up what the others of its connection need.
 pub const HTTP2_STREAMS_MAX: u32 = 100;
-pub const HTTP2_WINDOW_BYTES: u32 = 256 * KIB as u32;
+pub const HTTP2_WINDOW_BYTES: u32 = MIB as u32;
+pub const HTTP2_STREAM_WINDOW_BYTES: u32 = 64 * KIB as u32;
 /// How often an HTTP/2 connection is asked whether it is alive, and how long the answer may take.
 pub const HTTP2_PING_EVERY: Duration = Duration::from_secs(15);
 pub const HTTP2_PING_TIMEOUT: Duration = Duration::from_secs(15);
