@@ -34,6 +34,8 @@ pub(crate) struct ApiState {
     pub audits: Gate,
     /// Reads of parts of lists: round robin over callers.
     lists: Gate,
+    /// Checks of lists that came in the body of a submit and were staged.
+    pub checks: Gate,
     pub rates: RequestRates,
     pub keys: KnownKeys,
     pub readiness: Readiness,
@@ -60,6 +62,7 @@ impl ApiState {
             unknown_keys: UnknownKeys::default(),
             audits: Gate::new(limits::AUDITS_MAX, 1),
             lists: Gate::new(limits::LIST_TURNS_MAX, limits::LIST_TURNS_OF_CALLER_MAX),
+            checks: Gate::new(limits::LIST_CHECKS_MAX, limits::LIST_CHECKS_OF_CALLER_MAX),
             rates: RequestRates::new(api.config.requests),
             keys: KnownKeys::default(),
             readiness: Readiness::default(),
@@ -84,8 +87,17 @@ impl ApiState {
         caller: CallerId,
         read: impl Future<Output = conveyor_store::Result<T>>,
     ) -> Result<T> {
+        Ok(self.list_stored(caller, read).await?)
+    }
+
+    /// The same for what is no answer yet.
+    pub async fn list_stored<T>(
+        &self,
+        caller: CallerId,
+        read: impl Future<Output = conveyor_store::Result<T>>,
+    ) -> conveyor_store::Result<T> {
         let _turn = self.lists.turn(caller).await;
-        Ok(read.await?)
+        read.await
     }
 
     /// How callers reach the storage without us in between, where they can.

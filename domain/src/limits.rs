@@ -81,6 +81,9 @@ pub const UPLOAD_URL_TTL: Duration = Duration::from_secs(30 * 60);
 pub const SCHEDULE_INTERVAL_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 /// Items in a list of a schedule, before what is named twice is taken once.
 pub const SCHEDULE_LIST_MAX: usize = 100;
+/// Long lists of submits that one process checks at once, and those of one caller.
+pub const LIST_CHECKS_MAX: usize = 8;
+pub const LIST_CHECKS_OF_CALLER_MAX: usize = 2;
 /// Lists that one process takes in at once, and those of one caller.
 pub const UPLOADS_INFLIGHT_MAX: usize = 64;
 pub const UPLOADS_OF_CALLER_MAX: usize = 16;

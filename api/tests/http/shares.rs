@@ -132,6 +132,10 @@ async fn a_caller_uploads_so_many_lists_at_once() {
         let slot = world.call("POST", "/v1/job_inputs", Some(key), Some(json!({"type": "lines"}))).await;
         slot.json()["upload"].clone()
     };
+    let in_parts = world.slot(json!({"type": "lines", "multipart": true})).await;
+    let in_parts = format!("/v1/job_inputs/{}", in_parts["file_input_id"].as_str().unwrap());
+    let part = world.post(&format!("{in_parts}/parts"), json!({"numbers": [1]})).await.json();
+    assert_eq!(world.put(&part["parts"][0], "https://a.example/\n").await.status, 200);
     let mut held = Vec::new();
     for _ in 0..limits::UPLOADS_OF_CALLER_MAX {
         let target = target(KEY).await;
@@ -143,6 +147,7 @@ async fn a_caller_uploads_so_many_lists_at_once() {
     let list = "https://a.example/\n";
     bodies.until_read(held.len()).await;
     refused_for_now(&world.put(&own, list).await, "too_many_uploads");
+    refused_for_now(&world.act(&format!("{in_parts}/complete")).await, "too_many_uploads");
     assert_eq!(world.put(&other, list).await.status, 200);
     assert!(held.into_iter().all(|one| one.now_or_never().is_none()));
 }

@@ -138,7 +138,9 @@ mod tests {
     use super::reader::tests::occupy;
     use super::*;
     use crate::conformance::{World, success};
-    use crate::port::{JobStore, JobsQuery, KeyStore, Settled, StatusFilter, TaskStore, TasksQuery};
+    use crate::port::{
+        IngestStore, JobStore, JobsQuery, KeyStore, Settled, StatusFilter, TaskStore, TasksQuery,
+    };
     use conveyor_domain::limits::LOOK_ROWS_MAX;
     use conveyor_domain::seal::KeyHash;
     use futures::FutureExt;
@@ -232,5 +234,15 @@ mod tests {
             assert!(list.await.unwrap().unwrap().rows.is_empty());
         }
         assert_eq!(jobs.await.unwrap().unwrap().rows.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_caller_that_looks_at_an_ingest_does_not_wait_for_work() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let store = Embedded::open(dir.path(), Timestamp(1)).unwrap();
+        let key = World::new(store.backend()).submit(false, 1).await;
+        let _held = occupy(&store.readers, Lane::Work).await;
+        let shown = timeout(Duration::from_secs(60), store.shown_ingest(key)).await;
+        assert_eq!(shown.expect("it waits for work").unwrap().map(|ingest| ingest.log), None);
     }
 }
