@@ -2,6 +2,7 @@
 
 use crate::Api;
 use crate::known_keys::KnownKeys;
+use crate::metrics_page::MetricsPage;
 use crate::problem::Result;
 use crate::readiness::Readiness;
 use crate::request_rates::{RequestRates, Who};
@@ -39,6 +40,7 @@ pub(crate) struct ApiState {
     pub rates: RequestRates,
     pub keys: KnownKeys,
     pub readiness: Readiness,
+    pub metrics_page: MetricsPage,
     /// This start of this process, and how many objects it has written: no key is used twice (SPEC 4).
     pub incarnation: WorkerId,
     objects: AtomicU64,
@@ -66,6 +68,7 @@ impl ApiState {
             rates: RequestRates::new(api.config.requests),
             keys: KnownKeys::default(),
             readiness: Readiness::default(),
+            metrics_page: MetricsPage::default(),
             incarnation: WorkerId::new(api.clock.now(), &api.entropy),
             objects: AtomicU64::new(0),
             api,

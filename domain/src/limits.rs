@@ -481,6 +481,8 @@ pub const JOB_PAUSE_MAX: Duration = Duration::from_secs(5);
 pub const READY_WITHIN: Duration = Duration::from_secs(5);
 /// How long an answer of `/readyz` is used again: so often at most a process asks its backend, however often it is asked.
 pub const READY_KEPT: Duration = Duration::from_secs(1);
+/// How often at most `/metrics` is rendered: requests that come meanwhile share the next page.
+pub const METRICS_EVERY: Duration = Duration::from_millis(250);
 pub const REQUEST_ID_MAX: usize = 128;
 pub const API_KEY_MIN_CHARS: usize = 16;
 /// How long a process goes on accepting a key that it read as accepted: so long at most a revoked key still works.
