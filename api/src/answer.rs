@@ -3,6 +3,7 @@
 
 use crate::problem::{ApiError, Unrendered};
 use crate::request_id::{RequestId, X_REQUEST_ID};
+use crate::shares::in_flight;
 use crate::state::Shared;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
@@ -22,6 +23,7 @@ pub(crate) async fn complete(State(state): State<Shared>, request: Request, next
     // The template, never the path: ids would make a new time series each, and the log has no use for them.
     let matched = request.extensions().get::<MatchedPath>();
     let route = matched.map_or("unmatched", MatchedPath::as_str).to_owned();
+    let in_flight = in_flight::of(request.extensions());
 
     // Unwind safety: what a panicking handler shares with others is the backend, which survives its callers.
     let answer = AssertUnwindSafe(next.run(request)).catch_unwind().await;
@@ -29,7 +31,11 @@ pub(crate) async fn complete(State(state): State<Shared>, request: Request, next
     finish(&mut response, &id, method, &route);
 
     let (status, elapsed) = (response.status().as_u16(), started.elapsed());
-    let labels = [("route", route.clone()), ("method", method.to_owned()), ("status", status.to_string())];
+    // Anybody can make refusals of every route and method; each would be a time series.
+    let is_strange = response.status().is_client_error() && in_flight.is_none_or(|one| one.who().is_none());
+    let (of_route, of_method) = if is_strange { ("refused", "any") } else { (&*route, method) };
+    let labels =
+        [("route", of_route.to_owned()), ("method", of_method.to_owned()), ("status", status.to_string())];
     metrics::counter!("conveyor_http_requests_total", &labels).increment(1);
     metrics::histogram!("conveyor_http_request_seconds", &labels).record(elapsed.as_secs_f64());
     let ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);

@@ -101,7 +101,8 @@ impl Following {
             self.looked = Instant::now();
             // Asked before the events are read: nothing can happen to a job after its end, so then they are all of them.
             let ended = self.has_ended().await?;
-            let entries = self.state.store().events(self.job, self.after, limits::EVENTS_PAGE_MAX).await?;
+            let page = self.state.store().events(self.job, self.after, limits::EVENTS_PAGE_MAX);
+            let entries = self.state.list_stored(self.caller, page).await?;
             if let Some(last) = entries.last() {
                 self.after = last.number;
                 return Ok(Some(entries.iter().map(|entry| said(entry, self.hidden)).collect()));

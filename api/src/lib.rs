@@ -22,6 +22,7 @@ mod incoming;
 mod invalid_tasks;
 mod known_keys;
 mod managed_keys;
+mod metrics_page;
 mod openapi;
 mod operations;
 mod path;

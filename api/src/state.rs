@@ -2,6 +2,7 @@
 
 use crate::Api;
 use crate::known_keys::KnownKeys;
+use crate::metrics_page::MetricsPage;
 use crate::problem::Result;
 use crate::readiness::Readiness;
 use crate::request_rates::{RequestRates, Who};
@@ -23,6 +24,8 @@ pub(crate) struct ApiState {
     /// Places for requests, for event streams, and for lists being uploaded: each of those holds a file, and perhaps much
     /// of the disk.
     pub requests: Arc<Places<Who>>,
+    /// Places for reads by URLs of jobs.
+    pub signed_requests: Arc<Places<Who>>,
     pub own_requests: Arc<Turns>,
     /// Places for reads by URLs of jobs.
     pub signed_requests: Arc<Places<Who>>,
@@ -34,9 +37,12 @@ pub(crate) struct ApiState {
     pub audits: Gate,
     /// Reads of parts of lists: round robin over callers.
     lists: Gate,
+    /// Checks of lists that came in the body of a submit and were staged.
+    pub checks: Gate,
     pub rates: RequestRates,
     pub keys: KnownKeys,
     pub readiness: Readiness,
+    pub metrics_page: MetricsPage,
     /// This start of this process, and how many objects it has written: no key is used twice (SPEC 4).
     pub incarnation: WorkerId,
     objects: AtomicU64,
@@ -60,9 +66,11 @@ impl ApiState {
             unknown_keys: UnknownKeys::default(),
             audits: Gate::new(limits::AUDITS_MAX, 1),
             lists: Gate::new(limits::LIST_TURNS_MAX, limits::LIST_TURNS_OF_CALLER_MAX),
+            checks: Gate::new(limits::LIST_CHECKS_MAX, limits::LIST_CHECKS_OF_CALLER_MAX),
             rates: RequestRates::new(api.config.requests),
             keys: KnownKeys::default(),
             readiness: Readiness::default(),
+            metrics_page: MetricsPage::default(),
             incarnation: WorkerId::new(api.clock.now(), &api.entropy),
             objects: AtomicU64::new(0),
             api,
@@ -84,8 +92,17 @@ impl ApiState {
         caller: CallerId,
         read: impl Future<Output = conveyor_store::Result<T>>,
     ) -> Result<T> {
+        Ok(self.list_stored(caller, read).await?)
+    }
+
+    /// The same for what is no answer yet.
+    pub async fn list_stored<T>(
+        &self,
+        caller: CallerId,
+        read: impl Future<Output = conveyor_store::Result<T>>,
+    ) -> conveyor_store::Result<T> {
         let _turn = self.lists.turn(caller).await;
-        Ok(read.await?)
+        read.await
     }
 
     /// How callers reach the storage without us in between, where they can.

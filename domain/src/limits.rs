@@ -84,6 +84,9 @@ pub const UPLOAD_URL_TTL: Duration = Duration::from_secs(30 * 60);
 pub const SCHEDULE_INTERVAL_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 /// Items in a list of a schedule, before what is named twice is taken once.
 pub const SCHEDULE_LIST_MAX: usize = 100;
+/// Long lists of submits that one process checks at once, and those of one caller.
+pub const LIST_CHECKS_MAX: usize = 8;
+pub const LIST_CHECKS_OF_CALLER_MAX: usize = 2;
 /// Lists that one process takes in at once, and those of one caller.
 pub const UPLOADS_INFLIGHT_MAX: usize = 64;
 pub const UPLOADS_OF_CALLER_MAX: usize = 16;
@@ -425,7 +428,9 @@ pub const CONNECTIONS_MAX: usize = 16_384;
 pub const CONNECTIONS_MIN: usize = 64;
 /// Connections that the system holds until they are accepted, if it is configured for as many.
 pub const CONNECTIONS_WAITING_MAX: u32 = 4_096;
-pub const DESCRIPTORS_RESERVED: usize = 512;
+/// What the process needs beside its connections and the files that answers read: calls of a worker, deliveries, bodies that
+/// exports read ahead, lists, the database, and some to spare.
+pub const DESCRIPTORS_RESERVED: usize = 1_300;
 /// The part of all connections that is closed at once when there is no room for another: one in so many.
 pub const CONNECTIONS_CLOSED_PART: usize = 16;
 /// How long any connection has to send the head of a request before it is closed for room.
@@ -441,13 +446,17 @@ pub const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// of its request.
 pub const SEND_BUFFER_BYTES: u32 = 256 * KIB as u32;
 pub const ANSWER_PIECE_BYTES: usize = 64 * KIB;
+/// An HTTP/2 answer that is no longer keeps no place until it is taken.
+pub const ANSWER_END_BYTES: usize = 2 * KIB;
 /// How often connections are held against these deadlines.
 pub const CONNECTIONS_LOOK_EVERY: Duration = Duration::from_secs(1);
 /// What an HTTP/1 connection buffers, and so the longest head of a request.
 pub const HEAD_MAX_BYTES: usize = 64 * KIB;
-/// Requests at once on one HTTP/2 connection, and what may arrive there before somebody reads it.
+/// Requests at once on one HTTP/2 connection, and what may arrive there, and of one of them, before somebody reads it. One body
+/// that waits for room must not use up what the others of its connection need.
 pub const HTTP2_STREAMS_MAX: u32 = 100;
-pub const HTTP2_WINDOW_BYTES: u32 = 256 * KIB as u32;
+pub const HTTP2_WINDOW_BYTES: u32 = MIB as u32;
+pub const HTTP2_STREAM_WINDOW_BYTES: u32 = 64 * KIB as u32;
 /// How often an HTTP/2 connection is asked whether it is alive, and how long the answer may take.
 pub const HTTP2_PING_EVERY: Duration = Duration::from_secs(15);
 pub const HTTP2_PING_TIMEOUT: Duration = Duration::from_secs(15);
@@ -459,6 +468,8 @@ pub const PLACE_WAIT: Duration = Duration::from_secs(3);
 pub const REQUESTS_INFLIGHT_PART: usize = 2;
 /// Requests of all callers that are being answered at once, however many connections there are.
 pub const REQUESTS_INFLIGHT_MAX: usize = 2_048;
+/// The part of these places that is for reads by URLs of jobs, and for nothing else: one in so many.
+pub const SIGNED_REQUESTS_PART: usize = 4;
 /// Reads (GET, HEAD) of one caller that are worked on at once; its others wait for their turn.
 pub const READS_OF_CALLER_MAX: usize = 4;
 /// How long a request may take to send a body that is held in memory, and a streamed one to send its next piece.
@@ -483,6 +494,8 @@ pub const JOB_PAUSE_MAX: Duration = Duration::from_secs(5);
 pub const READY_WITHIN: Duration = Duration::from_secs(5);
 /// How long an answer of `/readyz` is used again: so often at most a process asks its backend, however often it is asked.
 pub const READY_KEPT: Duration = Duration::from_secs(1);
+/// How often at most `/metrics` is rendered: requests that come meanwhile share the next page.
+pub const METRICS_EVERY: Duration = Duration::from_millis(250);
 pub const REQUEST_ID_MAX: usize = 128;
 pub const API_KEY_MIN_CHARS: usize = 16;
 /// How long a process goes on accepting a key that it read as accepted: so long at most a revoked key still works.

@@ -87,6 +87,7 @@ fn slots() -> Vec<Operation> {
                 Code::FileInputIncomplete,
                 Code::UploadSizeMismatch,
                 Code::UploadChecksumMismatch,
+                Code::TooManyUploads,
                 Code::List(ListFault::SourceTooLarge),
                 Code::List(ListFault::SourceChanged),
             ]),

@@ -1,11 +1,13 @@
 //! Joins the parts of an upload (SPEC 6.9).
 
 use super::inputs::{UploadInPath, refuse_whole, upload_of};
+use super::uploads::take_place;
 use crate::auth::Caller;
 use crate::body;
 use crate::direct;
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
+use crate::shares::in_flight;
 use crate::staged;
 use crate::state::{ApiState, Shared};
 use crate::wire::input::{InputJson, too_large};
@@ -26,6 +28,7 @@ pub(super) async fn complete(
 ) -> Result<Response> {
     query.none()?;
     let upload = upload_of(&state, caller.id, id.0).await?;
+    let in_flight = in_flight::of(request.extensions());
     let body = body::read_json_if_any(request, state.config.max_body_bytes, &state.bodies).await?;
     let named = match &body {
         Some(body) => parse_named(&body.bytes)?,
@@ -40,10 +43,11 @@ pub(super) async fn complete(
     let parts = state.store().parts(upload.id).await?;
     check_complete(&parts, named.as_deref())?;
     if upload.staged.is_none() {
-        // In a task of its own: a caller that hangs up half way must not leave an object that nobody names.
+        let place = take_place(&state, caller.id)?;
         let (state, upload, parts) = (state.clone(), upload.clone(), parts.clone());
-        let joining = tokio::spawn(async move { join(&state, &upload, &parts).await });
-        joining.await.map_err(|e| ApiError::internal(e.to_string()))??;
+        // A caller that hangs up half way must not leave an object that nobody names.
+        let joining = async move { join(&state, &upload, &parts).await };
+        in_flight::to_the_end(in_flight, place, joining).await?;
     }
     let upload = upload_of(&state, caller.id, upload.id).await?;
     if upload.staged.is_none() {

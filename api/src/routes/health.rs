@@ -26,5 +26,6 @@ pub(super) async fn readyz(State(state): State<Shared>) -> Result<Json<HealthJso
 }
 
 pub(super) async fn metrics(State(state): State<Shared>) -> impl IntoResponse {
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], (state.metrics)())
+    let text = state.metrics_page.text(|| (state.metrics)()).await;
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }

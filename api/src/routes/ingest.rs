@@ -73,7 +73,7 @@ fn format_of(query: &Params, headers: &HeaderMap) -> Result<Format> {
 
 async fn ingest_of(state: &ApiState, run: &FoundRun) -> Result<Ingest> {
     let key = RunKey { job: run.job.id, run: run.view.run.id };
-    let found = state.store().ingest(key).await?;
+    let found = state.list(run.job.caller, state.store().shown_ingest(key)).await?;
     let none = || ApiError::new(Code::NotFound, "The tasks of this run did not come from a staged list.");
     found.ok_or_else(none)
 }

@@ -151,6 +151,8 @@ async fn long(
 }
 
 async fn check_staged(state: &ApiState, tasks: &StagedTasks, job: &Params) -> Result<()> {
+    // All of a long list is read, in a thread at first.
+    let _turn = state.checks.turn(tasks.upload.caller).await;
     // What was measured as it arrived needs no measuring now.
     let (_, mut reader) = staged::open(state, &tasks.staged, &StagedTasks::SPEC, u64::MAX)
         .await

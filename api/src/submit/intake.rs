@@ -72,7 +72,7 @@ impl StagedTasks {
 #[derive(Debug)]
 pub(crate) struct OwnUpload {
     state: Shared,
-    caller: CallerId,
+    pub caller: CallerId,
     pub id: UploadId,
     settled: bool,
 }

@@ -76,6 +76,11 @@ fn requests_are_counted_by_route_and_not_by_path() {
             world.get("/v1/jobs/unknown").await;
             world.get("/wp-login.php").await;
             world.call("BREW", "/healthz", None, None).await;
+            for (method, path) in
+                [("GET", "/v1/jobs"), ("PATCH", "/v1/admin/keys"), ("PUT", "/v1/webhook/test")]
+            {
+                world.call(method, path, Some("nobody's"), None).await.refused(401, "unauthenticated");
+            }
         });
     });
     let text = handle.render();
@@ -83,8 +88,9 @@ fn requests_are_counted_by_route_and_not_by_path() {
     assert!(counted(r#"route="/v1/jobs",method="POST",status="201""#), "{text}");
     assert!(counted(r#"route="/v1/jobs/{job}",method="GET",status="400""#), "{text}");
     assert!(counted(r#"route="/v1/jobs/{job}",method="GET",status="404""#), "{text}");
-    assert!(counted(r#"route="unmatched",method="GET",status="404""#), "{text}");
-    assert!(counted(r#"route="/healthz",method="OTHER",status="405""#), "{text}");
+    let refused = |status| format!(r#"route="refused",method="any",status="{status}""#);
+    assert!(counted(&refused(404)) && counted(&refused(405)), "strangers make few series: {text}");
+    assert!(text.contains(&format!("conveyor_http_requests_total{{{}}} 3", refused(401))), "{text}");
     assert!(
         text.contains(
             r#"conveyor_http_request_seconds_count{route="/v1/jobs",method="POST",status="201"} 1"#

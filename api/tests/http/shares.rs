@@ -132,6 +132,10 @@ async fn a_caller_uploads_so_many_lists_at_once() {
         let slot = world.call("POST", "/v1/job_inputs", Some(key), Some(json!({"type": "lines"}))).await;
         slot.json()["upload"].clone()
     };
+    let in_parts = world.slot(json!({"type": "lines", "multipart": true})).await;
+    let in_parts = format!("/v1/job_inputs/{}", in_parts["file_input_id"].as_str().unwrap());
+    let part = world.post(&format!("{in_parts}/parts"), json!({"numbers": [1]})).await.json();
+    assert_eq!(world.put(&part["parts"][0], "https://a.example/\n").await.status, 200);
     let mut held = Vec::new();
     for _ in 0..limits::UPLOADS_OF_CALLER_MAX {
         let target = target(KEY).await;
@@ -143,8 +147,48 @@ async fn a_caller_uploads_so_many_lists_at_once() {
     let list = "https://a.example/\n";
     bodies.until_read(held.len()).await;
     refused_for_now(&world.put(&own, list).await, "too_many_uploads");
+    refused_for_now(&world.act(&format!("{in_parts}/complete")).await, "too_many_uploads");
     assert_eq!(world.put(&other, list).await.status, 200);
     assert!(held.into_iter().all(|one| one.now_or_never().is_none()));
+}
+
+/// With one place for a caller there is none for a second list: that is known before anything about the list is read.
+#[tokio::test]
+async fn an_upload_has_a_place_before_anything_is_read() {
+    let world = World::with(ApiConfig { requests_inflight_max: 2, ..config() }).await;
+    let (first, gone) =
+        (world.slot(json!({"type": "lines"})).await, world.slot(json!({"type": "lines"})).await);
+    let aborted = format!("/v1/job_inputs/{}", gone["file_input_id"].as_str().unwrap());
+    assert_eq!(world.call("DELETE", &aborted, Some(KEY), None).await.status, 204);
+    let bodies = Unfinished::default();
+    let request = Request::put(crate::world::path_of(&first["upload"])).header("content-type", "text/plain");
+    let held = Box::pin(under_way(&world, request.body(bodies.body()).unwrap()));
+    bodies.until_read(1).await;
+    refused_for_now(&world.put(&gone["upload"], "https://a.example/\n").await, "too_many_in_flight");
+    assert!(held.now_or_never().is_none());
+}
+
+/// A caller may have any number of jobs, and so of URLs: whoever reads none of what they lead to keeps out nobody with a key.
+#[tokio::test]
+async fn urls_of_many_jobs_take_no_place_of_requests_with_a_key() {
+    let world = World::with(ApiConfig { requests_inflight_max: 8, ..config() }).await;
+    let mut urls = Vec::new();
+    for _ in 0..8 {
+        let key = world.submit("closed", 1).await;
+        world.succeed(key, 0, Format::Html, b"hello").await;
+        let page = world.get(&format!("/v1/jobs/{}/results", key.job)).await.json();
+        urls.push(crate::world::path_of(&json!({"url": page["results"][0]["result_url"]})));
+    }
+    let mut held = Vec::new();
+    for url in &urls {
+        held.push(under_way(&world, Request::get(url).body(Body::empty()).unwrap()).await);
+    }
+    let answers: Vec<_> = held.iter().map(|answer| answer.status().as_u16()).collect();
+    assert_eq!(answers, [200, 200, 503, 503, 503, 503, 503, 503]);
+    assert_eq!(world.get("/v1/jobs").await.status, 200);
+    assert_eq!(world.call("GET", "/v1/jobs", Some(OTHER_KEY), None).await.status, 200);
+    drop(held);
+    assert_eq!(world.call("GET", &urls[7], None, None).await.status, 200, "there is room again");
 }
 
 #[tokio::test]

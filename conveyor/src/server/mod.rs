@@ -29,7 +29,7 @@ use args::Gate;
 use conveyor_api::{Api, ApiConfig, MetricsText, OperatorKeys};
 use conveyor_domain::headers::HeaderSeal;
 use conveyor_domain::seal::Secret;
-use conveyor_domain::{Clock, Entropy, WorkerId, limits};
+use conveyor_domain::{Clock, Entropy, WorkerId};
 use conveyor_exports::{Builder, ExportConfig};
 use conveyor_ingest::{IngestConfig, Ingester};
 use conveyor_notify::Notifier;
@@ -271,8 +271,7 @@ fn serve(
         result_ttl_days: args.result_ttl_days,
         quotas: args.caller.quotas(),
         requests: args.caller.requests(),
-        requests_inflight_max: (connections_max / limits::REQUESTS_INFLIGHT_PART)
-            .min(limits::REQUESTS_INFLIGHT_MAX),
+        requests_inflight_max: listen::requests_inflight_max(connections_max),
     };
     let repairs = Repairs::new(parts.backend.clone(), parts.clock.clone(), parts.stop.clone());
     let api = Api {

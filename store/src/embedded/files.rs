@@ -162,8 +162,7 @@ impl Blobs for Embedded {
     }
 
     async fn concat(&self, key: &BlobKey, parts: &[BlobKey]) -> Result<Stored> {
-        let (files, key, parts) = (self.files.clone(), key.clone(), parts.to_vec());
-        blocking(move || streams::concat(&files, &key, &parts)).await
+        streams::concat(self.files.clone(), key.clone(), parts.to_vec()).await
     }
 
     async fn read(&self, key: &BlobKey) -> Result<ByteStream> {

@@ -44,6 +44,12 @@ fn find(connection: &Connection, key: RunKey) -> Result<Option<StoredJob>> {
     Ok(job.map(|found| StoredJob { job: found.job, run }))
 }
 
+fn ingest_of(connection: &Connection, key: RunKey) -> Result<Option<Ingest>> {
+    let Some(StoredJob { job, run }) = find(connection, key)? else { return Ok(None) };
+    let log = events::log(connection, key.run)?;
+    Ok((!log.is_empty()).then_some(Ingest { job, run: run.run, log }))
+}
+
 /// Whether the entry may be appended now; `Some` is why it may not.
 fn refusal(connection: &Connection, key: RunKey, entry: &Entry) -> Result<Option<Appended>> {
     // Numbers have no gaps, so whoever has the next one has seen the whole log.
@@ -84,12 +90,11 @@ impl IngestStore for Embedded {
     }
 
     async fn ingest(&self, key: RunKey) -> Result<Option<Ingest>> {
-        self.read(Lane::Work, move |connection| {
-            let Some(StoredJob { job, run }) = find(connection, key)? else { return Ok(None) };
-            let log = events::log(connection, key.run)?;
-            Ok((!log.is_empty()).then_some(Ingest { job, run: run.run, log }))
-        })
-        .await
+        self.read(Lane::Work, move |connection| ingest_of(connection, key)).await
+    }
+
+    async fn shown_ingest(&self, key: RunKey) -> Result<Option<Ingest>> {
+        self.read(Lane::Lists, move |connection| ingest_of(connection, key)).await
     }
 
     async fn commit_chunk(&self, key: RunKey, chunk: Chunk, now: Timestamp) -> Result<Appended> {

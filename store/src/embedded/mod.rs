@@ -138,17 +138,17 @@ mod tests {
     use super::reader::tests::occupy;
     use super::*;
     use crate::conformance::{World, success};
-    use crate::port::{JobStore, JobsQuery, KeyStore, Settled, StatusFilter, TaskStore, TasksQuery};
+    use crate::port::{
+        IngestStore, JobStore, JobsQuery, KeyStore, Settled, StatusFilter, TaskStore, TasksQuery,
+    };
     use conveyor_domain::limits::LOOK_ROWS_MAX;
     use conveyor_domain::seal::KeyHash;
-    use std::time::Duration;
-    use tokio::time::timeout;
     use futures::FutureExt;
     use std::sync::mpsc;
-
+    use std::time::Duration;
     use tokio::sync::oneshot;
-    /// However long lists and proofs take, a caller is known, and its tasks are claimed, settled and found.
-    #[tokio::test]
+    use tokio::time::timeout;
+
     /// What was queued stays queued if its caller hangs up, and so does its turn: hanging up is no way to have more of them.
     #[tokio::test]
     async fn heavy_writes_that_nobody_waits_for_keep_their_turns() {
@@ -190,6 +190,8 @@ mod tests {
         assert_eq!(written, limits::HEAVY_WRITES_MAX / 2);
     }
 
+    /// However long lists and proofs take, a caller is known, and its tasks are claimed, settled and found.
+    #[tokio::test]
     async fn lists_keep_neither_authentication_nor_work_waiting() {
         let dir = tempfile::TempDir::new().unwrap();
         let store = Embedded::open(dir.path(), Timestamp(1)).unwrap();
@@ -232,5 +234,15 @@ mod tests {
             assert!(list.await.unwrap().unwrap().rows.is_empty());
         }
         assert_eq!(jobs.await.unwrap().unwrap().rows.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_caller_that_looks_at_an_ingest_does_not_wait_for_work() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let store = Embedded::open(dir.path(), Timestamp(1)).unwrap();
+        let key = World::new(store.backend()).submit(false, 1).await;
+        let _held = occupy(&store.readers, Lane::Work).await;
+        let shown = timeout(Duration::from_secs(60), store.shown_ingest(key)).await;
+        assert_eq!(shown.expect("it waits for work").unwrap().map(|ingest| ingest.log), None);
     }
 }

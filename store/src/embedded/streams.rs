@@ -10,6 +10,7 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
 
 /// What is written or read at once.
 const PIECE_BYTES: usize = 256 * KIB;
@@ -88,13 +89,41 @@ pub async fn put(files: &Files, key: &BlobKey, mut body: ByteStream) -> Result<S
     on_disk(move || growing.keep(&files, &key)).await
 }
 
-pub fn concat(files: &Files, key: &BlobKey, parts: &[BlobKey]) -> io::Result<Stored> {
+/// Runs work on the disk that takes long. It ends between two pieces if nobody waits for it any more.
+async fn long_on_disk<T: Send + 'static>(
+    work: impl FnOnce(&Waited) -> io::Result<T> + Send + 'static,
+) -> Result<T> {
+    let waiting = Arc::new(());
+    let waited = Waited(Arc::downgrade(&waiting));
+    let outcome = on_disk(move || work(&waited)).await;
+    drop(waiting);
+    outcome
+}
+
+/// Whether anybody waits for work on the disk.
+struct Waited(Weak<()>);
+
+impl Waited {
+    /// The next piece of a file; nothing at its end.
+    fn read(&self, file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.0.strong_count() {
+            0 => Err(io::Error::other("nobody waits for it any more")),
+            _ => file.read(buffer),
+        }
+    }
+}
+
+pub async fn concat(files: Files, key: BlobKey, parts: Vec<BlobKey>) -> Result<Stored> {
+    long_on_disk(move |waited| join(&files, &key, &parts, waited)).await
+}
+
+fn join(files: &Files, key: &BlobKey, parts: &[BlobKey], waited: &Waited) -> io::Result<Stored> {
     let mut growing = Growing::create(files.temporary())?;
     let mut buffer = vec![0; PIECE_BYTES];
     for part in parts {
         let mut file = File::open(files.path(part))?;
         loop {
-            match file.read(&mut buffer)? {
+            match waited.read(&mut file, &mut buffer)? {
                 0 => break,
                 n => growing.write(&buffer[..n])?,
             }
@@ -108,29 +137,34 @@ fn fingerprint(meta: &Metadata) -> (u64, i64, i64, u64) {
     (meta.len(), meta.mtime(), meta.mtime_nsec(), meta.ino())
 }
 
-/// The bytes are checked before the first of them is given out: a list that changed half way must not be read half way.
-fn open_pinned(path: &Path, etag: &str, offset: u64) -> Result<(File, Metadata)> {
-    let io = |e: io::Error| super::files::explain(&e);
-    let mut file = File::open(path).map_err(io)?;
-    let meta = file.metadata().map_err(io)?;
+/// The bytes are checked before the first of them is given out: a list that changed half way must not be read half way. `None`
+/// if they are others.
+fn open_pinned(
+    path: &Path,
+    etag: &str,
+    offset: u64,
+    waited: &Waited,
+) -> io::Result<Option<(File, Metadata)>> {
+    let mut file = File::open(path)?;
+    let meta = file.metadata()?;
     let mut digest = Sha256::new();
     let mut buffer = vec![0; PIECE_BYTES];
     loop {
-        match file.read(&mut buffer).map_err(io)? {
+        match waited.read(&mut file, &mut buffer)? {
             0 => break,
             n => digest.update(&buffer[..n]),
         }
     }
     if hex(&digest.finalize()) != etag {
-        return Err(Error::Changed);
+        return Ok(None);
     }
-    file.seek(SeekFrom::Start(offset)).map_err(io)?;
-    Ok((file, meta))
+    file.seek(SeekFrom::Start(offset))?;
+    Ok(Some((file, meta)))
 }
 
 pub async fn read_pinned(path: PathBuf, etag: String, offset: u64) -> Result<ByteStream> {
-    let opened = tokio::task::spawn_blocking(move || open_pinned(&path, &etag, offset));
-    let (file, meta) = opened.await.map_err(|e| Error::Unavailable(e.to_string()))??;
+    let opened = long_on_disk(move |waited| open_pinned(&path, &etag, offset, waited)).await?;
+    let (file, meta) = opened.ok_or(Error::Changed)?;
     Ok(pieces(file, meta))
 }
 
@@ -164,4 +198,30 @@ fn read_piece(mut file: File, opened: Metadata) -> io::Result<(Option<Bytes>, Fi
     let read = file.read(&mut buffer)?;
     buffer.truncate(read);
     Ok(((read > 0).then(|| Bytes::from(buffer)), file, opened))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt;
+    use std::time::Duration;
+
+    /// A thread is held for no list that nobody waits for, however long it is.
+    #[test]
+    fn a_list_that_nobody_waits_for_is_not_read_to_its_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let (long, short) = (dir.path().join("long"), dir.path().join("short"));
+        // A hole: of nothing on the disk, and minutes to read.
+        File::create(&long).unwrap().set_len(1 << 38).unwrap();
+        fs::write(&short, b"x").unwrap();
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().max_blocking_threads(1).build().unwrap();
+        let other = runtime.block_on(async {
+            assert!(Box::pin(read_pinned(long, String::new(), 0)).now_or_never().is_none());
+            tokio::time::timeout(Duration::from_secs(60), read(short)).await
+        });
+        // Not to wait for what should have ended.
+        runtime.shutdown_background();
+        assert!(other.expect("the only thread is free").is_ok());
+    }
 }

@@ -55,6 +55,11 @@ pub trait IngestStore: Send + Sync {
     /// `None` if there is no such run, it never had a list, or its job was deleted.
     async fn ingest(&self, key: RunKey) -> Result<Option<Ingest>>;
 
+    /// The same to show it to a caller: whoever works on lists must not wait for that.
+    async fn shown_ingest(&self, key: RunKey) -> Result<Option<Ingest>> {
+        self.ingest(key).await
+    }
+
     /// What these tasks of an earlier run are in this one, before they are counted. Where rows are written before they are
     /// counted, what somebody wrote before stays, though the earlier run may have brought more to an end since: so it is
     /// what is there that has to be counted.

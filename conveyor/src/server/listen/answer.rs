@@ -43,14 +43,16 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let number = self.connection.begin(request.version() >= Version::HTTP_2);
+        let is_http2 = request.version() >= Version::HTTP_2;
+        let number = self.connection.begin(is_http2);
         let answering = Answering { connection: self.connection.clone(), number };
         request.extensions_mut().insert(self.connection.peer.clone());
         let response = self.app.call(request);
         Box::pin(async move {
             let response = response.await?;
             answering.connection.gave(number, Some(Instant::now()));
-            Ok(response.map(|body| Body::new(Answer { body, rest: Bytes::new(), answering })))
+            let (rest, end, is_cut) = (Bytes::new(), Bytes::new(), false);
+            Ok(response.map(|body| Body::new(Answer { body, rest, end, is_cut, is_http2, answering })))
         })
     }
 }
@@ -69,22 +71,41 @@ impl Drop for Answering {
 
 /// The body of an answer, in pieces: the next is asked for when the one before is on its way, so that what nobody reads is
 /// still being answered.
+///
+/// On HTTP/2 a piece is taken whole as soon as there is a byte of flow control for it, whatever its size. So what is long ends in
+/// a piece of one byte, which is taken when all before it has gone.
 struct Answer {
     body: Body,
     rest: Bytes,
+    /// What comes after the rest, if that is not asked for in the same piece.
+    end: Bytes,
+    /// They are of something larger than a piece.
+    is_cut: bool,
+    is_http2: bool,
     answering: Answering,
 }
 
 impl Answer {
     fn next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         if self.rest.is_empty() {
+            self.rest = std::mem::take(&mut self.end);
+        }
+        if self.rest.is_empty() {
             match ready!(Pin::new(&mut self.body).poll_frame(cx)).transpose()?.map(Frame::into_data) {
                 Some(Ok(data)) => self.rest = data,
                 Some(Err(trailers)) => return Poll::Ready(Some(Ok(trailers))),
                 None => return Poll::Ready(None),
             }
+            self.is_cut = self.rest.len() > limits::ANSWER_PIECE_BYTES;
+            if self.is_http2 && self.rest.len() > limits::ANSWER_END_BYTES {
+                self.end = self.rest.split_off(self.rest.len() - 1);
+            }
         }
-        let piece = self.rest.split_to(self.rest.len().min(limits::ANSWER_PIECE_BYTES));
+        let mut piece = self.rest.split_to(self.rest.len().min(limits::ANSWER_PIECE_BYTES));
+        if self.is_cut && self.rest.is_empty() {
+            // What is buffered after the place is given back must not keep the whole in memory.
+            piece = Bytes::copy_from_slice(&piece);
+        }
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 }
@@ -105,11 +126,11 @@ impl HttpBody for Answer {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty() && self.body.is_end_stream()
+        self.rest.is_empty() && self.end.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        let (left, rest) = (self.body.size_hint(), self.rest.len() as u64);
+        let (left, rest) = (self.body.size_hint(), (self.rest.len() + self.end.len()) as u64);
         let mut hint = SizeHint::new();
         hint.set_lower(left.lower() + rest);
         if let Some(upper) = left.upper() {

@@ -28,16 +28,16 @@ impl Connections {
         Connections { max, open: Mutex::default(), ended: Notify::new() }
     }
 
-    pub fn open(&self, peer: Peer) -> Arc<Connection> {
+    pub fn open(self: &Arc<Self>, peer: Peer) -> Opened {
         let mut open = self.lock();
         let connection = Arc::new(Connection::new(open.next, peer, Instant::now()));
         open.next += 1;
         open.all.insert(connection.number, connection.clone());
         metrics::gauge!("conveyor_connections").set(open.all.len() as f64);
-        connection
+        Opened { connection, of: self.clone() }
     }
 
-    pub fn remove(&self, connection: &Connection) {
+    fn remove(&self, connection: &Connection) {
         let mut open = self.lock();
         open.all.remove(&connection.number);
         metrics::gauge!("conveyor_connections").set(open.all.len() as f64);
@@ -92,6 +92,19 @@ impl Connections {
     }
 }
 
+/// A connection, which is one of those that are open until this is dropped.
+#[derive(Debug)]
+pub struct Opened {
+    pub connection: Arc<Connection>,
+    of: Arc<Connections>,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.of.remove(&self.connection);
+    }
+}
+
 /// Who has a connection, as far as that is known: an address, and a caller.
 type Group = (IpAddr, u64);
 type Candidate<'a> = (Rank, Instant, &'a Arc<Connection>);
@@ -129,21 +142,21 @@ fn least_deserving(all: &[Arc<Connection>]) -> impl Iterator<Item = Candidate<'_
 mod tests {
     use super::*;
 
-    fn opened(connections: &Connections, address: [u8; 4], count: usize) -> Vec<Arc<Connection>> {
+    fn opened(connections: &Arc<Connections>, address: [u8; 4], count: usize) -> Vec<Opened> {
         (0..count).map(|_| connections.open(Peer::new(address.into()))).collect()
     }
 
-    fn closed(connections: &[Arc<Connection>]) -> usize {
-        connections.iter().filter(|connection| connection.is_closing()).count()
+    fn closed(connections: &[Opened]) -> usize {
+        connections.iter().filter(|opened| opened.connection.is_closing()).count()
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_largest_groups_lose_their_oldest_fresh_connections_first() {
-        let connections = Connections::new(limits::CONNECTIONS_CLOSED_PART * 12);
+        let connections = Arc::new(Connections::new(limits::CONNECTIONS_CLOSED_PART * 12));
         let [few, many] =
             [([127, 0, 0, 2], 20), ([127, 0, 0, 3], 30)].map(|(a, n)| opened(&connections, a, n));
         let one = opened(&connections, [127, 0, 0, 4], 1);
-        let idle = many.first().unwrap();
+        let idle = &many.first().unwrap().connection;
         idle.end(idle.begin(false), Instant::now());
         let again = connections.close_some();
         assert_eq!(closed(&many), 0, "all are too young");
@@ -159,14 +172,23 @@ mod tests {
     async fn there_is_room_as_soon_as_somebody_ended() {
         let connections = Arc::new(Connections::new(2));
         let all = opened(&connections, [127, 0, 0, 2], 2);
-        for connection in all.clone() {
-            let connections = connections.clone();
-            tokio::spawn(async move {
-                connection.closed().await;
-                connections.remove(&connection);
-            });
+        let first = all[0].connection.clone();
+        for opened in all {
+            tokio::spawn(async move { opened.connection.closed().await });
         }
         connections.make_room().await;
-        assert_eq!((closed(&all), all[0].is_closing(), connections.lock().all.len()), (1, true, 1));
+        assert_eq!((first.is_closing(), connections.lock().all.len()), (true, 1));
+    }
+
+    #[tokio::test]
+    async fn a_connection_whose_task_panics_is_not_open_any_more() {
+        let connections = Arc::new(Connections::new(2));
+        let opened = connections.open(Peer::new([127, 0, 0, 2].into()));
+        let task = tokio::spawn(async move {
+            let _opened = opened;
+            panic!("as a defect of a body would");
+        });
+        assert!(task.await.unwrap_err().is_panic());
+        assert!(connections.lock().all.is_empty());
     }
 }

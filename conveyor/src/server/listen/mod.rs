@@ -15,6 +15,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::net::SocketAddr;
@@ -26,6 +27,8 @@ use tokio_util::sync::CancellationToken;
 
 /// What to wait after the system had no socket for us: it will not have one at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// A stream asks for its next piece only when all of the one before has gone to the system.
+const HTTP2_SEND_BUFFER_BYTES: usize = 1;
 
 /// A socket like that of [`TcpListener::bind`], with a longer queue, so that a burst of connections does not make others
 /// wait for the second after which they are tried again; and with a buffer that does not take in whole answers.
@@ -38,11 +41,12 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(limits::CONNECTIONS_WAITING_MAX)
 }
 
-/// How many connections this process may have, by its limit of descriptors. The soft limit, which is often only 1,024, is
-/// raised as far as that takes and the hard limit allows.
+/// How many connections this process may have, by its limit of descriptors: a request that has a place may hold a file beside
+/// its connection. The soft limit, which is often only 1,024, is raised as far as that takes and the hard limit allows.
 pub fn connections_max() -> usize {
     let limit = getrlimit(Resource::Nofile);
-    let wanted = (limits::CONNECTIONS_MAX + limits::DESCRIPTORS_RESERVED) as u64;
+    let max = limits::CONNECTIONS_MAX;
+    let wanted = (max + requests_inflight_max(max) + limits::DESCRIPTORS_RESERVED) as u64;
     let raised = limit.maximum.map_or(wanted, |hard| hard.min(wanted));
     if limit.current.is_some_and(|soft| soft < raised)
         && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(raised), ..limit })
@@ -55,7 +59,15 @@ pub fn connections_max() -> usize {
 
 fn connections_within(descriptors: usize) -> usize {
     let left = descriptors.saturating_sub(limits::DESCRIPTORS_RESERVED);
-    left.clamp(limits::CONNECTIONS_MIN, limits::CONNECTIONS_MAX)
+    // Places are a part of the connections, until there are as many as there may be.
+    let sharing = left - left.div_ceil(limits::REQUESTS_INFLIGHT_PART + 1);
+    let beyond = left.saturating_sub(limits::REQUESTS_INFLIGHT_MAX);
+    sharing.max(beyond).clamp(limits::CONNECTIONS_MIN, limits::CONNECTIONS_MAX)
+}
+
+/// Requests that have a place at once, of so many connections.
+pub fn requests_inflight_max(connections: usize) -> usize {
+    (connections / limits::REQUESTS_INFLIGHT_PART).min(limits::REQUESTS_INFLIGHT_MAX)
 }
 
 /// Serves until `stop`, then lets open requests end within `grace`.
@@ -67,12 +79,14 @@ pub async fn serve(listener: TcpListener, app: Router, max: usize, stop: Cancell
             // Connections beyond the limit wait in the system's own queue for as long as it takes to close others.
             connections.make_room().await;
             let (stream, address) = accept(&listener, &connections).await;
-            let connection = connections.open(Peer::new(address.ip()));
+            let opened = connections.open(Peer::new(address.ip()));
+            let connection = opened.connection.clone();
             let stream = TokioIo::new(Watched::new(stream, connection.clone()));
             let service = TowerToHyperService::new(Tracked::new(app.clone(), connection.clone()));
             let served = open.watch(builder.serve_connection_with_upgrades(stream, service).into_owned());
-            let connections = connections.clone();
             tokio::spawn(async move {
+                // However it ends, also by a panic.
+                let _opened = opened;
                 let end = tokio::select! {
                     end = served => end,
                     () = connection.closed() => Ok(()),
@@ -81,7 +95,6 @@ pub async fn serve(listener: TcpListener, app: Router, max: usize, stop: Cancell
                     // A caller that went away; nothing that an operator could mend.
                     tracing::debug!(%error, "a connection ended early");
                 }
-                connections.remove(&connection);
             });
         }
     };
@@ -112,9 +125,16 @@ fn builder() -> Builder<TokioExecutor> {
         .keep_alive_interval(limits::HTTP2_PING_EVERY)
         .keep_alive_timeout(limits::HTTP2_PING_TIMEOUT)
         .max_concurrent_streams(limits::HTTP2_STREAMS_MAX)
-        .initial_stream_window_size(limits::HTTP2_WINDOW_BYTES)
+        .max_send_buf_size(HTTP2_SEND_BUFFER_BYTES)
+        .initial_stream_window_size(limits::HTTP2_STREAM_WINDOW_BYTES)
         .initial_connection_window_size(limits::HTTP2_WINDOW_BYTES);
     builder
+}
+
+/// Whether the system has no descriptor or no memory for another socket.
+fn is_used_up(error: &io::Error) -> bool {
+    let used_up = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    Errno::from_io_error(error).is_some_and(|errno| used_up.contains(&errno))
 }
 
 async fn accept(listener: &TcpListener, connections: &Connections) -> (TcpStream, SocketAddr) {
@@ -125,12 +145,14 @@ async fn accept(listener: &TcpListener, connections: &Connections) -> (TcpStream
                 let _ = stream.set_nodelay(true);
                 return (stream, address);
             }
-            Err(error) => {
+            Err(error) if is_used_up(&error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
                 // The rest of the process may have taken more descriptors than were left for it.
                 connections.close_some();
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
+            // Of that one connection: it ended before it was accepted.
+            Err(error) => tracing::debug!(%error, "a connection could not be accepted"),
         }
     }
 }
@@ -156,7 +178,9 @@ mod tests {
             let piece = piece.clone();
             async move { Body::from_stream(stream::repeat_with(move || Ok::<_, Infallible>(piece.clone()))) }
         };
+        let long = Bytes::from(vec![b'x'; 60 * limits::KIB]);
         let app = Router::new().route("/", get(async || "hello")).route("/endless", get(endless));
+        let app = app.route("/long", get(async move || long));
         tokio::spawn(serve(listener, app, 64, CancellationToken::new(), Duration::ZERO));
         address
     }
@@ -196,10 +220,26 @@ mod tests {
         assert!((1..most as usize).contains(&read), "{read}");
     }
 
+    /// With one byte of flow control the answer is buffered whole, and must not pass for sent.
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_an_http2_answer_that_nobody_takes_is_broken_off_too() {
+        let address = server().await;
+        let client = conveyor_outbound::client_builder().no_proxy().http2_prior_knowledge();
+        let client = client.http2_initial_stream_window_size(1).build().unwrap();
+        let answer = client.get(format!("http://{address}/long")).send().await.unwrap();
+        tokio::time::sleep(limits::WRITE_TIMEOUT + 2 * limits::CONNECTIONS_LOOK_EVERY).await;
+        // An idle connection would still be open, and bring the rest.
+        assert!(answer.bytes().await.is_err());
+    }
+
     #[test]
     fn descriptors_are_left_for_the_rest_of_the_process() {
         assert_eq!(connections_within(usize::MAX), limits::CONNECTIONS_MAX);
-        assert_eq!(connections_within(4_096), 4_096 - limits::DESCRIPTORS_RESERVED);
         assert_eq!(connections_within(256), limits::CONNECTIONS_MIN);
+        for descriptors in [1_500, 4_096, 10_000, 19_000] {
+            let connections = connections_within(descriptors);
+            let used = connections + requests_inflight_max(connections) + limits::DESCRIPTORS_RESERVED;
+            assert!((descriptors - 2..=descriptors).contains(&used), "{used} of {descriptors}");
+        }
     }
 }
