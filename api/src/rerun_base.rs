@@ -17,6 +17,8 @@ pub(crate) enum Base {
     Run(Box<RunView>),
     /// Read anew, from its first record.
     List(Box<Source>),
+    /// What all runs of its schedule are made of.
+    Template,
 }
 
 /// What a rerun of `latest`, which has ended, has to be made of.
@@ -48,6 +50,7 @@ pub(crate) async fn base_of(
         }
         match log.origin {
             Origin::List(source) => return list(state, job, latest, *source).await,
+            Origin::Run(replay) if job.spec.hidden_run() == Some(replay.run) => return Ok(Base::Template),
             Origin::Run(replay) => {
                 let earlier = state.store().run(job.id, replay.run).await?;
                 let earlier = earlier.filter(|view| is_kept(state, &view.run));

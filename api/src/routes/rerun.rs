@@ -19,15 +19,15 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::ingest::IngestEvent;
-use conveyor_domain::job_schedule::Template;
+use conveyor_domain::job_schedule::{JobSchedule, Template};
 use conveyor_domain::lifecycle::{NewRun, NewTasks};
 use conveyor_domain::params::Params;
 use conveyor_domain::quota::Wanted;
 use conveyor_domain::rerun::{Replay, ReplayedTask, Selection, inherited_counts};
 use conveyor_domain::retention::{can_be_proved, rows_are_over};
 use conveyor_domain::run::{RunStatus, Trigger};
-use conveyor_domain::{CallerId, JobId, JobStatus, RunId, limits};
-use conveyor_store::port::{JobView, RunKey, StartRun};
+use conveyor_domain::{CallerId, Job, JobId, JobStatus, RunId, limits};
+use conveyor_store::port::{JobView, RunKey, RunView, StartRun};
 use std::time::Duration;
 
 pub(super) async fn rerun(
@@ -147,20 +147,7 @@ async fn plan(
         && (is_gone || rows_are_over(earlier, now))
         && selection.is_everything()
     {
-        if let Template::Rows(run) = schedule.template() {
-            let (key, replay) =
-                (RunKey { job: job.id, run }, Replay { run, selection: Selection::default() });
-            let params = &job.spec.params;
-            Survey { state, caller: job.caller, key, replay: &replay, params, overrides: &overrides }
-                .sense()
-                .await?;
-        }
-        // What its runs are made of is always there.
-        let (run, first) = schedule.run_of_template(RunId::new(now, &state.entropy), job.latest_run);
-        let run = NewRun { overrides, ..run };
-        let start = StartRun { job: job.id, run, tasks: Vec::new(), log: Some(first), once: None };
-        let retried = if earlier.is_template() { earlier.total } else { latest.stats.total };
-        return Ok(Planned { start, retried, inherited: 0, rerun_of: None, is_counted: false });
+        return of_template(state, job, latest, schedule, overrides, None).await;
     }
     if is_gone {
         return Err(ApiError::new(Code::NoPriorRun, "There is no run to replay."));
@@ -172,6 +159,10 @@ async fn plan(
     rows_of(earlier, now)?;
     let base = match base_of(state, job, latest, selection).await? {
         Base::Run(base) => base,
+        Base::Template => {
+            let schedule = job.spec.schedule.as_ref().ok_or_else(ApiError::not_found)?;
+            return of_template(state, job, latest, schedule, overrides, Some(earlier.id)).await;
+        }
         Base::List(source) => {
             let run = NewRun {
                 id: RunId::new(now, &state.entropy),
@@ -251,6 +242,29 @@ async fn plan(
     };
     let start = StartRun { job: job.id, run, tasks, log, once: None };
     Ok(Planned { start, retried, inherited, rerun_of, is_counted: true })
+}
+
+/// A run of what all runs of the schedule are made of: that is always there.
+async fn of_template(
+    state: &ApiState,
+    job: &Job,
+    latest: &RunView,
+    schedule: &JobSchedule,
+    overrides: Params,
+    rerun_of: Option<RunId>,
+) -> Result<Planned> {
+    if let Template::Rows(run) = schedule.template() {
+        let (key, replay) = (RunKey { job: job.id, run }, Replay { run, selection: Selection::default() });
+        let params = &job.spec.params;
+        Survey { state, caller: job.caller, key, replay: &replay, params, overrides: &overrides }
+            .sense()
+            .await?;
+    }
+    let (run, first) = schedule.run_of_template(RunId::new(state.now(), &state.entropy), job.latest_run);
+    let run = NewRun { overrides, rerun_of, ..run };
+    let start = StartRun { job: job.id, run, tasks: Vec::new(), log: Some(first), once: None };
+    let retried = if latest.run.is_template() { latest.run.total } else { latest.stats.total };
+    Ok(Planned { start, retried, inherited: 0, rerun_of, is_counted: false })
 }
 
 /// The runs that these tasks have results in.

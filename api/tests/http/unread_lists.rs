@@ -104,3 +104,28 @@ async fn a_deleted_rerun_gives_way_to_the_run_that_was_cut() {
     assert_eq!(world.call("DELETE", &path, Some(KEY), None).await.status, 202);
     world.again(key, "").await.refused(404, "not_found");
 }
+
+/// The rows that its runs are made of are there, though no caller sees them.
+#[tokio::test]
+async fn a_run_of_a_schedule_that_was_stopped_before_it_was_read_is_run_again() {
+    let world = World::new().await;
+    let (schedule, tasks) =
+        (json!({"rate": {"every": 1, "unit": "hour"}}), json!([{"url": "https://a.example/"}]));
+    let submitted =
+        world.post("/v1/jobs", json!({"type": "scheduled", "schedule": schedule, "tasks": tasks})).await;
+    let job = submitted.json()["job_id"].as_str().unwrap().to_owned();
+    world.pass_ms(3_600_000);
+    assert_eq!(world.operate("POST", "reconcile", Some(json!({"job_id": job}))).await.status, 200);
+    let latest = world.get(&format!("/v1/jobs/{job}")).await.json()["latest_run"]["run_id"].clone();
+    let key = RunKey { job: job.parse().unwrap(), run: latest.as_str().unwrap().parse().unwrap() };
+    world.apply(key.job, Command::Stop).await;
+    world.ingest(key, &[cut(0)]).await;
+    world.again(key, "?status=pending").await.refused(409, "list_not_read");
+    let answer = world.again(key, "").await;
+    assert_eq!(answer.status, 202, "{}", answer.text());
+    let body = answer.json();
+    assert_eq!((&body["rerun_of"], &body["total_is_final"]), (&json!(key.run), &json!(false)));
+    let (first, second) = (world.log(key).await.origin, world.log(answer.run_key()).await.origin);
+    assert!(matches!(first, Origin::Run(_)));
+    assert_eq!(first, second);
+}
