@@ -195,6 +195,9 @@ def keep_limits(body):
 
 
 def keep_input(body):
+    # Only a list that is sent in parts has a size of them.
+    if not body.get("multipart"):
+        body.pop("part_bytes", None)
     csv = body.get("csv")
     if csv is None:
         return
