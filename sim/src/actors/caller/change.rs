@@ -90,7 +90,9 @@ impl Caller {
                     | Refusal::AnotherRunBegan
                     | Refusal::NoPriorRun
                     | Refusal::JobNotScheduled
-                    | Refusal::FireIsOver => false,
+                    | Refusal::FireIsOver
+                    | Refusal::NothingToStop
+                    | Refusal::NothingToPause => false,
                 };
                 require(fair, Rule::Lifecycle, || {
                     format!("{name}: tasks were refused without a reason: {refusal}")
@@ -176,7 +178,9 @@ impl Caller {
                     | Refusal::AnotherRunBegan
                     | Refusal::NoPriorRun
                     | Refusal::JobNotScheduled
-                    | Refusal::FireIsOver => false,
+                    | Refusal::FireIsOver
+                    | Refusal::NothingToStop
+                    | Refusal::NothingToPause => false,
                 };
                 require(fair, Rule::Lifecycle, || {
                     format!("{name}: {command:?} was refused without a reason: {refusal}")
