@@ -43,6 +43,7 @@ mod submit;
 mod survey;
 mod unread;
 mod waiting;
+mod warnings;
 mod webhooks;
 mod wire;
 

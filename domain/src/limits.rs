@@ -27,6 +27,8 @@ pub const MAX_BODY_BYTES: usize = 64 * MIB;
 pub const SUBMIT_REST_MAX_BYTES: usize = MIB;
 /// Invalid tasks that one answer names; beyond that they are only counted.
 pub const INVALID_TASKS_MAX: usize = 10_000;
+/// Unknown fields that one answer, or the report of one list, names; beyond that they are only counted.
+pub const WARNINGS_MAX: usize = 20;
 
 /// What a caller may use as the key of a request that it may repeat.
 pub const IDEMPOTENCY_KEY_MAX: usize = 255;

@@ -8,6 +8,7 @@ use conveyor_domain::estimate::{Work, estimate};
 use conveyor_domain::job::JobSpec;
 use conveyor_domain::limits;
 use conveyor_domain::task_input::{Invalid, TaskBody};
+use conveyor_domain::list::UnknownCounts;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -16,6 +17,8 @@ pub(crate) struct Tally {
     pub valid: u64,
     pub invalid: InvalidTasks,
     duplicates: u64,
+    /// Fields of rows of a staged list that are ignored.
+    pub unknown: UnknownCounts,
     /// Of a million rows two are taken for one by their hash in one list of thirty million.
     seen: HashSet<u64>,
     domains: HashMap<String, u64>,

@@ -20,6 +20,7 @@ const RARE: &[&str] = &[
     "line",
     "method",
     "multipart",
+    "more_warnings",
     "next_attempt_at",
     "next_scheduled_run",
     "number",
@@ -37,6 +38,7 @@ const RARE: &[&str] = &[
     "unsure",
     "until",
 ];
+    "warnings",
 
 /// Changes an example as a JSON merge patch says: null takes a field away.
 pub(super) fn merge(example: &mut Value, patch: &Value) {

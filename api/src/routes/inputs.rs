@@ -10,6 +10,7 @@ use crate::query::Query;
 use crate::signed_url::{BaseUrl, UploadPath};
 use crate::staged;
 use crate::state::{ApiState, Shared};
+use crate::warnings::{STRICT, Warnings};
 use crate::wire::Time;
 use crate::wire::input::{InputJson, InputRequest, InputsJson, PartTargetsJson, UploadTarget};
 use crate::wire::parts::parse_numbers;
@@ -29,11 +30,11 @@ pub(super) async fn create(
     query: Query,
     request: Request,
 ) -> Result<Response> {
-    query.none()?;
+    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
     let JsonBody { bytes, room: _room } =
         body::read_json(request, state.config.max_body_bytes, &state.bodies).await?;
     let InputRequest { spec, declared, multipart } =
-        InputRequest::parse(&bytes, state.config.list_max_bytes)?;
+        InputRequest::parse(&bytes, state.config.list_max_bytes, &warnings)?;
     let now = state.now();
     let mut upload = Upload {
         id: UploadId::new(now, &state.entropy),
@@ -114,11 +115,11 @@ pub(super) async fn sign_parts(
     query: Query,
     request: Request,
 ) -> Result<Response> {
-    query.none()?;
+    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
     let upload = upload_of(&state, caller.id, id.0).await?;
     let JsonBody { bytes, room: _room } =
         body::read_json(request, state.config.max_body_bytes, &state.bodies).await?;
-    let numbers = parse_numbers(&bytes)?;
+    let numbers = parse_numbers(&bytes, &warnings)?;
     refuse_whole(&upload)?;
     refuse_closed(&upload)?;
     let (path, expires) = (path_of(&upload), url_expiry(&state, &upload));

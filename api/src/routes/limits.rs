@@ -7,6 +7,7 @@ use crate::path::{Id, Path};
 use crate::problem::{ApiError, Result};
 use crate::query::Query;
 use crate::state::{ApiState, Shared};
+use crate::warnings::{STRICT, Warnings};
 use crate::wire::budget::{LimitsJson, Look};
 use crate::wire::job::JobJson;
 use crate::wire::limits::parse_change;
@@ -29,10 +30,10 @@ pub(super) async fn change(
 ) -> Result<Response> {
     // Before anything about the body: another caller's job must not show by how far the check of a body gets.
     job_of(&state, &caller, job).await?;
-    query.none()?;
+    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
     let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
     let JsonBody { bytes, room: _room } = body::read_json(request, max, &state.bodies).await?;
-    let command = Command::Limits(parse_change(&bytes)?);
+    let command = Command::Limits(parse_change(&bytes, &warnings)?);
     let now = state.now();
     let view = state.store().apply(job, command, now).await?;
     announce(&state, &view.job).await;

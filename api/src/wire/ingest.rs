@@ -3,7 +3,7 @@
 use super::Time;
 use super::input::{LIST_TYPES, format_of};
 use conveyor_domain::ingest::{IngestEvent, IngestState, LoggedEvent, Origin, Phase};
-use conveyor_domain::list::{Compression, ListFault, OnInvalidRows};
+use conveyor_domain::list::{Compression, ListFault, OnInvalidRows, UnknownCounts};
 use conveyor_domain::{RunId, Timestamp, UploadId};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -63,6 +63,18 @@ pub(crate) struct IngestJson<'a> {
     last_error: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<FaultJson<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<RowWarningJson<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    more_warnings: Option<u32>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct RowWarningJson<'a> {
+    #[schemars(extend("enum" = ["unknown_field"]))]
+    code: &'static str,
+    field: &'a str,
+    rows: u32,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -118,6 +130,8 @@ impl<'a> IngestJson<'a> {
             attempts_failed: folded.failures,
             last_error: folded.last_error.as_deref().filter(|_| folded.failures > 0),
             error: log.iter().find_map(|logged| fault_of(&logged.event)),
+            warnings: warnings_of(&folded.unknown),
+            more_warnings: Some(folded.unknown.more).filter(|more| *more > 0),
         }
     }
 }
@@ -134,6 +148,11 @@ fn state_of(folded: &IngestState) -> State {
 }
 
 fn fault_of(event: &IngestEvent) -> Option<FaultJson<'_>> {
+fn warnings_of(unknown: &UnknownCounts) -> Vec<RowWarningJson<'_>> {
+    let named = unknown.named.iter();
+    named.map(|(field, rows)| RowWarningJson { code: "unknown_field", field, rows: *rows }).collect()
+}
+
     match event {
         IngestEvent::Failed { fault, detail, line, .. } => {
             Some(FaultJson { code: *fault, detail, line: *line })

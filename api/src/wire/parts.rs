@@ -2,15 +2,15 @@
 
 use crate::fields::Fields;
 use crate::problem::{ApiError, Code, Result};
+use crate::warnings::Warnings;
 use conveyor_domain::limits;
 use conveyor_domain::upload::Part;
-use serde::Deserialize;
 
 /// The numbers of the parts that a caller wants to send.
-pub(crate) fn parse_numbers(body: &[u8]) -> Result<Vec<u32>> {
+pub(crate) fn parse_numbers(body: &[u8], warnings: &Warnings) -> Result<Vec<u32>> {
     let (max, numbers_max) = (limits::UPLOAD_PARTS_MAX, limits::PART_URLS_MAX);
     let expected = format!("a list of 1 to {numbers_max} numbers from 1 to {max}");
-    let numbers: Option<Vec<u32>> = Fields::parse(body, &["numbers"])?.get("numbers", &expected)?;
+    let numbers: Option<Vec<u32>> = Fields::parse(body, &["numbers"], warnings)?.get("numbers", &expected)?;
     let legal = |numbers: &Vec<u32>| {
         (1..=numbers_max).contains(&numbers.len()) && numbers.iter().all(|n| (1..=max).contains(n))
     };
@@ -19,8 +19,7 @@ pub(crate) fn parse_numbers(body: &[u8]) -> Result<Vec<u32>> {
 }
 
 /// A part as the caller believes that it is there.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub(crate) struct NamedPart {
     number: u32,
     /// With or without the quotes that the header had.
@@ -28,8 +27,16 @@ pub(crate) struct NamedPart {
 }
 
 /// The parts that a caller wants to be joined; `None` for whatever is there.
-pub(crate) fn parse_named(body: &[u8]) -> Result<Option<Vec<NamedPart>>> {
-    Fields::parse(body, &["parts"])?.get("parts", "a list of objects with `number` and `etag`")
+pub(crate) fn parse_named(body: &[u8], warnings: &Warnings) -> Result<Option<Vec<NamedPart>>> {
+    let fields = Fields::parse(body, &["parts"], warnings)?;
+    let parts = fields.objects("parts", &["number", "etag"], limits::UPLOAD_PARTS_MAX as usize)?;
+    let named = |part: &Fields<'_>| {
+        let missing = |name| ApiError::invalid(format!("`{}` is missing.", part.path(name)));
+        let number = part.get("number", "a number")?.ok_or_else(|| missing("number"))?;
+        let etag = part.get("etag", "a string")?.ok_or_else(|| missing("etag"))?;
+        Ok(NamedPart { number, etag })
+    };
+    parts.map(|parts| parts.iter().map(named).collect()).transpose()
 }
 
 /// Refuses to join what is not there from 1 on, or not what the caller named.
@@ -85,13 +92,16 @@ mod tests {
 
     #[test]
     fn numbers_have_a_range() {
-        assert_eq!(parse_numbers(br#"{"numbers":[1,1000]}"#).unwrap(), [1, 1000]);
+        assert_eq!(parse_numbers(br#"{"numbers":[1,1000]}"#, &Warnings::strict()).unwrap(), [1, 1000]);
         for bad in
             ["{}", r#"{"numbers":[]}"#, r#"{"numbers":[0]}"#, r#"{"numbers":[1001]}"#, r#"{"numbers":1}"#]
         {
-            assert!(parse_numbers(bad.as_bytes()).is_err(), "{bad}");
+            assert!(parse_numbers(bad.as_bytes(), &Warnings::strict()).is_err(), "{bad}");
         }
         let many: Vec<u32> = (1..=101).collect();
-        assert!(parse_numbers(serde_json::json!({"numbers": many}).to_string().as_bytes()).is_err());
+        assert!(
+            parse_numbers(serde_json::json!({"numbers": many}).to_string().as_bytes(), &Warnings::strict())
+                .is_err()
+        );
     }
 }

@@ -19,7 +19,8 @@ pub fn pinned() -> IngestEvent {
 
 pub fn chunk(chunk: u32, rows: u32, rejected: u32, index: u32, report: Option<String>) -> IngestEvent {
     let next = Position { offset: u64::from(index) * 20, line: index.into(), index };
-    IngestEvent::ChunkCommitted { chunk, rows, rejected, next, report, inherited: Default::default() }
+    let (inherited, unknown) = (Default::default(), Default::default());
+    IngestEvent::ChunkCommitted { chunk, rows, rejected, next, report, inherited, unknown }
 }
 
 impl World {

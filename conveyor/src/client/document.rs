@@ -125,6 +125,15 @@ pub struct Ingest {
 }
 
 #[derive(Debug, Deserialize)]
+    /// Fields of rows that were ignored.
+    pub warnings: Vec<RowWarning>,
+    pub more_warnings: u64,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct RowWarning {
+    pub field: String,
+    pub rows: u64,
 pub struct IngestError {
     pub code: String,
     pub detail: Option<String>,

@@ -1,6 +1,6 @@
 //! Standard output: tables for people, one document for programs.
 
-use super::document::{Ingest, Job, PauseReason, Run, Spend, Stats};
+use super::document::{Ingest, Job, PauseReason, RowWarning, Run, Spend, Stats};
 use super::failure::Failure;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 use std::io::{self, IsTerminal, Write};
@@ -127,6 +127,12 @@ fn ingest_rows(ingest: &Ingest) -> Vec<(String, String)> {
     let Ingest { rows_read, rows_accepted, rows_rejected, .. } = ingest;
     let rows = format!("{rows_read} read, {rows_accepted} accepted, {rows_rejected} rejected");
     let mut lines = vec![("list".to_owned(), state), ("rows".to_owned(), rows)];
+    for RowWarning { field, rows } in &ingest.warnings {
+        lines.push(("ignored field".to_owned(), format!("{field}, in {rows} rows")));
+    }
+    if ingest.more_warnings > 0 {
+        lines.push(("ignored field".to_owned(), format!("others, {} times", ingest.more_warnings)));
+    }
     if let Some(trouble) = ingest.trouble() {
         lines.push(("list error".to_owned(), trouble));
     }
@@ -214,6 +220,7 @@ mod tests {
         let rows = job_rows(&job, Some(&ingest));
         let value = |name: &str| rows.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
         assert_eq!(value("name"), Some("n"));
+            "warnings": [{"code": "unknown_field", "field": "urll", "rows": 3}],
         assert_eq!(value("run status"), Some("failed"), "a run that has ended is not paused");
         assert_eq!(value("external id"), None);
         assert_eq!(value("  blocked"), Some("1"));
