@@ -209,7 +209,7 @@ impl ListFault {
         ListFault::IngestFailed,
     ];
 
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             ListFault::SourceTruncated => "source_truncated",
             ListFault::SourceCorrupt => "source_corrupt",

@@ -14,13 +14,14 @@ const RARE: &[&str] = &[
     "failure_reasons",
     "findings",
     "held_until",
+    "inconsistent",
     "ingest_status",
     "key",
     "last_error",
     "line",
     "method",
-    "multipart",
     "more_warnings",
+    "multipart",
     "next_attempt_at",
     "next_scheduled_run",
     "number",
@@ -37,8 +38,8 @@ const RARE: &[&str] = &[
     "unclassified",
     "unsure",
     "until",
-];
     "warnings",
+];
 
 /// Changes an example as a JSON merge patch says: null takes a field away.
 pub(super) fn merge(example: &mut Value, patch: &Value) {

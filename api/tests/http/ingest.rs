@@ -112,7 +112,12 @@ async fn an_ingest_that_ended_early_says_so() {
     world.ingest(key, &[pinned(), failed]).await;
     golden("ingest_failed", &world.shown(key).await);
     let run = world.get(&format!("/v1/jobs/{}", key.job)).await.json()["latest_run"].clone();
-    assert_eq!((&run["status"], &run["failure_reason"]), (&json!("failed"), &json!("line_too_long")));
+    assert_eq!((&run["status"], &run["failure_reason"]), (&json!("failed"), &json!("ingest_failed")));
+    assert_eq!(run["failure_detail"], "line_too_long: too long");
+    let events = world.get(&format!("/v1/jobs/{}/events", key.job)).await.json();
+    let failed =
+        events["events"].as_array().unwrap().iter().find(|event| event["type"] == "run.failed").unwrap();
+    assert_eq!(failed["data"]["failure_reason"], "line_too_long", "the timeline has the precise code");
 
     let key = world.accepted().await;
     world.ingest(key, &[pinned(), chunk(0, 3, 0, 3, None)]).await;

@@ -149,6 +149,10 @@ fn run_rows(run: &Run) -> Vec<(String, String)> {
         row("failed", run.stats.failed.to_string()),
     ];
     rows.extend(run.stats.failure_reasons.iter().map(|(class, n)| (format!("  {class}"), n.to_string())));
+    if run.stats.inconsistent {
+        let damaged = "damaged: more is done than there is, so the counts are cut to fit; `conveyor audit` says what is wrong";
+        rows.push(row("counts", damaged.to_owned()));
+    }
     if let Some(Spend { credits, cost }) = &run.stats.spend {
         rows.push(row("spent", format!("{cost} ({credits} credits)")));
     }
@@ -209,18 +213,19 @@ mod tests {
         let job: Job = serde_json::from_value(serde_json::json!({
             "job_id": "J", "status": "closed", "name": "n", "type": "regular",
             "latest_run": {"run_id": "R", "run_sequence": 1, "status": "failed", "pause_state": "paused", "failure_reason": "insufficient_credits",
-                "stats": {"total": 4, "completed": 2, "successful": 1, "failed": 1, "failure_reasons": {"blocked": 1}}},
+                "stats": {"total": 4, "completed": 2, "successful": 1, "failed": 1, "failure_reasons": {"blocked": 1},
+                    "inconsistent": true}},
         }))
         .unwrap();
         let ingest: Ingest = serde_json::from_value(serde_json::json!({
             "state": "reading", "rows_read": 5, "rows_accepted": 4, "rows_rejected": 1, "bytes_read": 50,
             "size_bytes": 200, "compression": "none", "last_error": "the store does not answer",
+            "warnings": [{"code": "unknown_field", "field": "urll", "rows": 3}],
         }))
         .unwrap();
         let rows = job_rows(&job, Some(&ingest));
         let value = |name: &str| rows.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
         assert_eq!(value("name"), Some("n"));
-            "warnings": [{"code": "unknown_field", "field": "urll", "rows": 3}],
         assert_eq!(value("run status"), Some("failed"), "a run that has ended is not paused");
         assert_eq!(value("external id"), None);
         assert_eq!(value("  blocked"), Some("1"));
@@ -229,5 +234,7 @@ mod tests {
         assert_eq!(value("list"), Some("reading, 25%"));
         assert_eq!(value("rows"), Some("5 read, 4 accepted, 1 rejected"));
         assert_eq!(value("list error"), Some("the store does not answer"));
+        assert_eq!(value("ignored field"), Some("urll, in 3 rows"));
+        assert!(value("counts").unwrap().contains("`conveyor audit`"));
     }
 }
