@@ -11,7 +11,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "IngestState")]
-enum State {
+pub(crate) enum ListState {
     /// Nobody has opened the list yet.
     Waiting,
     Reading,
@@ -26,7 +26,7 @@ enum State {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct IngestJson<'a> {
     run_id: RunId,
-    state: State,
+    state: ListState,
     #[serde(skip_serializing_if = "Option::is_none")]
     file_input_id: Option<UploadId>,
     /// The run whose tasks are taken over.
@@ -136,23 +136,24 @@ impl<'a> IngestJson<'a> {
     }
 }
 
-fn state_of(folded: &IngestState) -> State {
+/// Where a list is on its way.
+pub(crate) fn state_of(folded: &IngestState) -> ListState {
     match folded.phase {
-        Phase::Latched => State::Done,
-        Phase::Cut => State::Cut,
-        Phase::Failed => State::Failed,
-        Phase::Reading | Phase::TotalSet if folded.dead_lettered => State::Stalled,
-        Phase::Reading if folded.opened.is_none() && folded.chunks == 0 => State::Waiting,
-        Phase::Reading | Phase::TotalSet => State::Reading,
+        Phase::Latched => ListState::Done,
+        Phase::Cut => ListState::Cut,
+        Phase::Failed => ListState::Failed,
+        Phase::Reading | Phase::TotalSet if folded.dead_lettered => ListState::Stalled,
+        Phase::Reading if folded.opened.is_none() && folded.chunks == 0 => ListState::Waiting,
+        Phase::Reading | Phase::TotalSet => ListState::Reading,
     }
 }
 
-fn fault_of(event: &IngestEvent) -> Option<FaultJson<'_>> {
 fn warnings_of(unknown: &UnknownCounts) -> Vec<RowWarningJson<'_>> {
     let named = unknown.named.iter();
     named.map(|(field, rows)| RowWarningJson { code: "unknown_field", field, rows: *rows }).collect()
 }
 
+fn fault_of(event: &IngestEvent) -> Option<FaultJson<'_>> {
     match event {
         IngestEvent::Failed { fault, detail, line, .. } => {
             Some(FaultJson { code: *fault, detail, line: *line })

@@ -102,6 +102,26 @@ async fn an_ingest_shows_how_far_it_is() {
     golden("ingest_done", &world.shown(key).await);
 }
 
+/// One look is not to say that it is being read, and another that nobody reads it.
+#[tokio::test]
+async fn what_a_job_waits_for_is_where_its_list_is() {
+    let world = World::new().await;
+    let key = world.accepted().await;
+    let waits = async || {
+        let limits = world.get(&format!("/v1/jobs/{}/limits", key.job)).await.json();
+        limits["waiting"]["detail"].as_str().unwrap().to_owned()
+    };
+    assert!(waits().await.contains("nobody has opened the list"));
+    world.ingest(key, &[pinned()]).await;
+    assert!(waits().await.contains("the list is being read"));
+    let stalled = IngestEvent::AttemptFailed { error: "the disk is away".into(), dead_lettered: true };
+    world.ingest(key, &[stalled]).await;
+    let waiting = waits().await;
+    assert!(waiting.contains("stalled") && !waiting.contains("being read"), "{waiting}");
+    let leases = world.get("/v1/leases").await.json();
+    assert_eq!(leases["leases"][0]["waiting"]["detail"], waiting);
+}
+
 #[tokio::test]
 async fn an_ingest_that_ended_early_says_so() {
     let world = World::new().await;
