@@ -1,5 +1,6 @@
 //! A submit that is only thought through (SPEC 6.23): everything is read and checked as it would be, and nothing is made.
 
+mod pace;
 mod tally;
 
 use crate::direct;
@@ -20,6 +21,7 @@ use conveyor_domain::params::Params;
 use conveyor_domain::upload::Staged;
 use conveyor_domain::{CallerId, UploadId, limits};
 use conveyor_lists::Record;
+pub(crate) use pace::Pace;
 use tally::Tally;
 
 /// What this submit would come to. What was staged of it is for whoever called to remove.
@@ -32,10 +34,11 @@ pub(crate) async fn dry_run(
     warnings: &Warnings,
 ) -> Result<DryRunJson> {
     let work = async {
+        let pace = Pace::lately(state, caller).await?;
         match (tasks, list) {
-            (_, Some(list)) => of_upload(state, caller, spec, list, warnings).await,
-            (Tasks::Inline(lines), None) => of_lines(state, spec, lines, warnings).await,
-            (Tasks::Staged(tasks), None) => of_tasks(state, caller, spec, tasks, warnings).await,
+            (_, Some(list)) => of_upload(state, caller, spec, list, pace, warnings).await,
+            (Tasks::Inline(lines), None) => of_lines(state, spec, lines, pace, warnings).await,
+            (Tasks::Staged(tasks), None) => of_tasks(state, caller, spec, tasks, pace, warnings).await,
         }
     };
     let late = || {
@@ -51,6 +54,7 @@ async fn of_lines(
     state: &ApiState,
     spec: &JobSpec,
     lines: &Lines,
+    pace: Pace,
     warnings: &Warnings,
 ) -> Result<DryRunJson> {
     let mut tally = Tally::default();
@@ -61,7 +65,7 @@ async fn of_lines(
         tally.add(index, None, check_one(index, json, &spec.params, state.config.param_policy, warnings));
     }
     let refused = !tally.invalid.is_empty();
-    Ok(tally.report(spec, answer(refused, StatusCode::CREATED)))
+    Ok(tally.report(spec, pace, answer(refused, StatusCode::CREATED)))
 }
 
 /// Many tasks, that were staged as they arrived.
@@ -70,12 +74,13 @@ async fn of_tasks(
     caller: CallerId,
     spec: &JobSpec,
     tasks: &StagedTasks,
+    pace: Pace,
     warnings: &Warnings,
 ) -> Result<DryRunJson> {
     let list = Staging { staged: &tasks.staged, spec: &StagedTasks::SPEC, ours: Some(tasks.upload.id) };
     let (tally, _) = read(state, caller, list, &spec.params, warnings).await?;
     let refused = !tally.invalid.is_empty();
-    Ok(tally.report(spec, answer(refused, once_accepted(spec))))
+    Ok(tally.report(spec, pace, answer(refused, once_accepted(spec))))
 }
 
 /// A list that was staged before.
@@ -84,6 +89,7 @@ async fn of_upload(
     caller: CallerId,
     spec: &JobSpec,
     list: NamedList,
+    pace: Pace,
     warnings: &Warnings,
 ) -> Result<DryRunJson> {
     let upload = state.store().upload(caller, list.upload, state.now()).await?;
@@ -106,7 +112,7 @@ async fn of_upload(
     // What is accepted is read later: it fails its run, not the submit.
     let would_answer =
         if short { answer(refused, StatusCode::CREATED) } else { once_accepted(spec).as_u16() };
-    Ok(tally.report(spec, would_answer))
+    Ok(tally.report(spec, pace, would_answer))
 }
 
 fn answer(refused: bool, otherwise: StatusCode) -> u16 {

@@ -267,6 +267,7 @@ fn serve(
         list_max_bytes: args.list_max_bytes,
         list_expanded_max_bytes: args.list_expanded_max_bytes,
         param_policy: args.param_policy(),
+        built_in_gateway: args.has_built_in_gateway(),
         public_url: args.public_url.as_ref().map(|url| url.trim_end_matches('/').to_owned()),
         forward_keys: args.forwards_keys(),
         result_ttl_days: args.result_ttl_days,
