@@ -1,13 +1,15 @@
 //! What every answer has, whatever made it: a request id, a body that is a problem if it is an error, a log line and its
 //! place in the metrics. Outermost, so that no answer goes round it.
 
+use crate::idempotency::IDEMPOTENCY_REPLAYED;
 use crate::problem::{ApiError, Unrendered};
 use crate::request_id::{RequestId, X_REQUEST_ID};
 use crate::shares::in_flight;
 use crate::state::Shared;
+use crate::warnings::{Named, Warnings};
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -16,7 +18,7 @@ use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use tokio::time::Instant;
 
-pub(crate) async fn complete(State(state): State<Shared>, request: Request, next: Next) -> Response {
+pub(crate) async fn complete(State(state): State<Shared>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let id = RequestId::of(request.headers(), state.now(), &state.entropy);
     let method = method_label(request.method());
@@ -25,10 +27,13 @@ pub(crate) async fn complete(State(state): State<Shared>, request: Request, next
     let route = matched.map_or("unmatched", MatchedPath::as_str).to_owned();
     let in_flight = in_flight::of(request.extensions());
 
+    let warnings = Warnings::default();
+    request.extensions_mut().insert(warnings.clone());
     // Unwind safety: what a panicking handler shares with others is the backend, which survives its callers.
     let answer = AssertUnwindSafe(next.run(request)).catch_unwind().await;
     let mut response = answer.unwrap_or_else(|panic| ApiError::internal(panic_text(&*panic)).into_response());
     finish(&mut response, &id, method, &route);
+    let response = name(warnings.named(), response).await;
 
     let (status, elapsed) = (response.status().as_u16(), started.elapsed());
     // Anybody can make refusals of every route and method; each would be a time series.
@@ -69,6 +74,20 @@ fn render(response: &mut Response, unrendered: Unrendered, id: &RequestId, metho
     problem.instance.get_or_insert_with(|| id.to_string());
     *response.body_mut() = Body::from(serde_json::to_vec(&problem).unwrap_or_default());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+}
+
+/// What of the request was ignored is told beside the answer, whether that is a yes or a no.
+async fn name(warnings: Named, response: Response) -> Response {
+    // What is repeated has its own.
+    if warnings.is_empty() || response.headers().contains_key(IDEMPOTENCY_REPLAYED) {
+        return response;
+    }
+    let (mut head, body) = response.into_parts();
+    // Answers to requests with a body are made in one piece: there is nothing to wait for, nor to fail.
+    let mut body = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default().to_vec();
+    warnings.add_to(&mut body);
+    head.headers.remove(CONTENT_LENGTH);
+    Response::from_parts(head, Body::from(body))
 }
 
 /// A caller can invent methods; each would be a time series.

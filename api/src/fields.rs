@@ -3,6 +3,7 @@
 
 use crate::problem::{ApiError, Code, Result};
 use crate::split::{Place, Rest};
+use crate::warnings::Warnings;
 use conveyor_domain::failure::cut;
 use conveyor_domain::limits;
 use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -17,25 +18,58 @@ pub(crate) struct Fields<'a> {
     fields: BTreeMap<&'static str, &'a RawValue>,
     /// What callers have to put before a name to find it.
     within: String,
+    warnings: &'a Warnings,
 }
 
 impl<'a> Fields<'a> {
-    /// Reads an object that has no other fields than `known`, and each of them once.
-    pub fn parse(body: &'a [u8], known: &'static [&'static str]) -> Result<Fields<'a>> {
-        Fields::read(body, known, String::new()).map_err(|e| e.of_body(|place| place))
+    /// Reads the fields of an object that are `known`, each of which may be there once. The others are warned of.
+    pub fn parse(
+        body: &'a [u8],
+        known: &'static [&'static str],
+        warnings: &'a Warnings,
+    ) -> Result<Fields<'a>> {
+        Fields::read(body, known, String::new(), warnings).map_err(|e| e.of_body(|place| place))
     }
 
     /// The same of a body whose tasks were taken out.
-    pub fn parse_rest(rest: &'a Rest, known: &'static [&'static str]) -> Result<Fields<'a>> {
-        Fields::read(&rest.bytes, known, String::new()).map_err(|e| e.of_body(|place| rest.in_body(place)))
+    pub fn parse_rest(
+        rest: &'a Rest,
+        known: &'static [&'static str],
+        warnings: &'a Warnings,
+    ) -> Result<Fields<'a>> {
+        let fields = Fields::read(&rest.bytes, known, String::new(), warnings);
+        fields.map_err(|e| e.of_body(|place| rest.in_body(place)))
     }
 
     /// A field that is an object itself.
     pub fn nested(&self, name: &str, known: &'static [&'static str]) -> Result<Option<Fields<'a>>> {
         let Some(raw) = self.raw(name) else { return Ok(None) };
         let path = self.path(name);
-        let fields = Fields::read(raw.get().as_bytes(), known, format!("{path}."));
-        fields.map(Some).map_err(|e| e.of_field(&path))
+        self.inner(raw, known, &path).map(Some)
+    }
+
+    /// A field that is a list of at most `max` objects.
+    pub fn objects(
+        &self,
+        name: &str,
+        known: &'static [&'static str],
+        max: usize,
+    ) -> Result<Option<Vec<Fields<'a>>>> {
+        let Some(raw) = self.raw(name) else { return Ok(None) };
+        let path = self.path(name);
+        let mut deserializer = serde_json::Deserializer::from_str(raw.get());
+        let list = deserializer.deserialize_seq(ListVisitor { max });
+        let list = list.map_err(|_| ApiError::invalid(format!("`{path}` must be a list.")))?;
+        if list.len > max {
+            return Err(ApiError::invalid(format!("`{path}` has more than {max} items.")));
+        }
+        let object = |(n, raw): (usize, &'a RawValue)| self.inner(raw, known, &format!("{path}[{n}]"));
+        list.items.into_iter().enumerate().map(object).collect::<Result<_>>().map(Some)
+    }
+
+    fn inner(&self, raw: &'a RawValue, known: &'static [&'static str], path: &str) -> Result<Fields<'a>> {
+        let fields = Fields::read(raw.get().as_bytes(), known, format!("{path}."), self.warnings);
+        fields.map_err(|e| e.of_field(path))
     }
 
     /// A field that is an object of objects, under names of the caller's own.
@@ -55,8 +89,7 @@ impl<'a> Fields<'a> {
         }
         let fields = |(name, raw): (String, &'a RawValue)| {
             let path = format!("{path}.{}", cut(&name, limits::ECHO_MAX_CHARS));
-            let fields = Fields::read(raw.get().as_bytes(), known, format!("{path}."));
-            Ok((name, fields.map_err(|e| e.of_field(&path))?))
+            Ok((name, self.inner(raw, known, &path)?))
         };
         entries.into_iter().map(fields).collect::<Result<_>>().map(Some)
     }
@@ -65,19 +98,19 @@ impl<'a> Fields<'a> {
         text: &'a [u8],
         known: &'static [&'static str],
         within: String,
+        warnings: &'a Warnings,
     ) -> std::result::Result<Fields<'a>, Unreadable> {
         let mut deserializer = serde_json::Deserializer::from_slice(text);
         let seen = deserializer.deserialize_map(ObjectVisitor(known)).map_err(Unreadable::NotAnObject)?;
         deserializer.end().map_err(Unreadable::NotAnObject)?;
-        let named = |name: &str, what| {
-            let name = cut(name, limits::ECHO_MAX_CHARS);
-            Err(Unreadable::Named(ApiError::invalid(format!("`{within}{name}` {what}."))))
-        };
-        match (seen.unknown, seen.repeated) {
-            (Some(name), _) => named(&name, "is not a field of this request"),
-            (None, Some(name)) => named(name, "is given twice"),
-            (None, None) => Ok(Fields { fields: seen.fields, within }),
+        for name in &seen.unknown {
+            warnings.unknown(&format!("{within}{name}")).map_err(Unreadable::Named)?;
         }
+        warnings.unknown_more(seen.unknown_more);
+        if let Some(name) = seen.repeated {
+            return Err(Unreadable::Named(ApiError::invalid(format!("`{within}{name}` is given twice."))));
+        }
+        Ok(Fields { fields: seen.fields, within, warnings })
     }
 
     /// The name of a field as a caller finds it.
@@ -153,7 +186,9 @@ pub(crate) fn not_json(Place { line, column }: Place) -> ApiError {
 
 struct Seen<'a> {
     fields: BTreeMap<&'static str, &'a RawValue>,
-    unknown: Option<String>,
+    /// The first of them, and how many more there are.
+    unknown: Vec<String>,
+    unknown_more: u64,
     repeated: Option<&'static str>,
 }
 
@@ -167,7 +202,7 @@ impl<'de> Visitor<'de> for ObjectVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Seen<'de>, A::Error> {
-        let mut seen = Seen { fields: BTreeMap::new(), unknown: None, repeated: None };
+        let mut seen = Seen { fields: BTreeMap::new(), unknown: Vec::new(), unknown_more: 0, repeated: None };
         while let Some(key) = map.next_key::<String>()? {
             if let Some(known) = self.0.iter().find(|known| **known == key) {
                 if seen.fields.insert(known, map.next_value()?).is_some() {
@@ -176,7 +211,10 @@ impl<'de> Visitor<'de> for ObjectVisitor {
             } else {
                 // Read on: what is not JSON at all should be called that.
                 map.next_value::<IgnoredAny>()?;
-                seen.unknown.get_or_insert(key);
+                match seen.unknown.len() < limits::WARNINGS_MAX {
+                    true => seen.unknown.push(key),
+                    false => seen.unknown_more += 1,
+                }
             }
         }
         Ok(seen)
@@ -256,7 +294,8 @@ mod tests {
 
     #[test]
     fn complaints_name_the_field() {
-        let parse = |body: &'static str| Fields::parse(body.as_bytes(), KNOWN);
+        let strict = Warnings::strict();
+        let parse = |body: &'static str| Fields::parse(body.as_bytes(), KNOWN, &strict);
         assert_eq!(refused(parse(r#"{"nmae":1,"name":""}"#)).1, "`nmae` is not a field of this request.");
         assert_eq!(refused(parse(r#"{"name":1,"name":2}"#)).1, "`name` is given twice.");
         let name: Result<Option<String>> = parse(r#"{"name":7}"#).unwrap().get("name", "a string");
@@ -266,19 +305,42 @@ mod tests {
 
     #[test]
     fn what_is_not_json_is_told_from_what_is_not_an_object() {
+        let strict = Warnings::strict();
         let cut_off = ["", "{", r#"{"tasks":[1,}"#, r#"{"x":[}"#];
         for bad in cut_off.into_iter().chain(["nope", r#"{"x":1,}"#, "{} {}", "{\"name\":\"\u{1}\"}"]) {
-            assert_eq!(refused(Fields::parse(bad.as_bytes(), KNOWN)).0, "malformed_json", "{bad:?}");
+            assert_eq!(refused(Fields::parse(bad.as_bytes(), KNOWN, &strict)).0, "malformed_json", "{bad:?}");
         }
-        assert_eq!(refused(Fields::parse(b"{\"name\":\"\xff\"}", KNOWN)).0, "malformed_json");
+        assert_eq!(refused(Fields::parse(b"{\"name\":\"\xff\"}", KNOWN, &strict)).0, "malformed_json");
         for other in ["[]", "7", "null", r#""text""#] {
-            assert_eq!(refused(Fields::parse(other.as_bytes(), KNOWN)).0, "invalid_argument", "{other:?}");
+            assert_eq!(
+                refused(Fields::parse(other.as_bytes(), KNOWN, &strict)).0,
+                "invalid_argument",
+                "{other:?}"
+            );
         }
     }
 
     #[test]
+    fn what_is_ignored_is_named_with_its_path_and_within_bounds() {
+        let lenient = Warnings::default();
+        let body = br#"{"nmae": 1, "tasks": [{"x": 1, "y": 2}, {"z": {"w": 3}}], "name": {"a.b": {"q": 4}}}"#;
+        let fields = Fields::parse(body, KNOWN, &lenient).unwrap();
+        assert_eq!(fields.objects("tasks", &["x"], 2).unwrap().unwrap().len(), 2);
+        fields.named("name", &[], 1).unwrap();
+        let named = serde_json::to_value(lenient.named()).unwrap();
+        let paths: Vec<_> = named["warnings"].as_array().unwrap().iter().map(|one| &one["field"]).collect();
+        assert_eq!(paths, ["nmae", "tasks[0].y", "tasks[1].z", "name.a.b.q"]);
+        let many = |n: usize| (0..n).map(|n| format!("\"f{n}\":0")).collect::<Vec<_>>().join(",");
+        let (body, lenient) = (format!("{{{}}}", many(limits::WARNINGS_MAX + 1_000)), Warnings::default());
+        Fields::parse(body.as_bytes(), KNOWN, &lenient).unwrap();
+        assert_eq!(serde_json::to_value(lenient.named()).unwrap()["more_warnings"], 1_000);
+        assert_eq!(refused(fields.objects("tasks", &["x"], 1)).1, "`tasks` has more than 1 items.");
+    }
+
+    #[test]
     fn null_is_absent() {
-        let fields = Fields::parse(br#"{"name": null}"#, KNOWN).unwrap();
+        let strict = Warnings::strict();
+        let fields = Fields::parse(br#"{"name": null}"#, KNOWN, &strict).unwrap();
         assert!(!fields.has("name"));
         assert_eq!(fields.get::<String>("name", "a string").unwrap(), None);
         assert!(fields.list("tasks", 1).unwrap().is_none());
@@ -286,14 +348,16 @@ mod tests {
 
     #[test]
     fn null_is_given_all_the_same() {
-        let fields = Fields::parse(br#"{"name": null}"#, KNOWN).unwrap();
+        let strict = Warnings::strict();
+        let fields = Fields::parse(br#"{"name": null}"#, KNOWN, &strict).unwrap();
         assert!(fields.is_given("name") && !fields.is_given("tasks"));
     }
 
     #[test]
     fn objects_under_free_names_are_read_and_named() {
+        let strict = Warnings::strict();
         let named = |body: &'static str, max| {
-            Fields::parse(body.as_bytes(), KNOWN).unwrap().named("tasks", &["x"], max)
+            Fields::parse(body.as_bytes(), KNOWN, &strict).unwrap().named("tasks", &["x"], max)
         };
         let found = named(r#"{"tasks": {"a.b": {"x": 1}, "c": {}}}"#, 2).unwrap().unwrap();
         assert_eq!(found[0].1.path("x"), "tasks.a.b.x");
@@ -309,7 +373,8 @@ mod tests {
 
     #[test]
     fn a_list_is_counted_past_its_limit_but_not_kept() {
-        let fields = Fields::parse(br#"{"tasks":[1,[2],{"a":3}]}"#, KNOWN).unwrap();
+        let strict = Warnings::strict();
+        let fields = Fields::parse(br#"{"tasks":[1,[2],{"a":3}]}"#, KNOWN, &strict).unwrap();
         assert_eq!(fields.list("tasks", 3).unwrap().unwrap().len(), 3);
         let (code, detail) = refused(fields.list("tasks", 2));
         assert_eq!(code, "too_many_tasks");

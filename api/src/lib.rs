@@ -44,6 +44,7 @@ mod submit;
 mod survey;
 mod unread;
 mod waiting;
+mod warnings;
 mod webhooks;
 mod wire;
 
@@ -83,6 +84,8 @@ pub struct ApiConfig {
     pub list_max_bytes: u64,
     pub list_expanded_max_bytes: u64,
     pub param_policy: ParamPolicy,
+    /// Tasks are answered by this process itself: no site is asked.
+    pub built_in_gateway: bool,
     /// Where callers reach this API; result URLs start with it. Without it, they start with the request's own host.
     pub public_url: Option<String>,
     /// Store the caller's key, sealed, in each job, to be forwarded to the gateway.

@@ -1,5 +1,6 @@
 //! Why nothing of a job is started right now (SPEC 10). Decided by what one look saw; the first reason that fits is told.
 
+use crate::wire::ingest::ListState;
 use conveyor_domain::grant::{BudgetView, DomainWait};
 use conveyor_domain::{RunStatus, Timestamp};
 use conveyor_store::port::{Depth, JobView};
@@ -44,11 +45,12 @@ impl Waiting {
         Waiting::until(Reason::DomainBudget, *until, detail)
     }
 
-    /// `depth` is that of the queue of the latest run.
+    /// `depth` is that of the queue of the latest run, `list` how far its list is, if it is looked at.
     pub fn of(
         JobView { job, latest }: &JobView,
         depth: Depth,
         budget: &BudgetView,
+        list: Option<ListState>,
         now: Timestamp,
     ) -> Waiting {
         let run = &latest.run;
@@ -66,7 +68,7 @@ impl Waiting {
         // Tasks that wait for a domain are not visible in the queue: workers have parked their messages.
         let parked = domain.filter(|_| depth.visible == 0 && depth.hidden > 0);
         if depth.visible == 0 && parked.is_none() {
-            let detail = nothing_queued(depth.hidden, run.is_ingesting());
+            let detail = nothing_queued(depth.hidden, list);
             return Waiting::new(Reason::NothingQueued, detail);
         }
         if let Some(until) = budget.held_until.filter(|until| *until > now) {
@@ -100,11 +102,16 @@ impl Waiting {
     }
 }
 
-fn nothing_queued(hidden: u64, ingesting: bool) -> String {
-    match hidden {
-        0 if ingesting => "Nothing is queued yet: the list is being read.".to_owned(),
-        0 => "Nothing is queued.".to_owned(),
-        hidden => format!("Nothing more is queued: {} in flight, or wait for a retry.", tasks(hidden)),
+fn nothing_queued(hidden: u64, list: Option<ListState>) -> String {
+    match (hidden, list) {
+        (0, Some(ListState::Waiting)) => "Nothing is queued yet: nobody has opened the list.".to_owned(),
+        (0, Some(ListState::Reading)) => "Nothing is queued yet: the list is being read.".to_owned(),
+        (0, Some(ListState::Stalled)) => {
+            "Nothing is queued: the list is stalled. Its message is a dead letter, which an operator can send again."
+                .to_owned()
+        }
+        (0, Some(ListState::Done | ListState::Cut | ListState::Failed) | None) => "Nothing is queued.".to_owned(),
+        (hidden, _) => format!("Nothing more is queued: {} in flight, or wait for a retry.", tasks(hidden)),
     }
 }
 
@@ -119,7 +126,6 @@ mod tests {
     use conveyor_domain::job::JobSpec;
     use conveyor_domain::lifecycle::{self, Decision};
     use conveyor_domain::rate::Rate;
-    use conveyor_domain::run::IngestStatus;
     use conveyor_domain::{CallerId, JobId, RunId, RunStats, WorkerId};
     use conveyor_store::port::RunView;
 
@@ -131,6 +137,7 @@ mod tests {
         view: JobView,
         depth: Depth,
         budget: BudgetView,
+        list: Option<ListState>,
     }
 
     impl Look {
@@ -145,6 +152,7 @@ mod tests {
             Look {
                 view: JobView { job, latest: RunView { run, stats } },
                 depth: Depth { visible: 0, hidden: 3 },
+                list: None,
                 budget: BudgetView {
                     limits: Limits { rate: Some(Rate::new(5.0, None).unwrap()), ..Limits::default() },
                     holders: vec![(WorkerId::from_bytes([4; 16]), holding)],
@@ -157,7 +165,7 @@ mod tests {
         }
 
         fn waiting(&self) -> Waiting {
-            Waiting::of(&self.view, self.depth, &self.budget, NOW)
+            Waiting::of(&self.view, self.depth, &self.budget, self.list, NOW)
         }
 
         #[track_caller]
@@ -219,7 +227,13 @@ mod tests {
         look.says(Reason::NothingQueued, None, "1 task is in flight, or wait for a retry");
         look.depth.hidden = 0;
         look.says(Reason::NothingQueued, None, "Nothing is queued.");
-        look.view.latest.run.ingest = Some(IngestStatus::Pending);
-        look.says(Reason::NothingQueued, None, "the list is being read");
+        for (list, word) in [
+            (ListState::Waiting, "nobody has opened the list"),
+            (ListState::Reading, "the list is being read"),
+            (ListState::Stalled, "the list is stalled"),
+        ] {
+            look.list = Some(list);
+            look.says(Reason::NothingQueued, None, word);
+        }
     }
 }

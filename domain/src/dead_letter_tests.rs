@@ -22,6 +22,7 @@ fn after(events: &[IngestEvent]) -> IngestState {
         spec: ListSpec::Lines,
         on_invalid_rows: OnInvalidRows::Skip,
         param_policy: None,
+        unknown_fields: Default::default(),
     });
     for event in events {
         state.apply(state.events, event).expect("an event that can come next");

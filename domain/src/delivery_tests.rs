@@ -2,7 +2,8 @@ use super::*;
 use crate::failure::AccountFault;
 use crate::job::JobSpec;
 use crate::lifecycle::{self, Command, Decision};
-use crate::run::Counts;
+use crate::list::ListFault;
+use crate::run::{Counts, FailureReason, RunFailure, RunStatus};
 use crate::spend::Spend;
 use crate::webhook::WebhookConfig;
 
@@ -60,6 +61,14 @@ fn a_webhook_hears_of_an_end_that_nobody_asked_for() {
         (body["event_type"].as_str(), body["failure_detail"].as_str()),
         (Some("run.failed"), Some("no credits"))
     );
+    let mut list = submitted(hooked());
+    let reason = FailureReason::List(ListFault::SourceTruncated);
+    list.run.status = RunStatus::Failed;
+    list.run.failure = Some(RunFailure { reason, detail: "it ends early".to_owned() });
+    let failed = &of_ended_run(&list.job, &list.run, stats(Counts::default()))[0];
+    let body: serde_json::Value = serde_json::from_str(&failed.body).unwrap();
+    assert_eq!(body["failure_reason"], "ingest_failed", "the word that clients know");
+    assert_eq!(body["failure_detail"], "source_truncated: it ends early");
     for silent in [Command::Stop, Command::Delete] {
         assert!(told(hooked(), silent).is_empty());
     }

@@ -1,8 +1,6 @@
-//! How long a run is likely to take, from what its limits allow (SPEC 6.23). Nothing is known about its sites: a task is
-//! assumed to take [`ASSUMED_SECONDS_PER_TASK`](limits::ASSUMED_SECONDS_PER_TASK), and none is tried twice.
+//! How long a run is likely to take, from what its limits allow and how long a task takes (SPEC 6.23). None is tried twice.
 
 use crate::domains::DomainLimit;
-use crate::limits;
 use crate::rate::Rate;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,6 +11,26 @@ pub struct Work {
     pub tasks: u64,
     pub max_inflight: u32,
     pub rate: Option<Rate>,
+    pub seconds_per_task: f64,
+}
+
+/// Where it is known from how long a task takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    Measured,
+    BuiltInGateway,
+    NothingMeasured,
+}
+
+impl Basis {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Basis::Measured => "measured",
+            Basis::BuiltInGateway => "built_in_gateway",
+            Basis::NothingMeasured => "nothing_measured",
+        }
+    }
 }
 
 /// What makes a run take as long as it does.
@@ -49,39 +67,40 @@ pub fn estimate(work: Work, sites: impl IntoIterator<Item = (u64, DomainLimit)>)
     if work.tasks == 0 {
         return Estimate { seconds: 0.0, bound_by: Bound::None };
     }
+    let alone = work.seconds_per_task;
     let site = |(tasks, limit): (u64, DomainLimit)| {
-        let inflight = limit.max_inflight.map_or(0.0, |max| by_inflight(tasks, max));
-        inflight.max(limit.rate.map_or(0.0, |rate| by_rate(tasks, rate)))
+        let inflight = limit.max_inflight.map_or(0.0, |max| by_inflight(tasks, max, alone));
+        inflight.max(limit.rate.map_or(0.0, |rate| by_rate(tasks, rate, alone)))
     };
     let held_up = [
-        (by_inflight(work.tasks, work.max_inflight), Bound::MaxInflight),
-        (work.rate.map_or(0.0, |rate| by_rate(work.tasks, rate)), Bound::RateLimit),
+        (by_inflight(work.tasks, work.max_inflight, alone), Bound::MaxInflight),
+        (work.rate.map_or(0.0, |rate| by_rate(work.tasks, rate, alone)), Bound::RateLimit),
         (sites.into_iter().map(site).fold(0.0, f64::max), Bound::DomainLimits),
     ];
     // The first of equals: what holds up all of a run rather than a part.
-    let at_once = Estimate { seconds: limits::ASSUMED_SECONDS_PER_TASK, bound_by: Bound::None };
+    let at_once = Estimate { seconds: alone, bound_by: Bound::None };
     held_up.into_iter().fold(at_once, |longest, (seconds, bound_by)| match seconds > longest.seconds {
         true => Estimate { seconds, bound_by },
         false => longest,
     })
 }
 
-fn by_inflight(tasks: u64, max: u32) -> f64 {
+fn by_inflight(tasks: u64, max: u32, alone: f64) -> f64 {
     let rounds = tasks as f64 / f64::from(max.max(1));
-    rounds * limits::ASSUMED_SECONDS_PER_TASK
+    rounds * alone
 }
 
 /// Until the last one starts, and then until it is done.
-fn by_rate(tasks: u64, rate: Rate) -> f64 {
+fn by_rate(tasks: u64, rate: Rate, alone: f64) -> f64 {
     let waiting = tasks.saturating_sub(u64::from(rate.burst()));
-    waiting as f64 / rate.per_second() + limits::ASSUMED_SECONDS_PER_TASK
+    waiting as f64 / rate.per_second() + alone
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const ALONE: f64 = limits::ASSUMED_SECONDS_PER_TASK;
+    const ALONE: f64 = 2.0;
 
     fn rate(per_second: f64, burst: u32) -> Rate {
         Rate::new(per_second, Some(burst)).unwrap()
@@ -89,7 +108,7 @@ mod tests {
 
     fn of(tasks: u64, max_inflight: u32, rate: Option<Rate>, sites: &[(u64, DomainLimit)]) -> (f64, Bound) {
         let Estimate { seconds, bound_by } =
-            estimate(Work { tasks, max_inflight, rate }, sites.iter().copied());
+            estimate(Work { tasks, max_inflight, rate, seconds_per_task: ALONE }, sites.iter().copied());
         (seconds, bound_by)
     }
 
@@ -131,6 +150,9 @@ mod tests {
     fn a_bound_is_named_as_it_is_written() {
         for bound in [Bound::MaxInflight, Bound::RateLimit, Bound::DomainLimits, Bound::None] {
             assert_eq!(serde_json::to_value(bound).unwrap(), bound.as_str());
+        }
+        for basis in [Basis::Measured, Basis::BuiltInGateway, Basis::NothingMeasured] {
+            assert_eq!(serde_json::to_value(basis).unwrap(), basis.as_str());
         }
     }
 }

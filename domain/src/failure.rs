@@ -51,7 +51,7 @@ pub enum AccountFault {
 }
 
 impl AccountFault {
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             AccountFault::InsufficientCredits => "insufficient_credits",
             AccountFault::SubscriptionInactive => "subscription_inactive",

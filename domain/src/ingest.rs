@@ -3,10 +3,11 @@
 
 use crate::id::UploadId;
 use crate::lifecycle::IngestStep;
-use crate::list::{Compression, Layout, ListFault, ListSpec, OnInvalidRows, Position};
+use crate::list::{Compression, Layout, ListFault, ListSpec, OnInvalidRows, Position, UnknownCounts};
 use crate::params::ParamPolicy;
 use crate::rerun::Replay;
 use crate::run::{Counts, Run};
+use crate::task_input::{TaskRules, UnknownFields};
 use crate::time::Timestamp;
 use crate::upload::Staged;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,15 @@ pub struct Source {
     /// configuration, must find the same rows valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub param_policy: Option<ParamPolicy>,
+    #[serde(default, skip_serializing_if = "UnknownFields::are_refused")]
+    pub unknown_fields: UnknownFields,
+}
+
+impl Source {
+    /// What its rows are checked by. `own`: which parameters there may be where the list does not say.
+    pub fn rules(&self, own: ParamPolicy) -> TaskRules {
+        TaskRules { params: self.param_policy.unwrap_or(own), unknown_fields: self.unknown_fields }
+    }
 }
 
 /// One step of an ingest. Stored as JSON: new fields need a default.
@@ -58,6 +68,9 @@ pub enum IngestEvent {
         /// Rows, among these, that an earlier run did.
         #[serde(default, skip_serializing_if = "Counts::is_zero")]
         inherited: Counts,
+        /// Of rows that are tasks all the same.
+        #[serde(default, skip_serializing_if = "UnknownCounts::is_empty")]
+        unknown: UnknownCounts,
     },
     TotalSet {
         total: u32,
@@ -189,6 +202,8 @@ pub struct IngestState {
     pub rejected: u32,
     /// Of those accepted, what an earlier run did.
     pub inherited: Counts,
+    /// Fields of rows that were ignored.
+    pub unknown: UnknownCounts,
     pub total: Option<u32>,
     pub phase: Phase,
     /// Every record was read, whatever came after that.
@@ -270,6 +285,7 @@ impl IngestState {
             accepted: 0,
             rejected: 0,
             inherited: Counts::default(),
+            unknown: UnknownCounts::default(),
             total: None,
             phase: Phase::Reading,
             read_to_end: false,
@@ -296,8 +312,9 @@ impl IngestState {
                 self.opened = Some((*compression, layout.clone()));
             }
             IngestEvent::Validated { .. } => self.validated = true,
-            IngestEvent::ChunkCommitted { rows, rejected, next, inherited, .. } => {
+            IngestEvent::ChunkCommitted { rows, rejected, next, inherited, unknown, .. } => {
                 self.inherited = self.inherited.plus(*inherited);
+                self.unknown.add_all(unknown);
                 self.chunks += 1;
                 self.accepted += rows;
                 self.rejected += rejected;

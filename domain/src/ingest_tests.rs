@@ -13,6 +13,7 @@ fn source(on_invalid_rows: OnInvalidRows) -> Source {
         spec: ListSpec::Lines,
         on_invalid_rows,
         param_policy: None,
+        unknown_fields: Default::default(),
     }
 }
 
@@ -91,6 +92,7 @@ impl World {
                         next,
                         report: None,
                         inherited: Counts::default(),
+                        unknown: UnknownCounts::default(),
                     },
                     rows,
                 ))
@@ -192,7 +194,7 @@ proptest! {
         let next = Position { offset, line, index };
         let events = [
             IngestEvent::Accepted { source: source(OnInvalidRows::Fail) },
-            IngestEvent::ChunkCommitted { chunk: 1, rows, rejected, next, report: Some("r".into()), inherited: Counts::default() },
+            IngestEvent::ChunkCommitted { chunk: 1, rows, rejected, next, report: Some("r".into()), inherited: Counts::default(), unknown: UnknownCounts { named: [("x".to_owned(), rows)].into(), more: rejected } },
             IngestEvent::Failed { fault: ListFault::TooManyRows, detail: "d".into(), line: Some(line), report: None, rejected },
             IngestEvent::AttemptFailed { error: "e".into(), dead_lettered: true },
             IngestEvent::Resent,

@@ -86,6 +86,12 @@ pub enum Refusal {
     RunNotStoppable,
     #[error("the run has already ended, so it cannot be paused or resumed")]
     RunNotPausable,
+    #[error(
+        "the schedule has not fired yet, so there is no run to stop: pause the schedule, or delete the job"
+    )]
+    NothingToStop,
+    #[error("the schedule has not fired yet, so there is no run to pause or resume: pause the schedule")]
+    NothingToPause,
     #[error("the job is being deleted")]
     JobDeleted,
     #[error("not every task is terminal")]
@@ -230,7 +236,8 @@ pub fn decide(
         Command::Stop | Command::Pause | Command::Resume if job.status == JobStatus::Deleted => {
             return Err(Refusal::JobDeleted);
         }
-        Command::Stop if run.is_template() => return Err(Refusal::RunNotStoppable),
+        Command::Stop if run.is_template() => return Err(Refusal::NothingToStop),
+        Command::Pause | Command::Resume if run.is_template() => return Err(Refusal::NothingToPause),
         Command::Stop => match run.status {
             RunStatus::Running | RunStatus::Pending => {
                 close(&mut next);

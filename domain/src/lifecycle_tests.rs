@@ -355,8 +355,10 @@ mod scheduled {
         assert!(made.run.is_template() && made.run.status.is_terminal() && made.run.latched);
         assert_eq!(step(&made, counts(0, 0), &add(1, false)), Err(Refusal::JobNotOpen));
         assert_eq!(step(&made, counts(0, 0), &Command::Close), Err(Refusal::JobNotOpen));
-        assert_eq!(step(&made, counts(0, 0), &Command::Stop), Err(Refusal::RunNotStoppable));
-        assert_eq!(step(&made, counts(0, 0), &Command::Pause), Err(Refusal::RunNotPausable));
+        assert_eq!(step(&made, counts(0, 0), &Command::Stop), Err(Refusal::NothingToStop));
+        for command in [Command::Pause, Command::Resume] {
+            assert_eq!(step(&made, counts(0, 0), &command), Err(Refusal::NothingToPause));
+        }
         assert_eq!(step(&made, counts(0, 0), &Command::Drained), Err(Refusal::NotDrained));
         let deleted = step(&made, counts(0, 0), &Command::Delete).unwrap();
         assert_eq!(deleted.job.status, JobStatus::Deleted);

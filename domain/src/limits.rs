@@ -30,6 +30,8 @@ pub const MAX_BODY_BYTES: usize = 64 * MIB;
 pub const SUBMIT_REST_MAX_BYTES: usize = MIB;
 /// Invalid tasks that one answer names; beyond that they are only counted.
 pub const INVALID_TASKS_MAX: usize = 10_000;
+/// Unknown fields that one answer, or the report of one list, names; beyond that they are only counted.
+pub const WARNINGS_MAX: usize = 20;
 
 /// What a caller may use as the key of a request that it may repeat.
 pub const IDEMPOTENCY_KEY_MAX: usize = 255;
@@ -51,6 +53,11 @@ pub const DRY_RUN_ROOM_BYTES: u64 = 64 * MIB as u64;
 pub const DRY_RUN_WITHIN: Duration = Duration::from_secs(60);
 /// What a task is assumed to take, for want of anything known about it.
 pub const ASSUMED_SECONDS_PER_TASK: f64 = 2.0;
+/// With a gateway that is built in nobody is asked: what it takes to write down that a task begins and ends.
+pub const BUILT_IN_SECONDS_PER_TASK: f64 = 0.005;
+/// Of how many tasks it is measured, in the newest of how many jobs that has any.
+pub const ESTIMATE_TASKS: u32 = 20;
+pub const ESTIMATE_JOBS_LOOK: u32 = 10;
 
 pub const URL_MAX_BYTES: usize = 2_048;
 pub const EXTERNAL_ID_MAX: usize = 128;

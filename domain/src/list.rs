@@ -1,8 +1,11 @@
 //! Staged lists: how their bytes are to be read, where a reader stands in them, and why one cannot be taken.
 
+use crate::failure::cut;
+use crate::limits;
 use crate::task_input::{Invalid, Reason};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// How a list is to be read. Fixed when its upload slot is made; compression is not part of it, the bytes tell that.
@@ -132,6 +135,45 @@ impl RejectedRow {
     }
 }
 
+/// Unknown fields of the rows of a list that were ignored: by name, in how many rows each is. Bounded, however many there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnknownCounts {
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub named: BTreeMap<String, u32>,
+    /// Times that a field was met for whose name there was no room.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more: u32,
+}
+
+impl UnknownCounts {
+    pub fn is_empty(&self) -> bool {
+        self.named.is_empty() && self.more == 0
+    }
+
+    pub fn add(&mut self, field: &str) {
+        self.add_times(cut(field, limits::ECHO_MAX_CHARS), 1);
+    }
+
+    pub fn add_all(&mut self, other: &UnknownCounts) {
+        other.named.iter().for_each(|(field, times)| self.add_times(field, *times));
+        self.more = self.more.saturating_add(other.more);
+    }
+
+    fn add_times(&mut self, field: &str, times: u32) {
+        let room = self.named.len() < limits::WARNINGS_MAX;
+        let count = match self.named.get_mut(field) {
+            Some(count) => count,
+            None if room => self.named.entry(field.to_owned()).or_default(),
+            None => &mut self.more,
+        };
+        *count = count.saturating_add(times);
+    }
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
 /// Why a list cannot be taken, for good: reading it again would end the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -167,7 +209,7 @@ impl ListFault {
         ListFault::IngestFailed,
     ];
 
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             ListFault::SourceTruncated => "source_truncated",
             ListFault::SourceCorrupt => "source_corrupt",
@@ -214,6 +256,20 @@ impl fmt::Display for ListFault {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unknown_fields_are_counted_within_bounds() {
+        let mut first = UnknownCounts::default();
+        (0..limits::WARNINGS_MAX - 1).for_each(|n| first.add(&format!("field{n:02}")));
+        let mut second = UnknownCounts::default();
+        ["field03", "new", "newer", "newest"].into_iter().for_each(|field| second.add(field));
+        first.add_all(&second);
+        assert_eq!((first.named["field03"], first.named["new"]), (2, 1));
+        assert_eq!((first.named.len(), first.more), (limits::WARNINGS_MAX, 2));
+        first.add(&"x".repeat(1_000));
+        assert_eq!(first.more, 3);
+        assert_eq!(serde_json::from_str::<UnknownCounts>("{}").unwrap(), UnknownCounts::default());
+    }
 
     #[test]
     fn wire_names_are_the_serialized_names() {

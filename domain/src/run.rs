@@ -1,13 +1,15 @@
 //! One execution of a job, and what has been counted of it.
 
-use crate::failure::{AccountFault, FailureClass};
+use crate::failure::{AccountFault, FailureClass, cut};
 use crate::id::{JobId, RunId};
+use crate::limits;
 use crate::list::ListFault;
 use crate::params::Params;
 use crate::spend::Spend;
 use crate::time::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -70,6 +72,35 @@ impl FailureReason {
 pub struct RunFailure {
     pub reason: FailureReason,
     pub detail: String,
+}
+
+impl RunFailure {
+    /// The words that callers get as the reason: those of the production service, and one for everything about a list. Its
+    /// clients know no others.
+    pub const WORDS: [&str; 4] = [
+        AccountFault::InsufficientCredits.as_str(),
+        AccountFault::SubscriptionInactive.as_str(),
+        AccountFault::ApiKeyCapReached.as_str(),
+        ListFault::IngestFailed.as_str(),
+    ];
+
+    pub fn word(&self) -> &'static str {
+        match self.reason {
+            FailureReason::Account(fault) => fault.as_str(),
+            FailureReason::List(_) => ListFault::IngestFailed.as_str(),
+        }
+    }
+
+    /// What callers get beside it: of a list it begins with the code that says what is wrong with it.
+    pub fn cause(&self) -> Cow<'_, str> {
+        match self.reason {
+            FailureReason::Account(_) => Cow::Borrowed(&self.detail),
+            FailureReason::List(fault) => {
+                let cause = format!("{fault}: {}", self.detail);
+                Cow::Owned(cut(&cause, limits::FAILURE_DETAIL_MAX_CHARS).to_owned())
+            }
+        }
+    }
 }
 
 /// Whether the tasks of a staged list are all there. A run whose tasks were written on the request has none.
@@ -308,3 +339,27 @@ pub struct RunStats {
     /// Of all attempts, those that were followed by another too.
     pub spend: Spend,
 }
+
+impl RunStats {
+    /// As readers get them: never more done than there is. Counters or a total that damage made contradict each other are cut
+    /// to fit, successes first: nothing is claimed that may not be there.
+    pub fn shown(mut self) -> RunStats {
+        let mut room = self.total;
+        for failed in &mut self.counts.failed {
+            *failed = (*failed).min(room);
+            room -= *failed;
+        }
+        self.counts.successful = self.counts.successful.min(room);
+        self
+    }
+
+    /// Whether they cannot be true: more is done than there is.
+    pub fn is_inconsistent(&self) -> bool {
+        u64::from(self.counts.successful) + self.counts.failed.iter().map(|n| u64::from(*n)).sum::<u64>()
+            > u64::from(self.total)
+    }
+}
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

@@ -99,6 +99,36 @@ impl Method {
     }
 }
 
+/// What becomes of the fields of a task that nobody knows. Stored with a list that was accepted: whoever reads it again must
+/// find the same rows valid. Lists that an earlier version accepted say nothing, and were read as `Refuse`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnknownFields {
+    #[default]
+    Refuse,
+    Ignore,
+}
+
+impl UnknownFields {
+    pub fn are_refused(&self) -> bool {
+        *self == UnknownFields::Refuse
+    }
+}
+
+/// What a task is checked by, beside the parameters of its job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskRules {
+    pub params: ParamPolicy,
+    pub unknown_fields: UnknownFields,
+}
+
+impl TaskRules {
+    /// Nothing unknown is let through.
+    pub fn strict(params: ParamPolicy) -> TaskRules {
+        TaskRules { params, unknown_fields: UnknownFields::Refuse }
+    }
+}
+
 /// The body of a POST task, in the form it is sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -141,12 +171,13 @@ impl TaskInput {
     }
 
     /// A task as it stands in a JSON list, under the job's own parameters.
-    pub fn from_json(value: &Value, job: &Params, policy: ParamPolicy) -> Result<TaskInput, Invalid> {
+    pub fn from_json(value: &Value, job: &Params, rules: TaskRules) -> Result<TaskInput, Invalid> {
         let Value::Object(fields) = value else {
             return Err(Invalid::new(Reason::MalformedTask, &value.to_string()));
         };
-        const FIELDS: [&str; 6] = ["url", "external_id", "metadata", "method", "body", "zenrows_params"];
-        if let Some(unknown) = fields.keys().find(|k| !FIELDS.contains(&k.as_str())) {
+        if rules.unknown_fields.are_refused()
+            && let Some(unknown) = unknown_fields(value).next()
+        {
             return Err(Invalid::new(Reason::MalformedTask, unknown));
         }
         let mut task = TaskInput::from_url(url_of(fields)?)?;
@@ -158,7 +189,7 @@ impl TaskInput {
             task.metadata = parse_metadata(v)?;
         }
         if let Some(v) = present(fields, "zenrows_params") {
-            task.params = params::parse(v, policy)?;
+            task.params = params::parse(v, rules.params)?;
         }
         task.method = parse_method(present(fields, "method"))?;
         task.body = parse_body(present(fields, "body"), task.method)?;
@@ -170,6 +201,13 @@ impl TaskInput {
         }
         Ok(task)
     }
+}
+
+/// The fields of a task in a JSON list that mean nothing.
+pub fn unknown_fields(task: &Value) -> impl Iterator<Item = &str> {
+    const FIELDS: [&str; 6] = ["url", "external_id", "metadata", "method", "body", "zenrows_params"];
+    let names = task.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
+    names.filter(|name| !FIELDS.contains(name))
 }
 
 /// A field that is there and not null.

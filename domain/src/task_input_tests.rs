@@ -7,7 +7,12 @@ fn reason(url: &str) -> Option<Reason> {
 }
 
 fn task(v: Value) -> Result<TaskInput, Invalid> {
-    TaskInput::from_json(&v, &Params::new(), ParamPolicy::ZenRows)
+    under(UnknownFields::Refuse, &v)
+}
+
+fn under(unknown_fields: UnknownFields, task: &Value) -> Result<TaskInput, Invalid> {
+    let rules = TaskRules { params: ParamPolicy::ZenRows, unknown_fields };
+    TaskInput::from_json(task, &Params::new(), rules)
 }
 
 #[test]
@@ -71,6 +76,18 @@ fn every_field_has_its_own_reason() {
     assert_eq!(task(big).unwrap_err().reason, Reason::BodyTooLarge);
     let many: Map<String, Value> = (0..21).map(|i| (i.to_string(), json!("v"))).collect();
     assert_eq!(with("metadata", Value::Object(many)), Reason::MetadataTooLarge);
+}
+
+#[test]
+fn unknown_fields_are_named_and_do_not_matter_where_they_are_ignored() {
+    let typo = json!({"url": "http://a", "extrenal_id": "x", "zenrows_params": {}, "wat": null});
+    assert_eq!(unknown_fields(&typo).collect::<Vec<_>>(), ["extrenal_id", "wat"]);
+    let refused = under(UnknownFields::Refuse, &typo).unwrap_err();
+    assert_eq!((refused.reason, refused.value.as_str()), (Reason::MalformedTask, "extrenal_id"));
+    assert_eq!(under(UnknownFields::Ignore, &typo).unwrap(), TaskInput::from_url("http://a").unwrap());
+    let unknown_param = json!({"url": "http://a", "zenrows_params": {"zz": 1}});
+    assert_eq!(under(UnknownFields::Ignore, &unknown_param).unwrap_err().reason, Reason::UnknownParam);
+    assert_eq!(unknown_fields(&json!(["url"])).count(), 0);
 }
 
 #[test]

@@ -4,11 +4,12 @@ use crate::delivery::Answer;
 use crate::failure::FailureClass;
 use crate::id::{EventId, RunId};
 use crate::job::{Job, JobSpec, Metadata};
-use crate::run::{FailureReason, Run, RunStats};
+use crate::run::{Run, RunFailure, RunStats};
 use crate::time::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest, Sha256};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The shape of an event's body; a change that a receiver could stumble over gets another name.
@@ -121,10 +122,10 @@ pub struct WebhookEvent<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     stats: Option<EventStats>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<FailureReason>")]
+    #[schemars(extend("enum" = RunFailure::WORDS))]
     failure_reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    failure_detail: Option<&'a str>,
+    failure_detail: Option<Cow<'a, str>>,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -133,6 +134,9 @@ struct EventStats {
     completed: u32,
     successful: u32,
     failed: u32,
+    /// The counts contradict each other and are cut to fit.
+    #[serde(skip_serializing_if = "is_false")]
+    inconsistent: bool,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("propertyNames" = {"enum": FailureClass::ALL.map(FailureClass::as_str)}))]
     failure_reasons: BTreeMap<&'static str, u32>,
@@ -162,8 +166,8 @@ impl<'a> WebhookEvent<'a> {
             run_id: run.id.to_string(),
             run_sequence: run.sequence,
             stats: Some(stats.into()),
-            failure_reason: failure.map(|failure| failure.reason.as_str()),
-            failure_detail: failure.map(|failure| failure.detail.as_str()),
+            failure_reason: failure.map(RunFailure::word),
+            failure_detail: failure.map(RunFailure::cause),
         }
     }
 
@@ -192,18 +196,24 @@ impl<'a> WebhookEvent<'a> {
 }
 
 impl From<RunStats> for EventStats {
-    fn from(RunStats { total, counts, spend }: RunStats) -> EventStats {
+    fn from(stats: RunStats) -> EventStats {
+        let RunStats { total, counts, spend } = stats.shown();
         let by_class = FailureClass::ALL.iter().map(|class| (class.as_str(), counts.failed[*class as usize]));
         EventStats {
             total,
             completed: counts.completed(),
             successful: counts.successful,
             failed: counts.failed_total(),
+            inconsistent: stats.is_inconsistent(),
             failure_reasons: by_class.filter(|(_, count)| *count > 0).collect(),
             // Nothing where nothing was charged.
             spend: (!spend.is_zero()).then(|| EventSpend { credits: spend.credits, cost: spend.cost() }),
         }
     }
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 fn as_text<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {

@@ -89,8 +89,8 @@ impl Work<'_> {
     /// What this process was told, except for what the list was accepted under: another ingester's rows must be valid here.
     pub fn config(&self) -> IngestConfig {
         let own = self.ingester.config;
-        let accepted_under = self.state.list().and_then(|source| source.param_policy);
-        IngestConfig { param_policy: accepted_under.unwrap_or(own.param_policy), ..own }
+        let rules = self.state.list().map_or(own.rules, |list| list.rules(own.rules.params));
+        IngestConfig { rules, ..own }
     }
 
     /// The list that is read.

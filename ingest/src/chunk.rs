@@ -3,7 +3,7 @@
 use crate::IngestConfig;
 use conveyor_domain::headers::HeaderSeal;
 use conveyor_domain::limits;
-use conveyor_domain::list::{Position, RejectedRow};
+use conveyor_domain::list::{Position, RejectedRow, UnknownCounts};
 use conveyor_domain::params::Params;
 use conveyor_domain::task_input::{TaskBody, TaskInput};
 use conveyor_domain::{JobId, UploadId};
@@ -15,6 +15,8 @@ use conveyor_lists::{Record, Row};
 pub struct Gathered {
     pub rows: Vec<(u32, TaskInput)>,
     pub rejected: Vec<RejectedRow>,
+    /// Fields of the rows that were ignored.
+    pub unknown: UnknownCounts,
     pub next: Position,
     bytes: usize,
 }
@@ -47,7 +49,13 @@ impl Headers {
 impl Gathered {
     pub fn add(&mut self, record: Record, job: &Params, config: &IngestConfig, headers: &Headers) {
         let Record { index, line, offset, row } = record;
-        match row.and_then(|row| headers.open(row).check(job, config.param_policy)) {
+        if let Ok(row) = &row
+            && !config.rules.unknown_fields.are_refused()
+        {
+            // Also of a row that is rejected: a misspelt field may be why.
+            row.unknown_fields().iter().for_each(|field| self.unknown.add(field));
+        }
+        match row.and_then(|row| headers.open(row).check(job, config.rules)) {
             Ok(mut input) => {
                 // Measured as it was read: where a chunk ends must not depend on who reads it.
                 self.bytes += size_of_input(&input);

@@ -20,6 +20,7 @@ pub use rows::RowsAgain;
 
 use conveyor_domain::headers::HeaderSeal;
 use conveyor_domain::params::ParamPolicy;
+use conveyor_domain::task_input::TaskRules;
 use conveyor_domain::{Clock, Entropy, WorkerId, limits};
 use conveyor_store::Backend;
 use std::sync::Arc;
@@ -39,7 +40,8 @@ pub struct IngestConfig {
     pub run_tasks_max: u32,
     pub list_max_bytes: u64,
     pub list_expanded_max_bytes: u64,
-    pub param_policy: ParamPolicy,
+    /// Of lists that do not say what they were accepted under.
+    pub rules: TaskRules,
     /// How long a control message that is worked on stays hidden without being extended.
     pub visibility: Duration,
 }
@@ -53,7 +55,7 @@ impl Default for IngestConfig {
             run_tasks_max: limits::RUN_TASKS_MAX,
             list_max_bytes: limits::LIST_MAX_BYTES,
             list_expanded_max_bytes: limits::LIST_EXPANDED_MAX_BYTES,
-            param_policy: ParamPolicy::ZenRows,
+            rules: TaskRules::strict(ParamPolicy::ZenRows),
             visibility: limits::VISIBILITY,
         }
     }

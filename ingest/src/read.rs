@@ -115,7 +115,7 @@ async fn decode(
 
 async fn commit(work: &mut Work<'_>, gathered: Gathered) -> Result<Appended, Trouble> {
     let started = Instant::now();
-    let Gathered { rows, rejected, next, .. } = gathered;
+    let Gathered { rows, rejected, unknown, next, .. } = gathered;
     let (accepted, refused) = (count(rows.len())?, count(rejected.len())?);
     let number = work.state.chunks;
     let report = match rejected.is_empty() {
@@ -130,6 +130,7 @@ async fn commit(work: &mut Work<'_>, gathered: Gathered) -> Result<Appended, Tro
         next,
         report,
         inherited: Counts::default(),
+        unknown,
     };
     let appended = commit_rows(work, event, rows, Vec::new()).await?;
     if appended == Appended::Done {

@@ -44,6 +44,7 @@ pub async fn replay(
             next: Position { index: last + 1, ..next },
             report: None,
             inherited: inherited_counts(&tasks),
+            unknown: Default::default(),
         };
         let appended = commit_rows(work, event, Vec::new(), tasks).await?;
         if appended != Appended::Done {

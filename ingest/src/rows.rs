@@ -28,7 +28,7 @@ impl Ingester {
         spec: Arc<JobSpec>,
     ) -> Result<RowsAgain, Trouble> {
         let own = self.config;
-        let config = IngestConfig { param_policy: source.param_policy.unwrap_or(own.param_policy), ..own };
+        let config = IngestConfig { rules: source.rules(own.rules.params), ..own };
         let (_, reader) = source::open(&self.backend, source, &config).await?;
         let headers = Headers { seal: self.headers.clone(), list: source.upload, job };
         Ok(RowsAgain { reader, spec, config, headers })

@@ -3,6 +3,7 @@
 
 use conveyor_domain::list::ListSpec;
 use conveyor_domain::params::{ParamPolicy, Params};
+use conveyor_domain::task_input::TaskRules;
 use conveyor_lists::{ListError, ListReader};
 use tokio::time::{Duration, Instant};
 
@@ -56,7 +57,7 @@ async fn time(list: &[u8], spec: &ListSpec, check: bool) -> Result<Duration, Lis
         let (job, mut good) = (Params::new(), 0);
         while let Some(record) = reader.next().await? {
             let Ok(row) = record.row else { continue };
-            good += u32::from(!check || row.check(&job, ParamPolicy::ZenRows).is_ok());
+            good += u32::from(!check || row.check(&job, TaskRules::strict(ParamPolicy::ZenRows)).is_ok());
         }
         assert_eq!(good, ROWS, "every row is a task");
         best = best.min(started.elapsed());

@@ -5,6 +5,7 @@ use crate::{ExpandLimits, ListError, ListReader, Record, expand};
 use conveyor_domain::limits::{KIB, MIB};
 use conveyor_domain::list::{Compression, Layout, ListFault, ListSpec, Position};
 use conveyor_domain::params::{ParamPolicy, Params};
+use conveyor_domain::task_input::TaskRules;
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
@@ -148,7 +149,7 @@ pub fn a_resumed_reader_gives_the_rest(bytes: &[u8], reading: &Reading, number: 
 pub fn rows_can_be_checked(reading: &Reading) {
     for (_, record) in &reading.records {
         if let Ok(row) = record.row.clone() {
-            let _ = row.check(&Params::new(), ParamPolicy::ZenRows);
+            let _ = row.check(&Params::new(), TaskRules::strict(ParamPolicy::ZenRows));
         }
     }
 }

@@ -3,8 +3,8 @@
 use conveyor_domain::UploadId;
 use conveyor_domain::headers::HeaderSeal;
 use conveyor_domain::job::Metadata;
-use conveyor_domain::params::{self, ParamPolicy, Params};
-use conveyor_domain::task_input::{self, Invalid, Method, TaskInput};
+use conveyor_domain::params::{self, Params};
+use conveyor_domain::task_input::{self, Invalid, Method, TaskInput, TaskRules};
 use serde_json::Value;
 
 /// A record of the list, good or bad, with its place.
@@ -39,10 +39,18 @@ impl Row {
         self
     }
 
-    /// The task that this row is, by the checks of an inline submit and with their reasons.
-    pub fn check(self, job: &Params, policy: ParamPolicy) -> Result<TaskInput, Invalid> {
+    /// Fields that mean nothing. Other columns of a CSV are not among them: a list may have more than its task.
+    pub fn unknown_fields(&self) -> Vec<String> {
         match self {
-            Row::Json(value) => TaskInput::from_json(&value, job, policy),
+            Row::Json(task) => task_input::unknown_fields(task).map(str::to_owned).collect(),
+            Row::Url { .. } => Vec::new(),
+        }
+    }
+
+    /// The task that this row is, by the checks of an inline submit and with their reasons.
+    pub fn check(self, job: &Params, rules: TaskRules) -> Result<TaskInput, Invalid> {
+        match self {
+            Row::Json(value) => TaskInput::from_json(&value, job, rules),
             Row::Url { url, external_id } => {
                 task_input::check_url(&url)?;
                 if let Some(id) = &external_id {
@@ -65,6 +73,7 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use conveyor_domain::params::ParamPolicy;
     use serde_json::json;
 
     #[test]
@@ -80,8 +89,9 @@ mod tests {
                 if let Some(id) = id {
                     task["external_id"] = id.into();
                 }
-                let json = Row::Json(task).check(job, ParamPolicy::ZenRows);
-                assert_eq!(row.check(job, ParamPolicy::ZenRows), json, "{url} {id:?}");
+                let rules = TaskRules::strict(ParamPolicy::ZenRows);
+                let json = Row::Json(task).check(job, rules);
+                assert_eq!(row.check(job, rules), json, "{url} {id:?}");
             }
         }
     }

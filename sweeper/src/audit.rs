@@ -112,13 +112,23 @@ fn compare(job: &Job, tally: &Tally, list: Option<&ListCounts>, results: ResultC
         said.push(format!("the counters say {} completed, of {} tasks", counters.completed(), run.total));
     }
     if run.status == RunStatus::Completed && rows.unfinished() > 0 {
-        let n = rows.unfinished();
-        said.push(format!("the run is completed, and {n} of its tasks are not: nobody will work on them"));
+        said.push(of_unfinished(job, run, rows.unfinished()));
     }
     if results.missing > 0 {
         said.push(format!("{} results name objects that are not there", results.missing));
     }
     said
+}
+
+/// A run completes once, so no repair works on it again: what does is a rerun, or a rebuild from what is stored.
+fn of_unfinished(job: &Job, run: &Run, n: u32) -> String {
+    let (job, run, latest) = (job.id, run.id, job.latest_run == run.id);
+    let again = format!("`conveyor rerun {job} --status pending,processing` does them in another run; ");
+    let again = if latest { again.as_str() } else { "" };
+    format!(
+        "the run is completed, and {n} of its tasks are not: nobody will work on them. {again}`conveyor rebuild {job} --run {run}`, \
+         of a job with a staged list, gives them their stored results and fails those that have none"
+    )
 }
 
 /// Rows of which a part cannot be read, by name.

@@ -1,5 +1,6 @@
 //! A submit that is only thought through (SPEC 6.23): everything is read and checked as it would be, and nothing is made.
 
+mod pace;
 mod tally;
 
 use crate::direct;
@@ -9,9 +10,10 @@ use crate::split::Lines;
 use crate::staged;
 use crate::state::ApiState;
 use crate::submit::{StagedTasks, Tasks, source_of};
+use crate::warnings::Warnings;
 use crate::wire::dry_run::DryRunJson;
 use crate::wire::submit::NamedList;
-use crate::wire::tasks::{CHECKED_AT_ONCE, check_one};
+use crate::wire::tasks::{self, CHECKED_AT_ONCE, check_one};
 use axum::http::StatusCode;
 use conveyor_domain::job::JobSpec;
 use conveyor_domain::list::{ListFault, ListSpec, OnInvalidRows, Position};
@@ -19,6 +21,7 @@ use conveyor_domain::params::Params;
 use conveyor_domain::upload::Staged;
 use conveyor_domain::{CallerId, UploadId, limits};
 use conveyor_lists::Record;
+pub(crate) use pace::Pace;
 use tally::Tally;
 
 /// What this submit would come to. What was staged of it is for whoever called to remove.
@@ -28,12 +31,14 @@ pub(crate) async fn dry_run(
     spec: &JobSpec,
     list: Option<NamedList>,
     tasks: &Tasks,
+    warnings: &Warnings,
 ) -> Result<DryRunJson> {
     let work = async {
+        let pace = Pace::lately(state, caller).await?;
         match (tasks, list) {
-            (_, Some(list)) => of_upload(state, caller, spec, list).await,
-            (Tasks::Inline(lines), None) => of_lines(state, spec, lines).await,
-            (Tasks::Staged(tasks), None) => of_tasks(state, caller, spec, tasks).await,
+            (_, Some(list)) => of_upload(state, caller, spec, list, pace, warnings).await,
+            (Tasks::Inline(lines), None) => of_lines(state, spec, lines, pace, warnings).await,
+            (Tasks::Staged(tasks), None) => of_tasks(state, caller, spec, tasks, pace, warnings).await,
         }
     };
     let late = || {
@@ -45,16 +50,22 @@ pub(crate) async fn dry_run(
 }
 
 /// Few tasks, in the body.
-async fn of_lines(state: &ApiState, spec: &JobSpec, lines: &Lines) -> Result<DryRunJson> {
+async fn of_lines(
+    state: &ApiState,
+    spec: &JobSpec,
+    lines: &Lines,
+    pace: Pace,
+    warnings: &Warnings,
+) -> Result<DryRunJson> {
     let mut tally = Tally::default();
     for (index, json) in lines.iter().enumerate() {
         if index % CHECKED_AT_ONCE == CHECKED_AT_ONCE - 1 {
             tokio::task::yield_now().await;
         }
-        tally.add(index, None, check_one(json, &spec.params, state.config.param_policy));
+        tally.add(index, None, check_one(index, json, &spec.params, state.config.param_policy, warnings));
     }
     let refused = !tally.invalid.is_empty();
-    Ok(tally.report(spec, answer(refused, StatusCode::CREATED)))
+    Ok(tally.report(spec, pace, answer(refused, StatusCode::CREATED)))
 }
 
 /// Many tasks, that were staged as they arrived.
@@ -63,11 +74,13 @@ async fn of_tasks(
     caller: CallerId,
     spec: &JobSpec,
     tasks: &StagedTasks,
+    pace: Pace,
+    warnings: &Warnings,
 ) -> Result<DryRunJson> {
     let list = Staging { staged: &tasks.staged, spec: &StagedTasks::SPEC, ours: Some(tasks.upload.id) };
-    let (tally, _) = read(state, caller, list, &spec.params).await?;
+    let (tally, _) = read(state, caller, list, &spec.params, warnings).await?;
     let refused = !tally.invalid.is_empty();
-    Ok(tally.report(spec, answer(refused, once_accepted(spec))))
+    Ok(tally.report(spec, pace, answer(refused, once_accepted(spec))))
 }
 
 /// A list that was staged before.
@@ -76,6 +89,8 @@ async fn of_upload(
     caller: CallerId,
     spec: &JobSpec,
     list: NamedList,
+    pace: Pace,
+    warnings: &Warnings,
 ) -> Result<DryRunJson> {
     let upload = state.store().upload(caller, list.upload, state.now()).await?;
     let upload = upload.ok_or_else(ApiError::upload_not_found)?;
@@ -83,9 +98,10 @@ async fn of_upload(
         Some(direct) => direct::looked_at(state, direct, upload).await?,
         None => upload,
     };
-    let source = source_of(upload, list.on_invalid_rows, state.config.param_policy)?;
+    let source = source_of(upload, list.on_invalid_rows, warnings.task_rules(state.config.param_policy))?;
     let staging = Staging { staged: &source.staged, spec: &source.spec, ours: None };
-    let (tally, end) = read(state, caller, staging, &spec.params).await?;
+    let (tally, end) = read(state, caller, staging, &spec.params, warnings).await?;
+    warnings.unknown_in_rows(&tally.unknown)?;
     let short = source.staged.size <= limits::SYNC_LIST_MAX_BYTES
         && end.offset <= limits::SYNC_LIST_EXPANDED_MAX_BYTES
         && end.index as usize <= state.config.inline_tasks_max;
@@ -96,7 +112,7 @@ async fn of_upload(
     // What is accepted is read later: it fails its run, not the submit.
     let would_answer =
         if short { answer(refused, StatusCode::CREATED) } else { once_accepted(spec).as_u16() };
-    Ok(tally.report(spec, would_answer))
+    Ok(tally.report(spec, pace, would_answer))
 }
 
 fn answer(refused: bool, otherwise: StatusCode) -> u16 {
@@ -122,12 +138,14 @@ async fn read(
     caller: CallerId,
     list: Staging<'_>,
     job: &Params,
+    warnings: &Warnings,
 ) -> Result<(Tally, Position)> {
     let _room = room_within(limits::DRY_RUN_ROOM_BYTES, caller, &state.bodies).await?;
     let expanded_max = if list.ours.is_some() { u64::MAX } else { state.config.list_expanded_max_bytes };
     let opened = staged::open(state, list.staged, list.spec, expanded_max).await;
     let (_, mut reader) = opened.map_err(staged::list_failed)?;
     let (mut tally, headers) = (Tally::default(), state.headers());
+    let rules = warnings.task_rules(state.config.param_policy);
     while let Some(Record { index, line, row, .. }) = reader.next().await.map_err(staged::list_failed)? {
         if (index as usize).is_multiple_of(CHECKED_AT_ONCE) {
             tokio::task::yield_now().await;
@@ -136,7 +154,16 @@ async fn read(
             Some(upload) => row.opened(&headers, upload),
             None => row,
         });
-        let row = row.and_then(|row| row.check(job, state.config.param_policy));
+        if let Ok(row) = &row
+            && !rules.unknown_fields.are_refused()
+        {
+            let unknown = row.unknown_fields();
+            match list.ours {
+                Some(_) => tasks::warn(index as usize, unknown.iter().map(String::as_str), warnings),
+                None => unknown.iter().for_each(|field| tally.unknown.add(field)),
+            }
+        }
+        let row = row.and_then(|row| row.check(job, rules));
         tally.add(index as usize, list.ours.is_none().then_some(line), row);
         if tally.valid > u64::from(state.config.run_tasks_max) {
             let detail = format!("The list has more than {} rows.", state.config.run_tasks_max);

@@ -1,5 +1,6 @@
 //! Rows as they are counted: nothing of them is kept but a hash each, and the names of their domains.
 
+use super::Pace;
 use crate::invalid_tasks::InvalidTasks;
 use crate::wire::dry_run::{DomainJson, DomainsJson, DryRunJson, EstimateJson};
 use conveyor_domain::TaskInput;
@@ -7,6 +8,7 @@ use conveyor_domain::domains::{DomainLimit, host_of};
 use conveyor_domain::estimate::{Work, estimate};
 use conveyor_domain::job::JobSpec;
 use conveyor_domain::limits;
+use conveyor_domain::list::UnknownCounts;
 use conveyor_domain::task_input::{Invalid, TaskBody};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,6 +17,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 pub(crate) struct Tally {
     pub valid: u64,
     pub invalid: InvalidTasks,
+    /// Fields of rows of a staged list that are ignored.
+    pub unknown: UnknownCounts,
     duplicates: u64,
     /// Of a million rows two are taken for one by their hash in one list of thirty million.
     seen: HashSet<u64>,
@@ -62,8 +66,9 @@ impl Tally {
         sites.into_values().collect()
     }
 
-    pub fn report(self, spec: &JobSpec, would_answer: u16) -> DryRunJson {
-        let work = Work { tasks: self.valid, max_inflight: spec.max_inflight, rate: spec.rate };
+    pub fn report(self, spec: &JobSpec, pace: Pace, would_answer: u16) -> DryRunJson {
+        let (max_inflight, seconds_per_task) = (spec.max_inflight, pace.seconds_per_task);
+        let work = Work { tasks: self.valid, max_inflight, rate: spec.rate, seconds_per_task };
         let estimated = estimate(work, self.sites(spec));
         let (rows, exact, count) = (self.rows(), self.elsewhere == 0, self.domains.len());
         DryRunJson {
@@ -75,7 +80,7 @@ impl Tally {
             duplicates: self.duplicates,
             domains: DomainsJson { count, exact, top: top(self.domains) },
             would_answer,
-            estimate: EstimateJson::new(estimated, spec.max_inflight),
+            estimate: EstimateJson::new(estimated, pace, max_inflight),
         }
     }
 }
@@ -119,7 +124,7 @@ mod tests {
             tally.add(index, None, url(row));
         }
         tally.add(4, Some(5), Err(Invalid::new(Reason::MalformedUrl, "x")));
-        let report = tally.report(&JobSpec::default(), 201);
+        let report = tally.report(&JobSpec::default(), Pace::assumed(false), 201);
         assert_eq!((report.rows, report.valid, report.invalid, report.duplicates), (5, 4, 1, 1));
         assert_eq!((report.domains.count, report.domains.exact), (2, true));
         let top: Vec<_> = report.domains.top.iter().map(|d| (d.domain.as_str(), d.tasks)).collect();
@@ -133,7 +138,7 @@ mod tests {
             tally.add(index, None, url(&format!("https://d{index}.test/")));
             tally.add(index, None, Err(Invalid::new(Reason::MalformedUrl, "x")));
         }
-        let report = tally.report(&JobSpec::default(), 202);
+        let report = tally.report(&JobSpec::default(), Pace::assumed(false), 202);
         assert_eq!((report.domains.count, report.domains.exact), (limits::DRY_RUN_DOMAINS_MAX, false));
         assert_eq!(report.domains.top.len(), limits::DRY_RUN_DOMAINS_SHOWN);
         assert_eq!(report.invalid_tasks.len(), limits::DRY_RUN_INVALID_MAX);

@@ -9,10 +9,11 @@ mod intent;
 mod snapshot;
 
 pub(crate) use intent::Intent;
-pub(crate) use snapshot::Snapshot;
+pub(crate) use snapshot::{IDEMPOTENCY_REPLAYED, Snapshot};
 
 use crate::problem::{ApiError, Code, Result};
 use crate::state::ApiState;
+use crate::warnings::Warnings;
 use axum::response::Response;
 use conveyor_domain::idempotency::{Fingerprint, Kept, Seen, see};
 use conveyor_domain::limits;
@@ -32,7 +33,11 @@ pub(crate) enum Begun {
 
 /// A request that is about to be carried out, under a key or without.
 #[derive(Debug)]
-pub(crate) struct Turn(Option<Keyed>);
+pub(crate) struct Turn {
+    keyed: Option<Keyed>,
+    /// What its answer names is kept with it: a repeat is answered alike.
+    warnings: Warnings,
+}
 
 #[derive(Debug)]
 struct Keyed {
@@ -44,14 +49,14 @@ struct Keyed {
 }
 
 /// Looks for an answer. Nothing is claimed yet: a request that is refused leaves no trace.
-pub(crate) async fn begin(state: &ApiState, intent: Option<Intent>) -> Result<Begun> {
-    let Some(intent) = intent else { return Ok(Begun::Fresh(Turn(None))) };
+pub(crate) async fn begin(state: &ApiState, intent: Option<Intent>, warnings: Warnings) -> Result<Begun> {
+    let Some(intent) = intent else { return Ok(Begun::Fresh(Turn { keyed: None, warnings })) };
     let (key, fingerprint) = intent.whole();
     let mut keyed = Keyed { key, fingerprint, over: Expected::Absent, claimed: None };
     match keyed.look(state).await?.1 {
         Seen::Free(over) => {
             keyed.over = over;
-            Ok(Begun::Fresh(Turn(Some(keyed))))
+            Ok(Begun::Fresh(Turn { keyed: Some(keyed), warnings }))
         }
         Seen::Answered(answered) => snapshot::replay(answered).map(Begun::Replay),
         Seen::Running => Err(running()),
@@ -60,6 +65,10 @@ pub(crate) async fn begin(state: &ApiState, intent: Option<Intent>) -> Result<Be
 }
 
 impl Turn {
+    pub fn warnings(&self) -> &Warnings {
+        &self.warnings
+    }
+
     /// Claims the key for what the store is about to do; `None` if there is no key. `answer` is what the request is answered
     /// with, of the job as that leaves it.
     pub async fn claim(
@@ -67,7 +76,9 @@ impl Turn {
         state: &ApiState,
         answer: impl Fn(&JobView) -> Snapshot + Send + Sync + 'static,
     ) -> Result<Option<Once>> {
-        let Some(keyed) = &mut self.0 else { return Ok(None) };
+        let Some(keyed) = &mut self.keyed else { return Ok(None) };
+        let warnings = self.warnings.clone();
+        let answer = move |view: &JobView| answer(view).with(&warnings.named());
         for _ in 0..CLAIM_TRIES {
             if let Some(claimed) = keyed.write_claim(state).await? {
                 // Should it be claimed anew, because what was about to be done has to be decided again.
@@ -87,7 +98,7 @@ impl Turn {
     /// Ends the turn. What was done is answered already, in the same step. What failed may have been done all the same, or by
     /// another request with this key, and then that is the answer; what was surely not done gives the key back.
     pub async fn end(self, state: &ApiState, outcome: Result<Response>) -> Result<Response> {
-        let (Some(keyed), Err(error)) = (self.0, &outcome) else { return outcome };
+        let (Some(keyed), Err(error)) = (self.keyed, &outcome) else { return outcome };
         let (record, seen) = match keyed.look(state).await {
             Ok(found) => found,
             Err(failed) => {

@@ -1,6 +1,7 @@
 //! An answer that can be given again.
 
 use crate::problem::{ApiError, Code, Result};
+use crate::warnings::Named;
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
@@ -8,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use conveyor_domain::idempotency::{Answered, Fingerprint, Kept};
 use serde::Serialize;
 
-const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+pub(crate) const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// A success, in JSON.
 #[derive(Clone, Debug)]
@@ -27,6 +28,15 @@ impl Snapshot {
     #[must_use]
     pub fn at(mut self, location: String) -> Snapshot {
         self.location = Some(location);
+        self
+    }
+
+    /// With what is told beside it.
+    #[must_use]
+    pub fn with(mut self, warnings: &Named) -> Snapshot {
+        let mut body = self.body.into_bytes();
+        warnings.add_to(&mut body);
+        self.body = String::from_utf8(body).unwrap_or_default();
         self
     }
 

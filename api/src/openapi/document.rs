@@ -6,6 +6,7 @@ use super::problems::Refused;
 use super::schemas::Schemas;
 use super::{example, notification, parameters, problems, timeline};
 use crate::problem::Code;
+use crate::warnings::{MORE_WARNINGS, WARNINGS, Warning};
 use conveyor_domain::list::ListFault;
 use conveyor_domain::{Problem, limits};
 use serde_json::{Map, Value, json};
@@ -14,6 +15,7 @@ pub(super) fn build(operations: Vec<Operation>) -> Value {
     let mut schemas = Schemas::new();
     schemas.answer::<Problem>();
     schemas.answer::<crate::invalid_tasks::InvalidTask>();
+    schemas.answer::<Warning>();
     let (mut paths, mut responses) = (Map::new(), Map::new());
     for operation in &operations {
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
@@ -27,6 +29,7 @@ pub(super) fn build(operations: Vec<Operation>) -> Value {
     complete_problem(&mut components, &refusals);
     complete_event(&mut components);
     complete_list_fault(&mut components);
+    complete_warned(&mut components, &operations, &paths);
     for operation in &operations {
         add_examples(operation, &mut paths[operation.path][operation.method], &components);
     }
@@ -156,6 +159,37 @@ fn complete_problem(components: &mut Map<String, Value>, refusals: &[Refused]) {
             "description": "Which tasks are at fault, and why. As many as fit; `detail` counts all.",
             "maxItems": limits::INVALID_TASKS_MAX,
             "items": {"$ref": "#/components/schemas/InvalidTask"},
+        });
+    }
+}
+
+/// Answers to requests with a body name what of it was ignored. A shape that is also answered elsewhere has it there too, so
+/// that a client has one type for it.
+fn complete_warned(
+    components: &mut Map<String, Value>,
+    operations: &[Operation],
+    paths: &Map<String, Value>,
+) {
+    let mut warned = vec!["Problem".to_owned()];
+    for operation in operations.iter().filter(|operation| operation.warns()) {
+        for success in &operation.successes {
+            let answer = &paths[operation.path][operation.method]["responses"][success.status.to_string()];
+            let shape = answer["content"]["application/json"]["schema"]["$ref"].as_str();
+            warned.extend(shape.and_then(|shape| shape.rsplit('/').next()).map(str::to_owned));
+        }
+    }
+    for shape in warned {
+        let Some(properties) = components.get_mut(&shape).map(|shape| &mut shape["properties"]) else {
+            continue;
+        };
+        properties[WARNINGS] = json!({
+            "type": "array",
+            "description": "What of the body of the request was ignored; left out if nothing was. As many as fit.",
+            "maxItems": limits::WARNINGS_MAX,
+            "items": {"$ref": "#/components/schemas/Warning"},
+        });
+        properties[MORE_WARNINGS] = json!({
+            "type": "integer", "minimum": 1, "description": "How many more there are, if not all fit.",
         });
     }
 }

@@ -14,11 +14,13 @@ const RARE: &[&str] = &[
     "failure_reasons",
     "findings",
     "held_until",
+    "inconsistent",
     "ingest_status",
     "key",
     "last_error",
     "line",
     "method",
+    "more_warnings",
     "multipart",
     "next_attempt_at",
     "next_scheduled_run",
@@ -36,6 +38,7 @@ const RARE: &[&str] = &[
     "unclassified",
     "unsure",
     "until",
+    "warnings",
 ];
 
 /// Changes an example as a JSON merge patch says: null takes a field away.

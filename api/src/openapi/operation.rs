@@ -1,5 +1,6 @@
 //! One operation, as its topic describes it.
 
+use super::parameters;
 use super::problems::Refused;
 use super::schemas::Schemas;
 use crate::problem::Code;
@@ -129,12 +130,18 @@ impl Operation {
 
     pub fn optional_body<T: JsonSchema>(mut self) -> Operation {
         self.body = Some(Content::Json(Schemas::request::<T>));
+        self.parameters.push(parameters::strict());
         self.refuses(&[
             Code::MalformedJson,
             Code::RequestTimeout,
             Code::BodyTooLarge,
             Code::UnsupportedMediaType,
         ])
+    }
+
+    /// Whether its answers name what of its body was ignored.
+    pub fn warns(&self) -> bool {
+        matches!(self.body, Some(Content::Json(_)))
     }
 
     pub fn raw_body(mut self, media_types: &'static [Raw]) -> Operation {

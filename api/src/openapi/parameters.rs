@@ -1,6 +1,7 @@
 //! Parameters: those in paths follow from the path, the others are said by each operation.
 
 use super::schemas::plain;
+use crate::warnings::STRICT;
 use conveyor_domain::{
     ApiKeyId, CallerId, EventId, ExportId, JobId, LetterId, RunId, TaskId, UploadId, limits,
 };
@@ -87,6 +88,15 @@ pub(super) fn idempotency_key() -> Value {
         "A request that is repeated with the same key within a day is answered as at first, with `Idempotency-Replayed`, and \
          done once. Spaces at its ends are not part of it.",
         "nightly-2026-01-01".into(),
+    )
+}
+
+/// Of every route that takes a JSON body.
+pub(super) fn strict() -> Value {
+    choice(
+        STRICT,
+        &["false", "true"],
+        "Refuse fields of the body that are not known, instead of ignoring them and naming them in `warnings` of the answer.",
     )
 }
 

@@ -53,7 +53,7 @@ const EVENTS: [(&str, &str, &str); 32] = [
     (
         "ingest.chunk_committed",
         "some rows are there",
-        "`chunk`, `rows`, `rejected`, `next` {`offset`, `line`, `index`}; `inherited` of a rerun",
+        "`chunk`, `rows`, `rejected`, `next` {`offset`, `line`, `index`}; `inherited` of a rerun; `unknown_fields` {name: rows} if some were ignored",
     ),
     ("ingest.total_set", "it is known how many tasks there are", "`total`"),
     ("ingest.latched", "no more tasks come from this list", ""),

@@ -212,8 +212,8 @@ impl From<Refusal> for ApiError {
             Refusal::JobNotOpen => Code::JobNotOpen,
             Refusal::LastBatchReceived => Code::LastBatchReceived,
             Refusal::RunTasksMax => Code::QuotaExceeded,
-            Refusal::RunNotStoppable => Code::RunNotStoppable,
-            Refusal::RunNotPausable => Code::RunNotPausable,
+            Refusal::RunNotStoppable | Refusal::NothingToStop => Code::RunNotStoppable,
+            Refusal::RunNotPausable | Refusal::NothingToPause => Code::RunNotPausable,
             Refusal::JobDeleted => return ApiError::not_found(),
             Refusal::Ingesting => Code::RunNotTerminal,
             Refusal::UploadClaimed => Code::FileInputClaimed,
@@ -305,6 +305,8 @@ mod tests {
         assert_eq!(shape(Refusal::RunTasksMax), (429, "quota_exceeded".into(), false));
         assert_eq!(shape(Refusal::RunNotStoppable), (409, "run_not_stoppable".into(), false));
         assert_eq!(shape(Refusal::RunNotPausable), (409, "run_not_pausable".into(), false));
+        assert_eq!(shape(Refusal::NothingToStop), (409, "run_not_stoppable".into(), false));
+        assert_eq!(shape(Refusal::NothingToPause), (409, "run_not_pausable".into(), false));
         assert_eq!(shape(Refusal::RunHasDescendants), (409, "run_has_descendants".into(), false));
         assert_eq!(shape(Refusal::JobDeleted), (404, "not_found".into(), false));
         assert_eq!(shape(Refusal::NotDrained), (500, "internal".into(), false));

@@ -7,6 +7,7 @@ use crate::path::{Id, Path};
 use crate::problem::Result;
 use crate::query::Query;
 use crate::state::{ApiState, Shared};
+use crate::warnings::{STRICT, Warnings};
 use crate::wire::keys::{CallerJson, QuotasChange};
 use axum::Json;
 use axum::extract::{Request, State};
@@ -31,10 +32,10 @@ pub(super) async fn change(
     query: Query,
     request: Request,
 ) -> Result<Response> {
-    query.none()?;
+    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
     let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
     let JsonBody { bytes, room: _room } = body::read_json(request, max, &state.bodies).await?;
-    change_quotas(&state, caller, QuotasChange::parse(&bytes)?).await?;
+    change_quotas(&state, caller, QuotasChange::parse(&bytes, &warnings)?).await?;
     Ok(Json(look(&state, caller).await?).into_response())
 }
 

@@ -10,6 +10,7 @@ use crate::query::Query;
 use crate::shares::in_flight;
 use crate::staged;
 use crate::state::{ApiState, Shared};
+use crate::warnings::{STRICT, Warnings};
 use crate::wire::input::{InputJson, too_large};
 use crate::wire::parts::{check_complete, parse_named};
 use axum::Json;
@@ -26,12 +27,12 @@ pub(super) async fn complete(
     query: Query,
     request: Request,
 ) -> Result<Response> {
-    query.none()?;
+    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
     let upload = upload_of(&state, caller.id, id.0).await?;
     let in_flight = in_flight::of(request.extensions());
     let body = body::read_json_if_any(request, state.config.max_body_bytes, &state.bodies).await?;
     let named = match &body {
-        Some(body) => parse_named(&body.bytes)?,
+        Some(body) => parse_named(&body.bytes, &warnings)?,
         None => None,
     };
     refuse_whole(&upload)?;

@@ -10,6 +10,7 @@ use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::{Params, Query};
 use crate::state::{ApiState, Shared};
+use crate::warnings::{STRICT, Warnings};
 use crate::wire::letter::{Became, BecameJson, LetterJson, LettersJson, RedrivenJson};
 use crate::wire::limits::{parse_limit, parse_per_second};
 use axum::Json;
@@ -97,10 +98,10 @@ pub(super) async fn redrive_many(
     query: Query,
     request: Request,
 ) -> Result<Response> {
-    query.none()?;
+    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
     let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
     let JsonBody { bytes, room: _room } = body::read_json(request, max, &state.bodies).await?;
-    let fields = Fields::parse(&bytes, BULK_FIELDS)?;
+    let fields = Fields::parse(&bytes, BULK_FIELDS, &warnings)?;
     let filter = bulk_filter(&fields)?;
     let pace = Pace::new(parse_per_second(&fields)?);
     let limit = parse_limit(&fields, limits::PAGE_MAX)?.unwrap_or(limits::PAGE_MAX);

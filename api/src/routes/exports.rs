@@ -9,6 +9,7 @@ use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
 use crate::signed_url::{BaseUrl, ExportPath};
 use crate::state::{ApiState, Shared};
+use crate::warnings::{STRICT, Warnings};
 use crate::wire::export::{ExportJson, ExportsJson, StartedExportJson, parse_format};
 use axum::Json;
 use axum::extract::{Request, State};
@@ -36,10 +37,10 @@ pub(super) async fn start(
     query: Query,
     request: Request,
 ) -> Result<Response> {
-    query.none()?;
+    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
     let found = run_of(&state, &caller, job, Some(run)).await?;
     let body = body::read_json_if_any(request, state.config.max_body_bytes, &state.bodies).await?;
-    let format = parse_format(body.as_ref().map(|body| &body.bytes[..]))?;
+    let format = parse_format(body.as_ref().map(|body| &body.bytes[..]), &warnings)?;
     found.rows(&state)?;
     refuse_too_many(&state, run).await?;
     let now = state.now();

@@ -10,6 +10,7 @@ use crate::query::Query;
 use crate::signed_url::{BaseUrl, UploadPath};
 use crate::staged;
 use crate::state::{ApiState, Shared};
+use crate::warnings::{STRICT, Warnings};
 use crate::wire::Time;
 use crate::wire::input::{InputJson, InputRequest, InputsJson, PartTargetsJson, UploadTarget};
 use crate::wire::parts::parse_wanted;
@@ -29,11 +30,11 @@ pub(super) async fn create(
     query: Query,
     request: Request,
 ) -> Result<Response> {
-    query.none()?;
+    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
     let JsonBody { bytes, room: _room } =
         body::read_json(request, state.config.max_body_bytes, &state.bodies).await?;
     let list_max = state.config.list_max_bytes;
-    let InputRequest { spec, mut declared, multipart } = InputRequest::parse(&bytes, list_max)?;
+    let InputRequest { spec, mut declared, multipart } = InputRequest::parse(&bytes, list_max, &warnings)?;
     if multipart {
         declared = declared.in_parts(state.direct().map_or(1, DirectAccess::part_min_bytes), list_max);
     }
@@ -117,11 +118,11 @@ pub(super) async fn sign_parts(
     query: Query,
     request: Request,
 ) -> Result<Response> {
-    query.none()?;
+    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
     let upload = upload_of(&state, caller.id, id.0).await?;
     let JsonBody { bytes, room: _room } =
         body::read_json(request, state.config.max_body_bytes, &state.bodies).await?;
-    let wanted = parse_wanted(&bytes)?;
+    let wanted = parse_wanted(&bytes, &warnings)?;
     refuse_whole(&upload)?;
     refuse_closed(&upload)?;
     let (path, expires) = (path_of(&upload), url_expiry(&state, &upload));

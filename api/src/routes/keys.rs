@@ -9,6 +9,7 @@ use crate::path::{Id, Path};
 use crate::problem::{ApiError, Result};
 use crate::query::Query;
 use crate::state::Shared;
+use crate::warnings::{STRICT, Warnings};
 use crate::wire::keys::{KeyJson, KeysJson, NewKey};
 use axum::Json;
 use axum::extract::{Request, State};
@@ -24,10 +25,10 @@ pub(super) async fn create(
     query: Query,
     request: Request,
 ) -> Result<Response> {
-    query.none()?;
+    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
     let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
     let JsonBody { bytes, room: _room } = body::read_json(request, max, &state.bodies).await?;
-    let NewKey { name, operator, caller, quotas } = NewKey::parse(&bytes)?;
+    let NewKey { name, operator, caller, quotas } = NewKey::parse(&bytes, &warnings)?;
     let new_caller = || CallerId::new(state.now(), &state.entropy);
     let opens = if operator { Opens::Operator } else { Opens::Caller(caller.unwrap_or_else(new_caller)) };
     let quotas = match (opens, quotas) {

@@ -7,7 +7,9 @@ use crate::path::{Id, Path};
 use crate::problem::{ApiError, Result};
 use crate::query::Query;
 use crate::state::{ApiState, Shared};
+use crate::warnings::{STRICT, Warnings};
 use crate::wire::budget::{LimitsJson, Look};
+use crate::wire::ingest::{ListState, state_of};
 use crate::wire::job::JobJson;
 use crate::wire::limits::parse_change;
 use crate::wire::run::is_there;
@@ -15,10 +17,11 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::grant::Scope;
+use conveyor_domain::ingest::IngestState;
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::QueueName;
 use conveyor_domain::{Job, JobId, limits};
-use conveyor_store::port::{Depth, JobView};
+use conveyor_store::port::{Depth, JobView, RunKey};
 
 pub(super) async fn change(
     caller: Caller,
@@ -29,10 +32,10 @@ pub(super) async fn change(
 ) -> Result<Response> {
     // Before anything about the body: another caller's job must not show by how far the check of a body gets.
     job_of(&state, &caller, job).await?;
-    query.none()?;
+    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
     let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
     let JsonBody { bytes, room: _room } = body::read_json(request, max, &state.bodies).await?;
-    let command = Command::Limits(parse_change(&bytes)?);
+    let command = Command::Limits(parse_change(&bytes, &warnings)?);
     let now = state.now();
     let view = state.store().apply(job, command, now).await?;
     announce(&state, &view.job).await;
@@ -65,6 +68,12 @@ pub(super) async fn show(
     Ok(Json(LimitsJson::new(&view, &look, &domains)).into_response())
 }
 
+/// How far the list of a run is. A log that cannot be read says nothing; its own route tells why.
+async fn list_state(state: &ApiState, key: RunKey) -> Result<Option<ListState>> {
+    let ingest = state.store().ingest(key).await?;
+    Ok(ingest.and_then(|ingest| IngestState::fold(&ingest.log).ok()).map(|folded| state_of(&folded)))
+}
+
 /// Looks at what a job's workers share, and what they could take.
 pub(super) async fn look(state: &ApiState, JobView { job, latest }: &JobView) -> Result<Look> {
     let (scope, now) = (Scope::Job(job.id), state.now());
@@ -76,5 +85,9 @@ pub(super) async fn look(state: &ApiState, JobView { job, latest }: &JobView) ->
         }
     };
     let (depth, budget) = tokio::try_join!(depth, state.backend.coordinator.budget(&scope, now))?;
-    Ok(Look { depth, budget, now })
+    let list = match depth == Depth::default() && latest.run.is_ingesting() {
+        true => list_state(state, RunKey { job: job.id, run: latest.run.id }).await?,
+        false => None,
+    };
+    Ok(Look { depth, budget, list, now })
 }

@@ -8,6 +8,7 @@ use crate::operations::Reconcile;
 use crate::problem::{ApiError, Result};
 use crate::query::Query;
 use crate::state::Shared;
+use crate::warnings::{STRICT, Warnings};
 use crate::wire::repair::ReconciledJson;
 use axum::Json;
 use axum::extract::{Request, State};
@@ -23,10 +24,10 @@ pub(super) async fn reconcile(
     query: Query,
     request: Request,
 ) -> Result<Response> {
-    query.none()?;
+    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
     let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
     let JsonBody { bytes, room: _room } = body::read_json(request, max, &state.bodies).await?;
-    let fields = Fields::parse(&bytes, FIELDS)?;
+    let fields = Fields::parse(&bytes, FIELDS, &warnings)?;
     let job: Option<JobId> = id(&fields, "job_id")?;
     let dry_run = fields.get("dry_run", "true or false")?.unwrap_or(false);
     // Sealed, so that what comes back is surely a place in this very reconciliation.

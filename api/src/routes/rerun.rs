@@ -13,6 +13,7 @@ use crate::rerun_base::{Base, base_of};
 use crate::shares::in_flight;
 use crate::state::{ApiState, Shared};
 use crate::survey::{Outlook, Survey};
+use crate::warnings::Warnings;
 use crate::wire::rerun::{PARAMETERS, RerunJson, parse_overrides, parse_selection};
 use crate::wire::run::{RunJson, is_there};
 use axum::extract::{Request, State};
@@ -39,7 +40,8 @@ pub(super) async fn rerun(
 ) -> Result<Response> {
     // Before anything about the rest: another caller's job must not show by how far a check gets.
     let view = job_of(&state, &caller, job).await?;
-    let selection = parse_selection(&query.only(PARAMETERS)?)?;
+    let query = query.only(PARAMETERS)?;
+    let (selection, warnings) = (parse_selection(&query)?, Warnings::of(&request, &query)?);
     let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
     let mut intent = Intent::of(&request, caller.id)?;
     let in_flight = in_flight::of(request.extensions());
@@ -47,13 +49,16 @@ pub(super) async fn rerun(
     if let (Some(intent), Some(body)) = (&mut intent, &body) {
         intent.pass(&body.bytes);
     }
-    let mut turn = match idempotency::begin(&state, intent).await? {
+    let mut turn = match idempotency::begin(&state, intent, warnings).await? {
         Begun::Replay(answer) => return Ok(answer),
         Begun::Fresh(turn) => turn,
     };
     let planned = async {
         let mut overrides = match &body {
-            Some(body) => parse_overrides(&body.bytes, state.config.param_policy, &view.job.spec.params)?,
+            Some(body) => {
+                let (policy, job) = (state.config.param_policy, &view.job.spec.params);
+                parse_overrides(&body.bytes, policy, job, turn.warnings())?
+            }
             None => Params::new(),
         };
         state.headers().seal(&job, &mut overrides);

@@ -8,6 +8,7 @@ use crate::path::{Id, Path};
 use crate::problem::{ApiError, Result};
 use crate::query::Query;
 use crate::state::{ApiState, Shared};
+use crate::warnings::{STRICT, Warnings};
 use crate::wire::job::JobJson;
 use crate::wire::schedule;
 use axum::Json;
@@ -27,9 +28,9 @@ pub(super) async fn replace(
     request: Request,
 ) -> Result<Response> {
     of_scheduled(&state, &caller, job).await?;
-    query.none()?;
+    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
     let JsonBody { bytes, room: _room } = read(&state, request).await?;
-    let schedule = schedule::parse(&Fields::parse(&bytes, schedule::FIELDS)?)?;
+    let schedule = schedule::parse(&Fields::parse(&bytes, schedule::FIELDS, &warnings)?)?;
     let now = state.now();
     check(&schedule, now)?;
     apply(&state, job, ScheduleChange::Rule(schedule), now).await
@@ -43,9 +44,9 @@ pub(super) async fn turn(
     request: Request,
 ) -> Result<Response> {
     of_scheduled(&state, &caller, job).await?;
-    query.none()?;
+    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
     let JsonBody { bytes, room: _room } = read(&state, request).await?;
-    let change = ScheduleChange::State(schedule::parse_state(&bytes)?);
+    let change = ScheduleChange::State(schedule::parse_state(&bytes, &warnings)?);
     let now = state.now();
     apply(&state, job, change, now).await
 }

@@ -17,6 +17,7 @@ use crate::split::{Lines, Rest};
 use crate::staged;
 use crate::state::{ApiState, Shared};
 use crate::submit::{self, Accepted, ShortList, StagedTasks, Submitted, Tasks, answer, source_of};
+use crate::warnings::{STRICT, Warnings};
 use crate::wire::submit::{NamedList, SubmitRequest};
 use crate::wire::tasks::{self, CHECKED_AT_ONCE};
 use axum::Json;
@@ -40,19 +41,20 @@ pub(super) async fn submit(
     query: Query,
     request: Request,
 ) -> Result<Response> {
-    let query = query.only(&["dry_run"])?;
+    let query = query.only(&["dry_run", STRICT])?;
+    let warnings = Warnings::of(&request, &query)?;
     let dry = query.choice("dry_run", &[("true", true), ("false", false)])?.unwrap_or(false);
     // Whatever a dry run is repeated for, it is not to happen once; a key that is none is told all the same.
     let intent = Intent::of(&request, caller.id)?.filter(|_| !dry);
     let in_flight = in_flight::of(request.extensions());
     let Submitted { rest, tasks, room, intent } = submit::receive(&state, caller.id, request, intent).await?;
     if dry {
-        let report = try_out(&state, &caller, &rest, &tasks).await;
+        let report = try_out(&state, &caller, &rest, &tasks, &warnings).await;
         tasks.abandon().await;
         return report;
     }
     // The room is kept until the rows are written: they take as much again.
-    in_flight::to_the_end(in_flight, room, make(state, caller, rest, tasks, intent)).await
+    in_flight::to_the_end(in_flight, room, make(state, caller, rest, tasks, intent, warnings)).await
 }
 
 /// Makes the job.
@@ -62,8 +64,9 @@ async fn make(
     rest: Rest,
     tasks: Tasks,
     intent: Option<Intent>,
+    warnings: Warnings,
 ) -> Result<Response> {
-    let mut turn = match idempotency::begin(&state, intent).await {
+    let mut turn = match idempotency::begin(&state, intent, warnings).await {
         Ok(Begun::Fresh(turn)) => turn,
         // What was staged for nothing goes.
         Ok(Begun::Replay(answer)) => {
@@ -90,11 +93,17 @@ async fn make(
 }
 
 /// All that a submit checks, and what it would come to.
-async fn try_out(state: &ApiState, caller: &Caller, rest: &Rest, tasks: &Tasks) -> Result<Response> {
-    let mut request = SubmitRequest::parse(rest, tasks.count(), state.config.param_policy)?;
+async fn try_out(
+    state: &ApiState,
+    caller: &Caller,
+    rest: &Rest,
+    tasks: &Tasks,
+    warnings: &Warnings,
+) -> Result<Response> {
+    let mut request = SubmitRequest::parse(rest, tasks.count(), state.config.param_policy, warnings)?;
     webhook::admit(state, caller, &mut request).await?;
     let spec = scheduled(request.spec, request.schedule, state.now())?;
-    let report = dry_run(state, caller.id, &spec, request.list, tasks).await?;
+    let report = dry_run(state, caller.id, &spec, request.list, tasks, warnings).await?;
     Ok(Json(report).into_response())
 }
 
@@ -106,13 +115,13 @@ async fn short(
     lines: Lines,
 ) -> Result<Response> {
     let policy = state.config.param_policy;
-    let mut request = SubmitRequest::parse(rest, lines.count, policy)?;
+    let mut request = SubmitRequest::parse(rest, lines.count, policy, turn.warnings())?;
     webhook::admit(state, caller, &mut request).await?;
     let spec = scheduled(request.spec, request.schedule, state.now())?;
     if let Some(list) = request.list {
         return from_upload(state, caller, turn, spec, list).await;
     }
-    let tasks = tasks::check(lines.iter(), &spec.params, policy).await?;
+    let tasks = tasks::check(lines.iter(), &spec.params, policy, turn.warnings()).await?;
     drop(lines);
     let count = u32::try_from(tasks.len()).map_err(|e| ApiError::internal(e.to_string()))?;
     let ids = Ids::new(state);
@@ -133,16 +142,18 @@ async fn long(
     tasks: &StagedTasks,
 ) -> Result<Response> {
     let count = tasks.count as usize;
-    let mut request = SubmitRequest::parse(rest, count, state.config.param_policy)?;
+    let mut request = SubmitRequest::parse(rest, count, state.config.param_policy, turn.warnings())?;
     webhook::admit(state, caller, &mut request).await?;
     let spec = scheduled(request.spec, request.schedule, state.now())?;
-    check_staged(state, tasks, &spec.params).await?;
+    check_staged(state, tasks, &spec.params, turn.warnings()).await?;
+    let rules = turn.warnings().task_rules(state.config.param_policy);
     let source = Source {
         upload: tasks.upload.id,
         staged: tasks.staged.clone(),
         spec: StagedTasks::SPEC,
         on_invalid_rows: OnInvalidRows::default(),
-        param_policy: Some(state.config.param_policy),
+        param_policy: Some(rules.params),
+        unknown_fields: rules.unknown_fields,
     };
     if spec.schedule.is_some() {
         return keep_list(state, caller, turn, spec, source, count).await;
@@ -150,7 +161,12 @@ async fn long(
     accept(state, caller, turn, spec, request.open, source, count).await
 }
 
-async fn check_staged(state: &ApiState, tasks: &StagedTasks, job: &Params) -> Result<()> {
+async fn check_staged(
+    state: &ApiState,
+    tasks: &StagedTasks,
+    job: &Params,
+    warnings: &Warnings,
+) -> Result<()> {
     // All of a long list is read, in a thread at first.
     let _turn = state.checks.turn(tasks.upload.caller).await;
     // What was measured as it arrived needs no measuring now.
@@ -158,12 +174,16 @@ async fn check_staged(state: &ApiState, tasks: &StagedTasks, job: &Params) -> Re
         .await
         .map_err(staged::list_failed)?;
     let (mut invalid, headers) = (InvalidTasks::default(), state.headers());
+    let rules = warnings.task_rules(state.config.param_policy);
     while let Some(Record { index, row, .. }) = reader.next().await.map_err(staged::list_failed)? {
         if (index as usize).is_multiple_of(CHECKED_AT_ONCE) {
             tokio::task::yield_now().await;
         }
         let row = row.map(|row| row.opened(&headers, &tasks.upload.id));
-        if let Err(why) = row.and_then(|row| row.check(job, state.config.param_policy)) {
+        if let Ok(row) = &row {
+            tasks::warn(index as usize, row.unknown_fields().iter().map(String::as_str), warnings);
+        }
+        if let Err(why) = row.and_then(|row| row.check(job, rules)) {
             invalid.add(index as usize, None, why);
         }
     }
@@ -180,9 +200,10 @@ async fn from_upload(
     spec: JobSpec,
     list: NamedList,
 ) -> Result<Response> {
+    let rules = turn.warnings().task_rules(state.config.param_policy);
     let Some(direct) = state.direct() else {
         let upload = upload_of(state, caller.id, list.upload).await?;
-        let source = source_of(upload, list.on_invalid_rows, state.config.param_policy)?;
+        let source = source_of(upload, list.on_invalid_rows, rules)?;
         return from_staged(state, caller, turn, spec, source).await;
     };
     let mut looks = 0;
@@ -191,7 +212,7 @@ async fn from_upload(
         let submitted = async {
             let upload = upload_of(state, caller.id, list.upload).await?;
             let upload = direct::stage(state, direct, upload).await?;
-            let source = source_of(upload, list.on_invalid_rows, state.config.param_policy)?;
+            let source = source_of(upload, list.on_invalid_rows, rules)?;
             from_staged(state, caller, turn, spec.clone(), source).await
         };
         match submitted.await {
@@ -212,6 +233,7 @@ async fn from_staged(
     if source.staged.size <= limits::SYNC_LIST_MAX_BYTES {
         let _room = room_within(limits::SYNC_LIST_EXPANDED_MAX_BYTES, caller.id, &state.bodies).await?;
         if let Some(short) = submit::read_short(state, &source, &spec.params).await? {
+            turn.warnings().unknown_in_rows(&short.unknown)?;
             if spec.schedule.is_some() {
                 short.check(source.on_invalid_rows, state.config.run_tasks_max)?;
                 return keep_list(state, caller, turn, spec, source, short.rows.len()).await;

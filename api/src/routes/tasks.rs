@@ -8,6 +8,7 @@ use crate::problem::{ApiError, Result};
 use crate::query::Query;
 use crate::shares::in_flight;
 use crate::state::{ApiState, Shared};
+use crate::warnings::{STRICT, Warnings};
 use crate::wire::job::AddedJson;
 use crate::wire::task::HistoryJson;
 use crate::wire::tasks::AddRequest;
@@ -30,7 +31,7 @@ pub(super) async fn add(
 ) -> Result<Response> {
     // Before anything about the body: another caller's job must not show by how far the check of a body gets.
     let found = job_of(&state, &caller, job).await?.job;
-    query.none()?;
+    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
     let mut intent = Intent::of(&request, caller.id)?;
     let config = &state.config;
     let in_flight = in_flight::of(request.extensions());
@@ -38,7 +39,7 @@ pub(super) async fn add(
     if let Some(intent) = &mut intent {
         intent.pass(&bytes);
     }
-    let mut turn = match idempotency::begin(&state, intent).await? {
+    let mut turn = match idempotency::begin(&state, intent, warnings).await? {
         Begun::Replay(answer) => return Ok(answer),
         Begun::Fresh(turn) => turn,
     };
@@ -53,7 +54,7 @@ pub(super) async fn add(
 async fn add_to(state: &ApiState, job: &Job, bytes: Bytes, turn: &mut Turn) -> Result<Response> {
     let config = &state.config;
     let AddRequest { mut tasks, last_batch } =
-        AddRequest::parse(&bytes, &job.spec.params, config.param_policy).await?;
+        AddRequest::parse(&bytes, &job.spec.params, config.param_policy, turn.warnings()).await?;
     drop(bytes);
     let headers = state.headers();
     tasks.iter_mut().for_each(|task| headers.seal(&job.id, &mut task.params));

@@ -8,6 +8,7 @@ use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
 use crate::state::{ApiState, Shared};
+use crate::warnings::{STRICT, Warnings};
 use crate::wire::submit::SubmitRequest;
 use crate::wire::webhook::{FIELDS, TaskToken, TestSentJson, WebhookJson, parse_webhook};
 use axum::Json;
@@ -41,8 +42,8 @@ pub(super) async fn put(
 ) -> Result<Response> {
     // Before anything about the body: another caller's job must not show by how far the check of a body gets.
     job_of(&state, &caller, job).await?;
-    query.none()?;
-    let hook = read(&state, &caller, request, true).await?;
+    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
+    let hook = read(&state, &caller, request, &warnings, true).await?;
     let view = state.store().apply(job, Command::Webhook(Some(hook)), state.now()).await?;
     let hook = view.job.spec.webhook.as_ref().ok_or_else(ApiError::not_found)?;
     Ok(Json(WebhookJson::from(hook)).into_response())
@@ -66,8 +67,8 @@ pub(super) async fn test(
     query: Query,
     request: Request,
 ) -> Result<Response> {
-    query.none()?;
-    let hook = read(&state, &caller, request, false).await?;
+    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
+    let hook = read(&state, &caller, request, &warnings, false).await?;
     let sent = state.webhooks.send_test(caller.id, &hook).await?;
     Ok(Json(TestSentJson::from(&sent)).into_response())
 }
@@ -76,11 +77,12 @@ async fn read(
     state: &ApiState,
     caller: &Caller,
     request: Request,
+    warnings: &Warnings,
     signature_needed: bool,
 ) -> Result<WebhookConfig> {
     let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
     let JsonBody { bytes, room: _room } = body::read_json(request, max, &state.bodies).await?;
-    let hook = parse_webhook(&Fields::parse(&bytes, FIELDS)?, signature_needed)?;
+    let hook = parse_webhook(&Fields::parse(&bytes, FIELDS, warnings)?, signature_needed)?;
     check(state, caller, &hook, "url").await?;
     Ok(hook)
 }

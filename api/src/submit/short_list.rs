@@ -6,7 +6,9 @@ use crate::staged;
 use crate::state::ApiState;
 use crate::wire::tasks::CHECKED_AT_ONCE;
 use conveyor_domain::ingest::{IngestEvent, IngestState, LogOutOfOrder, Source};
-use conveyor_domain::list::{Compression, Layout, ListFault, OnInvalidRows, Position, RejectedRow};
+use conveyor_domain::list::{
+    Compression, Layout, ListFault, OnInvalidRows, Position, RejectedRow, UnknownCounts,
+};
 use conveyor_domain::params::Params;
 use conveyor_domain::task_input::Invalid;
 use conveyor_domain::{TaskInput, limits};
@@ -21,6 +23,8 @@ pub(crate) struct ShortList {
     pub rows: Vec<(u32, TaskInput)>,
     pub rejected: Vec<RejectedRow>,
     invalid: InvalidTasks,
+    /// Fields of its rows that are ignored.
+    pub unknown: UnknownCounts,
     pub end: Position,
 }
 
@@ -52,8 +56,10 @@ async fn read(
         rows: Vec::new(),
         rejected: Vec::new(),
         invalid: InvalidTasks::default(),
+        unknown: UnknownCounts::default(),
         end: Position::default(),
     };
+    let rules = source.rules(state.config.param_policy);
     while let Some(Record { index, line, offset, row }) = reader.next().await? {
         let records = index as usize + 1;
         if records > state.config.inline_tasks_max {
@@ -62,7 +68,12 @@ async fn read(
         if records.is_multiple_of(CHECKED_AT_ONCE) {
             tokio::task::yield_now().await;
         }
-        match row.and_then(|row| row.check(job, state.config.param_policy)) {
+        if let Ok(row) = &row
+            && !rules.unknown_fields.are_refused()
+        {
+            row.unknown_fields().iter().for_each(|field| list.unknown.add(field));
+        }
+        match row.and_then(|row| row.check(job, rules)) {
             Ok(task) => list.rows.push((index, task)),
             Err(invalid) => list.reject(index, line, offset, invalid),
         }
@@ -118,6 +129,7 @@ impl ShortList {
             next: self.end,
             report,
             inherited: Default::default(),
+            unknown: self.unknown.clone(),
         };
         let end = [chunk, IngestEvent::TotalSet { total: rows }, IngestEvent::Latched];
         for event in std::iter::once(pinned).chain(validated).chain(end) {

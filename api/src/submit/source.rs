@@ -3,20 +3,17 @@
 use crate::problem::{ApiError, Code, Result};
 use conveyor_domain::ingest::Source;
 use conveyor_domain::list::OnInvalidRows;
-use conveyor_domain::params::ParamPolicy;
+use conveyor_domain::task_input::TaskRules;
 use conveyor_domain::upload::Upload;
 
 /// Pins what is staged now.
-pub(crate) fn source_of(
-    upload: Upload,
-    on_invalid_rows: OnInvalidRows,
-    policy: ParamPolicy,
-) -> Result<Source> {
+pub(crate) fn source_of(upload: Upload, on_invalid_rows: OnInvalidRows, rules: TaskRules) -> Result<Source> {
     let Upload { id, spec, multipart, staged, .. } = upload;
     let refuse = || match multipart {
         true => ApiError::new(Code::FileInputIncomplete, "The parts of the file input are not joined."),
         false => ApiError::new(Code::FileInputNotUploaded, "Nothing was uploaded to the file input."),
     };
-    let param_policy = Some(policy);
-    Ok(Source { upload: id, staged: staged.ok_or_else(refuse)?, spec, on_invalid_rows, param_policy })
+    let (param_policy, unknown_fields) = (Some(rules.params), rules.unknown_fields);
+    let staged = staged.ok_or_else(refuse)?;
+    Ok(Source { upload: id, staged, spec, on_invalid_rows, param_policy, unknown_fields })
 }

@@ -45,7 +45,7 @@ enum SubmitStatus {
 
 /// A job: what to fetch, how, and how fast. It needs `tasks`, or a staged list, or to be open.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields, extend("anyOf" = [
+#[schemars(extend("anyOf" = [
     {"required": ["tasks"], "properties": {"tasks": {"type": "array", "minItems": 1}}},
     {"required": ["file_input_id"], "properties": {"file_input_id": {"type": "string"}}},
     {"required": ["status"], "properties": {"status": {"const": "open"}}},
@@ -85,7 +85,7 @@ pub(crate) struct SubmitJob {
 
 /// Where the end of a run is told.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields, extend("examples" = [{"url": "https://hooks.example.com/conveyor", "signature": true}]))]
+#[schemars(extend("examples" = [{"url": "https://hooks.example.com/conveyor", "signature": true}]))]
 pub(crate) struct WebhookBody {
     url: String,
     signature: Option<bool>,
@@ -93,7 +93,7 @@ pub(crate) struct WebhookBody {
 
 /// The same, replaced whole: with a default, a new URL would silently end the signing.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields, extend("examples" = [{"url": "https://hooks.example.com/conveyor", "signature": true}]))]
+#[schemars(extend("examples" = [{"url": "https://hooks.example.com/conveyor", "signature": true}]))]
 pub(crate) struct PutWebhook {
     url: String,
     signature: bool,
@@ -120,7 +120,7 @@ struct MetadataBody(BTreeMap<String, String>);
 
 /// One URL to fetch.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields, extend("examples" = [{"url": "https://example.com/1", "external_id": "sku-1"}]))]
+#[schemars(extend("examples" = [{"url": "https://example.com/1", "external_id": "sku-1"}]))]
 struct TaskBody {
     #[schemars(regex(pattern = URL), length(max = limits::URL_MAX_BYTES))]
     url: String,
@@ -137,7 +137,7 @@ struct TaskBody {
 
 /// More tasks for an open job.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields, extend("examples" = [
+#[schemars(extend("examples" = [
     {"tasks": [{"url": "https://example.com/3"}], "last_batch": true},
 ]))]
 pub(crate) struct AddTasks {
@@ -148,14 +148,14 @@ pub(crate) struct AddTasks {
 
 /// What is different in another run.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields, extend("examples" = [{"zenrows_params": {"premium_proxy": "true"}}]))]
+#[schemars(extend("examples" = [{"zenrows_params": {"premium_proxy": "true"}}]))]
 pub(crate) struct RerunJob {
     zenrows_params: Option<BTreeMap<String, ParamValue>>,
 }
 
 /// New limits of a job. What is left out stays; what is named is replaced whole; null takes it away.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields, extend("minProperties" = 1, "examples" = [
+#[schemars(extend("minProperties" = 1, "examples" = [
     {"max_inflight": 20, "rate_limit": {"per_second": 5}},
 ]))]
 pub(crate) struct ChangeLimits {
@@ -172,7 +172,6 @@ pub(crate) struct ChangeLimits {
 
 /// How many tasks begin in a second.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
 struct RateBody {
     #[schemars(range(min = PER_SECOND_MIN, max = limits::RATE_MAX))]
     per_second: f64,
@@ -182,7 +181,6 @@ struct RateBody {
 
 /// How often and when a task is tried again. What is left out is up to the workers.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
 struct RetryBody {
     #[schemars(range(min = 1, max = limits::RETRY_ATTEMPTS_MAX))]
     attempts_max: Option<u32>,
@@ -203,7 +201,7 @@ struct DomainLimitsBody(BTreeMap<String, DomainLimitBody>);
 
 /// What all workers together may do at one site. It has a rate, or `max_inflight`, or both.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields, extend("anyOf" = [
+#[schemars(extend("anyOf" = [
     {"required": ["per_second"], "properties": {"per_second": {"type": "number"}}},
     {"required": ["max_inflight"], "properties": {"max_inflight": {"type": "integer"}}},
 ]))]
@@ -227,7 +225,7 @@ enum ListType {
 
 /// A slot for a list that will be sent.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields, extend("examples" = [
+#[schemars(extend("examples" = [
     {"type": "csv", "csv": {"header": true, "fields": {"url": "link", "external_id": "sku"}}, "size_bytes": 48_211_337},
 ]))]
 pub(crate) struct CreateInput {
@@ -246,7 +244,6 @@ pub(crate) struct CreateInput {
 
 /// How a CSV is written.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
 struct CsvBody {
     #[schemars(regex(pattern = CHARACTER))]
     delimiter: Option<String>,
@@ -259,7 +256,6 @@ struct CsvBody {
 
 /// Where the columns are: by name, which needs a header, or by index from 0.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
 struct CsvFields {
     url: Column,
     external_id: Option<Column>,
@@ -267,7 +263,7 @@ struct CsvFields {
 
 /// The parts that are about to be sent.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields, extend("examples" = [{"numbers": [1, 2, 3]}]))]
+#[schemars(extend("examples" = [{"numbers": [1, 2, 3]}]))]
 pub(crate) struct SignParts {
     #[schemars(length(min = 1, max = limits::PART_URLS_MAX), inner(range(min = 1, max = limits::UPLOAD_PARTS_MAX)))]
     numbers: Vec<u32>,
@@ -277,14 +273,13 @@ pub(crate) struct SignParts {
 
 /// The parts that are to be joined. Left out, whatever is there.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields, extend("examples" = [{"parts": [{"number": 1, "etag": "9f86d081884c7d65"}]}]))]
+#[schemars(extend("examples" = [{"parts": [{"number": 1, "etag": "9f86d081884c7d65"}]}]))]
 pub(crate) struct CompleteParts {
     parts: Option<Vec<NamedPart>>,
 }
 
 /// A part as the caller believes that it is there.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
 struct NamedPart {
     #[schemars(range(min = 1, max = limits::UPLOAD_PARTS_MAX))]
     number: u32,
@@ -294,7 +289,7 @@ struct NamedPart {
 
 /// What is looked at, and whether it is put right.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields, rename = "ReconcileRequest", extend("examples" = [{"dry_run": true}]))]
+#[schemars(rename = "ReconcileRequest", extend("examples" = [{"dry_run": true}]))]
 pub(crate) struct ReconcileBody {
     /// One job; left out, all.
     job_id: Option<JobId>,
@@ -305,7 +300,7 @@ pub(crate) struct ReconcileBody {
 
 /// Which letters are sent again: `all`, or those that fit every filter.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields, extend("anyOf" = [
+#[schemars(extend("anyOf" = [
     {"required": ["job_id"], "properties": {"job_id": {"type": "string"}}},
     {"required": ["run_id"], "properties": {"run_id": {"type": "string"}}},
     {"required": ["error"], "properties": {"error": {"type": "string"}}},
@@ -328,14 +323,14 @@ pub(crate) struct RedriveLetters {
 
 /// Which file is wanted. Left out: zip.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields, extend("examples" = [{"format": "jsonl"}]))]
+#[schemars(extend("examples" = [{"format": "jsonl"}]))]
 pub(crate) struct StartExport {
     format: Option<ExportFormat>,
 }
 
 /// A key of a caller, or of an operator.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields, extend("examples" = [{"name": "crawler", "quotas": {"active_jobs": 10}}]))]
+#[schemars(extend("examples" = [{"name": "crawler", "quotas": {"active_jobs": 10}}]))]
 pub(crate) struct CreateKey {
     #[schemars(length(min = 1, max = limits::NAME_MAX_CHARS))]
     name: String,
@@ -346,7 +341,6 @@ pub(crate) struct CreateKey {
 
 /// What a caller may have. Null goes back to what the server was started with.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
 struct QuotasBody {
     #[schemars(range(max = limits::QUOTA_JOBS_MAX))]
     active_jobs: Option<u32>,
@@ -358,7 +352,7 @@ struct QuotasBody {
 
 /// The same, at least one of them.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields, extend("minProperties" = 1, "examples" = [{"active_jobs": 10, "queued_tasks": null}]))]
+#[schemars(extend("minProperties" = 1, "examples" = [{"active_jobs": 10, "queued_tasks": null}]))]
 pub(crate) struct ChangeQuotas {
     #[schemars(range(max = limits::QUOTA_JOBS_MAX))]
     active_jobs: Option<u32>,

@@ -1,6 +1,7 @@
 //! What workers share of a job's limits and of a site's, as operators see it (SPEC 6.7, 10).
 
 use super::Time;
+use super::ingest::ListState;
 use super::limits::RateJson;
 use crate::waiting::{Reason, Waiting};
 use conveyor_domain::grant::{BudgetView, Holding};
@@ -16,12 +17,14 @@ use serde::Serialize;
 pub(crate) struct Look {
     pub depth: Depth,
     pub budget: BudgetView,
+    /// Of the latest run, if tasks of it are still to come and none is queued.
+    pub list: Option<ListState>,
     pub now: Timestamp,
 }
 
 impl Look {
     fn waiting(&self, view: &JobView) -> WaitingJson {
-        Waiting::of(view, self.depth, &self.budget, self.now).into()
+        Waiting::of(view, self.depth, &self.budget, self.list, self.now).into()
     }
 }
 

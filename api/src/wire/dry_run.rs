@@ -1,8 +1,8 @@
 //! What a submit would come to (SPEC 6.23).
 
+use crate::dry_run::Pace;
 use crate::invalid_tasks::InvalidTask;
-use conveyor_domain::estimate::{Bound, Estimate};
-use conveyor_domain::limits;
+use conveyor_domain::estimate::{Basis, Bound, Estimate};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -46,19 +46,25 @@ pub(crate) struct EstimateJson {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct AssumesJson {
     pub seconds_per_task: f64,
+    pub basis: Basis,
+    /// Left out if nothing was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured_tasks: Option<u32>,
     pub attempts_per_task: u32,
     pub max_inflight: u32,
 }
 
 impl EstimateJson {
-    pub fn new(estimate: Estimate, max_inflight: u32) -> EstimateJson {
+    pub fn new(estimate: Estimate, pace: Pace, max_inflight: u32) -> EstimateJson {
+        // More than a millisecond is more than is known.
+        let rounded = |seconds: f64| (seconds * 1000.0).round() / 1000.0;
         let assumes = AssumesJson {
-            seconds_per_task: limits::ASSUMED_SECONDS_PER_TASK,
+            seconds_per_task: rounded(pace.seconds_per_task),
+            basis: pace.basis,
+            measured_tasks: Some(pace.tasks).filter(|tasks| *tasks > 0),
             attempts_per_task: 1,
             max_inflight,
         };
-        // More than a millisecond is more than is known.
-        let seconds = (estimate.seconds * 1000.0).round() / 1000.0;
-        EstimateJson { seconds, bound_by: estimate.bound_by, assumes }
+        EstimateJson { seconds: rounded(estimate.seconds), bound_by: estimate.bound_by, assumes }
     }
 }

@@ -99,10 +99,13 @@ fn of_ingest(event: &IngestEvent, hidden: Option<RunId>) -> Value {
             data
         }
         IngestEvent::Validated { rows } => json!({"rows": rows}),
-        IngestEvent::ChunkCommitted { chunk, rows, rejected, next, report: _, inherited } => {
+        IngestEvent::ChunkCommitted { chunk, rows, rejected, next, report: _, inherited, unknown } => {
             let mut data = json!({"chunk": chunk, "rows": rows, "rejected": rejected, "next": next});
             if !inherited.is_zero() {
                 data["inherited"] = inherited.completed().into();
+            }
+            if !unknown.is_empty() {
+                data["unknown_fields"] = json!(unknown.named);
             }
             data
         }

@@ -3,7 +3,7 @@
 use super::Time;
 use super::input::{LIST_TYPES, format_of};
 use conveyor_domain::ingest::{IngestEvent, IngestState, LoggedEvent, Origin, Phase};
-use conveyor_domain::list::{Compression, ListFault, OnInvalidRows};
+use conveyor_domain::list::{Compression, ListFault, OnInvalidRows, UnknownCounts};
 use conveyor_domain::{RunId, Timestamp, UploadId};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "IngestState")]
-enum State {
+pub(crate) enum ListState {
     /// Nobody has opened the list yet.
     Waiting,
     Reading,
@@ -26,7 +26,7 @@ enum State {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct IngestJson<'a> {
     run_id: RunId,
-    state: State,
+    state: ListState,
     #[serde(skip_serializing_if = "Option::is_none")]
     file_input_id: Option<UploadId>,
     /// The run whose tasks are taken over.
@@ -63,6 +63,18 @@ pub(crate) struct IngestJson<'a> {
     last_error: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<FaultJson<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<RowWarningJson<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    more_warnings: Option<u32>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct RowWarningJson<'a> {
+    #[schemars(extend("enum" = ["unknown_field"]))]
+    code: &'static str,
+    field: &'a str,
+    rows: u32,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -118,19 +130,27 @@ impl<'a> IngestJson<'a> {
             attempts_failed: folded.failures,
             last_error: folded.last_error.as_deref().filter(|_| folded.failures > 0),
             error: log.iter().find_map(|logged| fault_of(&logged.event)),
+            warnings: warnings_of(&folded.unknown),
+            more_warnings: Some(folded.unknown.more).filter(|more| *more > 0),
         }
     }
 }
 
-fn state_of(folded: &IngestState) -> State {
+/// Where a list is on its way.
+pub(crate) fn state_of(folded: &IngestState) -> ListState {
     match folded.phase {
-        Phase::Latched => State::Done,
-        Phase::Cut => State::Cut,
-        Phase::Failed => State::Failed,
-        Phase::Reading | Phase::TotalSet if folded.dead_lettered => State::Stalled,
-        Phase::Reading if folded.opened.is_none() && folded.chunks == 0 => State::Waiting,
-        Phase::Reading | Phase::TotalSet => State::Reading,
+        Phase::Latched => ListState::Done,
+        Phase::Cut => ListState::Cut,
+        Phase::Failed => ListState::Failed,
+        Phase::Reading | Phase::TotalSet if folded.dead_lettered => ListState::Stalled,
+        Phase::Reading if folded.opened.is_none() && folded.chunks == 0 => ListState::Waiting,
+        Phase::Reading | Phase::TotalSet => ListState::Reading,
     }
+}
+
+fn warnings_of(unknown: &UnknownCounts) -> Vec<RowWarningJson<'_>> {
+    let named = unknown.named.iter();
+    named.map(|(field, rows)| RowWarningJson { code: "unknown_field", field, rows: *rows }).collect()
 }
 
 fn fault_of(event: &IngestEvent) -> Option<FaultJson<'_>> {

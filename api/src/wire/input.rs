@@ -3,6 +3,7 @@
 use super::Time;
 use crate::fields::Fields;
 use crate::problem::{ApiError, Result};
+use crate::warnings::Warnings;
 use conveyor_domain::list::{Column, CsvSpec, ListFault, ListSpec};
 use conveyor_domain::upload::{Declared, Part, Staged, Upload, UploadStatus};
 use conveyor_domain::{UploadId, limits};
@@ -20,8 +21,8 @@ pub(crate) struct InputRequest {
 }
 
 impl InputRequest {
-    pub fn parse(body: &[u8], list_max_bytes: u64) -> Result<InputRequest> {
-        let fields = Fields::parse(body, FIELDS)?;
+    pub fn parse(body: &[u8], list_max_bytes: u64, warnings: &Warnings) -> Result<InputRequest> {
+        let fields = Fields::parse(body, FIELDS, warnings)?;
         let spec = parse_spec(&fields)?;
         let size = fields.get("size_bytes", "a number of bytes")?;
         if size.is_some_and(|size| size > list_max_bytes) {

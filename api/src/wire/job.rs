@@ -66,6 +66,8 @@ impl<'a> JobJson<'a> {
     /// As it is at that moment: what fires next of a schedule that is paused depends on when one asks.
     pub fn of(JobView { job, latest }: &'a JobView, now: Timestamp) -> Self {
         let schedule = job.spec.schedule.as_ref();
+        // Nothing of a job that is deleted fires any more, and it is in no state to be turned to another.
+        let live = schedule.filter(|_| job.status != JobStatus::Deleted);
         JobJson {
             job_id: job.id,
             kind: if schedule.is_some() { "scheduled" } else { "regular" },
@@ -82,8 +84,8 @@ impl<'a> JobJson<'a> {
             max_failure_ratio: job.spec.max_failure_ratio.map(FailureRatio::as_f64),
             result_ttl_days: job.spec.result_ttl_days.unwrap_or(limits::RESULT_TTL_DAYS),
             schedule: schedule.map(|schedule| &schedule.schedule),
-            next_scheduled_run: schedule.and_then(|schedule| schedule.next_shown(now)).map(Time),
-            schedule_state: schedule.map(|schedule| schedule.state),
+            next_scheduled_run: live.and_then(|schedule| schedule.next_shown(now)).map(Time),
+            schedule_state: live.map(|schedule| schedule.state),
             webhook: job.spec.webhook.as_ref().map(WebhookJson::from),
             latest_run: is_there(&latest.run).then(|| latest.into()),
             created_at: Time(job.created),

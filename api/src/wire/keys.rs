@@ -4,6 +4,7 @@ use super::Time;
 use super::limits::number;
 use crate::fields::Fields;
 use crate::problem::{ApiError, Result};
+use crate::warnings::Warnings;
 use conveyor_domain::api_key::{ApiKey, Opens};
 use conveyor_domain::quota::{Quotas, Used};
 use conveyor_domain::{ApiKeyId, CallerId, limits};
@@ -24,8 +25,8 @@ pub(crate) struct NewKey {
 }
 
 impl NewKey {
-    pub fn parse(body: &[u8]) -> Result<NewKey> {
-        let fields = Fields::parse(body, KEY)?;
+    pub fn parse(body: &[u8], warnings: &Warnings) -> Result<NewKey> {
+        let fields = Fields::parse(body, KEY, warnings)?;
         let max = limits::NAME_MAX_CHARS;
         let name: Option<String> = fields.get("name", "a string")?;
         let name = name.filter(|name| (1..=max).contains(&name.chars().count()));
@@ -52,8 +53,8 @@ pub(crate) struct QuotasChange {
 }
 
 impl QuotasChange {
-    pub fn parse(body: &[u8]) -> Result<QuotasChange> {
-        let fields = Fields::parse(body, QUOTAS)?;
+    pub fn parse(body: &[u8], warnings: &Warnings) -> Result<QuotasChange> {
+        let fields = Fields::parse(body, QUOTAS, warnings)?;
         if !QUOTAS.iter().any(|name| fields.is_given(name)) {
             let names: Vec<String> = QUOTAS.iter().map(|name| format!("`{name}`")).collect();
             return Err(ApiError::invalid(format!("The body must have one of {}.", names.join(", "))));
@@ -190,24 +191,25 @@ mod tests {
 
     #[test]
     fn an_operator_key_has_neither_caller_nor_quotas() {
-        assert!(NewKey::parse(br#"{"name":"a","operator":true}"#).unwrap().operator);
+        assert!(NewKey::parse(br#"{"name":"a","operator":true}"#, &Warnings::strict()).unwrap().operator);
         for rest in [r#""caller":"01ARZ3NDEKTSV4RRFFQ69G5FAV""#, r#""quotas":{}"#] {
             let body = format!(r#"{{"name":"a","operator":true,{rest}}}"#);
-            assert!(NewKey::parse(body.as_bytes()).is_err(), "{rest}");
+            assert!(NewKey::parse(body.as_bytes(), &Warnings::strict()).is_err(), "{rest}");
         }
         for bad in [r#"{}"#, r#"{"name":""}"#, r#"{"name":"a","caller":"x"}"#, r#"{"name":"a","quota":{}}"#] {
-            assert!(NewKey::parse(bad.as_bytes()).is_err(), "{bad}");
+            assert!(NewKey::parse(bad.as_bytes(), &Warnings::strict()).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn a_change_leaves_what_it_does_not_name_and_null_takes_away() {
         let quotas = Quotas { active_jobs: Some(3), scheduled_jobs: Some(4), queued_tasks: None };
-        let change = QuotasChange::parse(br#"{"active_jobs":null,"queued_tasks":0}"#).unwrap();
+        let change =
+            QuotasChange::parse(br#"{"active_jobs":null,"queued_tasks":0}"#, &Warnings::strict()).unwrap();
         let expected = Quotas { active_jobs: None, scheduled_jobs: Some(4), queued_tasks: Some(0) };
         assert_eq!(change.apply(quotas), expected);
         for bad in ["{}", r#"{"active_jobs":-1}"#, r#"{"active_jobs":10001}"#, r#"{"jobs":1}"#] {
-            assert!(QuotasChange::parse(bad.as_bytes()).is_err(), "{bad}");
+            assert!(QuotasChange::parse(bad.as_bytes(), &Warnings::strict()).is_err(), "{bad}");
         }
     }
 }

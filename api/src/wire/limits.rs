@@ -2,6 +2,7 @@
 
 use crate::fields::Fields;
 use crate::problem::{ApiError, Result};
+use crate::warnings::Warnings;
 use conveyor_domain::breaker::FailureRatio;
 use conveyor_domain::domains::{DomainLimit, DomainLimits, InvalidDomain};
 use conveyor_domain::failure::cut;
@@ -25,8 +26,8 @@ const DOMAIN: &[&str] = &["per_second", "burst", "max_inflight"];
 pub(crate) const PER_SECOND_MIN: f64 = 0.001;
 
 /// What a request changes. A field that is not there stays; one that is null goes back to what it is without a choice.
-pub(crate) fn parse_change(body: &[u8]) -> Result<LimitsChange> {
-    let fields = Fields::parse(body, CHANGES)?;
+pub(crate) fn parse_change(body: &[u8], warnings: &Warnings) -> Result<LimitsChange> {
+    let fields = Fields::parse(body, CHANGES, warnings)?;
     if !CHANGES.iter().any(|name| fields.is_given(name)) {
         let names: Vec<String> = CHANGES.iter().map(|name| format!("`{name}`")).collect();
         return Err(ApiError::invalid(format!("The body must have one of {}.", names.join(", "))));

@@ -4,7 +4,7 @@ use axum::response::IntoResponse;
 use serde_json::{Value, json};
 
 fn change(body: &Value) -> Result<LimitsChange> {
-    parse_change(body.to_string().as_bytes())
+    parse_change(body.to_string().as_bytes(), &Warnings::strict())
 }
 
 /// The detail of a refusal, which must be an invalid argument.

@@ -2,9 +2,9 @@
 
 use crate::fields::Fields;
 use crate::problem::{ApiError, Code, Result};
+use crate::warnings::Warnings;
 use conveyor_domain::limits;
 use conveyor_domain::upload::Part;
-use serde::Deserialize;
 
 /// The parts that a caller wants to send.
 #[derive(Debug)]
@@ -14,8 +14,8 @@ pub(crate) struct WantedParts {
     pub size: Option<u64>,
 }
 
-pub(crate) fn parse_wanted(body: &[u8]) -> Result<WantedParts> {
-    let fields = Fields::parse(body, &["numbers", "size_bytes"])?;
+pub(crate) fn parse_wanted(body: &[u8], warnings: &Warnings) -> Result<WantedParts> {
+    let fields = Fields::parse(body, &["numbers", "size_bytes"], warnings)?;
     let (max, numbers_max) = (limits::UPLOAD_PARTS_MAX, limits::PART_URLS_MAX);
     let expected = format!("a list of 1 to {numbers_max} numbers from 1 to {max}");
     let numbers: Option<Vec<u32>> = fields.get("numbers", &expected)?;
@@ -32,8 +32,7 @@ pub(crate) fn parse_wanted(body: &[u8]) -> Result<WantedParts> {
 }
 
 /// A part as the caller believes that it is there.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub(crate) struct NamedPart {
     number: u32,
     /// With or without the quotes that the header had.
@@ -41,8 +40,16 @@ pub(crate) struct NamedPart {
 }
 
 /// The parts that a caller wants to be joined; `None` for whatever is there.
-pub(crate) fn parse_named(body: &[u8]) -> Result<Option<Vec<NamedPart>>> {
-    Fields::parse(body, &["parts"])?.get("parts", "a list of objects with `number` and `etag`")
+pub(crate) fn parse_named(body: &[u8], warnings: &Warnings) -> Result<Option<Vec<NamedPart>>> {
+    let fields = Fields::parse(body, &["parts"], warnings)?;
+    let parts = fields.objects("parts", &["number", "etag"], limits::UPLOAD_PARTS_MAX as usize)?;
+    let named = |part: &Fields<'_>| {
+        let missing = |name| ApiError::invalid(format!("`{}` is missing.", part.path(name)));
+        let number = part.get("number", "a number")?.ok_or_else(|| missing("number"))?;
+        let etag = part.get("etag", "a string")?.ok_or_else(|| missing("etag"))?;
+        Ok(NamedPart { number, etag })
+    };
+    parts.map(|parts| parts.iter().map(named).collect()).transpose()
 }
 
 /// Refuses to join what is not there from 1 on, or not what the caller named.
@@ -98,8 +105,8 @@ mod tests {
 
     #[test]
     fn numbers_have_a_range() {
-        assert_eq!(parse_wanted(br#"{"numbers":[1,1000]}"#).unwrap().numbers, [1, 1000]);
-        assert_eq!(parse_wanted(br#"{"numbers":[1],"size_bytes":7}"#).unwrap().size, Some(7));
+        assert_eq!(parse_wanted(br#"{"numbers":[1,1000]}"#, &Warnings::strict()).unwrap().numbers, [1, 1000]);
+        assert_eq!(parse_wanted(br#"{"numbers":[1],"size_bytes":7}"#, &Warnings::strict()).unwrap().size, Some(7));
         for bad in [
             "{}",
             r#"{"numbers":[]}"#,
@@ -108,9 +115,9 @@ mod tests {
             r#"{"numbers":1}"#,
             r#"{"numbers":[1],"size_bytes":0}"#,
         ] {
-            assert!(parse_wanted(bad.as_bytes()).is_err(), "{bad}");
+            assert!(parse_wanted(bad.as_bytes(), &Warnings::strict()).is_err(), "{bad}");
         }
         let many: Vec<u32> = (1..=101).collect();
-        assert!(parse_wanted(serde_json::json!({"numbers": many}).to_string().as_bytes()).is_err());
+        assert!(parse_wanted(serde_json::json!({"numbers": many}).to_string().as_bytes(), &Warnings::strict()).is_err());
     }
 }

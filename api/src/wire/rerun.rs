@@ -4,6 +4,7 @@ use super::run::RunJson;
 use crate::fields::Fields;
 use crate::problem::{ApiError, Result};
 use crate::query::Params as QueryParams;
+use crate::warnings::{STRICT, Warnings};
 use conveyor_domain::params::{self, ParamPolicy, Params};
 use conveyor_domain::rerun::Selection;
 use conveyor_domain::{FailureClass, JobId, JobStatus, RunId, TaskStatus, limits};
@@ -12,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// The query parameters that a rerun knows.
-pub(crate) const PARAMETERS: &[&str] = &["status", "error_class", "http_status", "domain"];
+pub(crate) const PARAMETERS: &[&str] = &["status", "error_class", "http_status", "domain", STRICT];
 pub(crate) const FIELDS: &[&str] = &["zenrows_params"];
 
 /// The tasks that shall be done again.
@@ -67,8 +68,13 @@ fn expected(name: &str) -> String {
 }
 
 /// Parameters that win over those of the job and of its tasks.
-pub(crate) fn parse_overrides(body: &[u8], policy: ParamPolicy, job: &Params) -> Result<Params> {
-    let fields = Fields::parse(body, FIELDS)?;
+pub(crate) fn parse_overrides(
+    body: &[u8],
+    policy: ParamPolicy,
+    job: &Params,
+    warnings: &Warnings,
+) -> Result<Params> {
+    let fields = Fields::parse(body, FIELDS, warnings)?;
     let Some(value) = fields.get::<Value>("zenrows_params", "an object")? else { return Ok(Params::new()) };
     let overrides = params::parse(&value, policy).map_err(|invalid| ApiError::job_params(&invalid))?;
     let merged = params::merge(job, &overrides);

@@ -2,7 +2,7 @@ use super::Time;
 use super::spend::SpendJson;
 use conveyor_domain::headers;
 use conveyor_domain::params::Params;
-use conveyor_domain::run::{FailureReason, IngestStatus, PauseReason, Storage};
+use conveyor_domain::run::{IngestStatus, PauseReason, RunFailure, Storage};
 use conveyor_domain::{FailureClass, JobId, Run, RunId, RunStats, RunStatus};
 use conveyor_store::port::RunView;
 use schemars::JsonSchema;
@@ -45,9 +45,10 @@ pub(crate) struct RunJson<'a> {
     created_at: Time,
     updated_at: Time,
     #[serde(skip_serializing_if = "Option::is_none")]
-    failure_reason: Option<FailureReason>,
+    #[schemars(extend("enum" = RunFailure::WORDS))]
+    failure_reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    failure_detail: Option<&'a str>,
+    failure_detail: Option<Cow<'a, str>>,
 }
 
 impl<'a> From<&'a RunView> for RunJson<'a> {
@@ -68,8 +69,8 @@ impl<'a> From<&'a RunView> for RunJson<'a> {
             ingest_status: run.ingest,
             created_at: Time(run.created),
             updated_at: Time(run.updated),
-            failure_reason: run.failure.as_ref().map(|failure| failure.reason),
-            failure_detail: run.failure.as_ref().map(|failure| failure.detail.as_str()),
+            failure_reason: run.failure.as_ref().map(RunFailure::word),
+            failure_detail: run.failure.as_ref().map(RunFailure::cause),
         }
     }
 }
@@ -80,6 +81,9 @@ struct StatsJson {
     completed: u32,
     successful: u32,
     failed: u32,
+    /// The counts contradict each other and are cut to fit (SPEC 6.14).
+    #[serde(skip_serializing_if = "is_false")]
+    inconsistent: bool,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("propertyNames" = {"enum": FailureClass::ALL.map(FailureClass::as_str)}))]
     failure_reasons: BTreeMap<&'static str, u32>,
@@ -88,17 +92,23 @@ struct StatsJson {
 }
 
 impl From<RunStats> for StatsJson {
-    fn from(RunStats { total, counts, spend }: RunStats) -> Self {
+    fn from(stats: RunStats) -> Self {
+        let RunStats { total, counts, spend } = stats.shown();
         let by_class = FailureClass::ALL.iter().map(|class| (class.as_str(), counts.failed[*class as usize]));
         StatsJson {
             total,
             completed: counts.completed(),
             successful: counts.successful,
             failed: counts.failed_total(),
+            inconsistent: stats.is_inconsistent(),
             failure_reasons: by_class.filter(|(_, count)| *count > 0).collect(),
             spend: SpendJson::of(spend),
         }
     }
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 #[derive(Debug, Serialize, JsonSchema)]

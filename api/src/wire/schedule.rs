@@ -2,6 +2,7 @@
 
 use crate::fields::Fields;
 use crate::problem::{ApiError, Result};
+use crate::warnings::Warnings;
 use conveyor_domain::job_schedule::ScheduleState;
 use conveyor_domain::limits;
 use conveyor_domain::schedule::{
@@ -29,9 +30,9 @@ pub(crate) fn parse(fields: &Fields<'_>) -> Result<Schedule> {
 }
 
 /// What a caller turns a schedule to.
-pub(crate) fn parse_state(body: &[u8]) -> Result<ScheduleState> {
+pub(crate) fn parse_state(body: &[u8], warnings: &Warnings) -> Result<ScheduleState> {
     const EXPECTED: &str = "\"active\" or \"paused\"";
-    let fields = Fields::parse(body, &["schedule_state"])?;
+    let fields = Fields::parse(body, &["schedule_state"], warnings)?;
     let state = fields.get("schedule_state", EXPECTED)?;
     state.ok_or_else(|| ApiError::invalid(format!("`schedule_state` must be {EXPECTED}.")))
 }
@@ -130,7 +131,8 @@ mod tests {
     use axum::response::IntoResponse;
 
     fn refused(body: &str) -> String {
-        let parsed = Fields::parse(body.as_bytes(), FIELDS).and_then(|fields| parse(&fields));
+        let parsed =
+            Fields::parse(body.as_bytes(), FIELDS, &Warnings::strict()).and_then(|fields| parse(&fields));
         let response = parsed.unwrap_err().into_response();
         let problem = response.extensions().get::<Unrendered>().unwrap().problem.clone();
         assert_eq!((problem.status, problem.code.as_str()), (400, "invalid_argument"), "{body}");
@@ -146,14 +148,15 @@ mod tests {
             r#"{"calendar":{"times_of_day":["09:00"],"cadence":{"weekly":{"days":["fri"]}}},"timezone":"UTC"}"#,
             r#"{"calendar":{"times_of_day":["09:00"],"cadence":{"monthly":{"days":[1,31]}}},"timezone":"UTC"}"#,
         ] {
-            let parsed = parse(&Fields::parse(body.as_bytes(), FIELDS).unwrap()).unwrap();
+            let parsed =
+                parse(&Fields::parse(body.as_bytes(), FIELDS, &Warnings::strict()).unwrap()).unwrap();
             assert_eq!(serde_json::to_string(&parsed).unwrap(), body);
         }
         let nulls = br#"{"at":null,"calendar":null,"rate":{"every":1,"unit":"day"},"timezone":"nowhere"}"#;
-        let parsed = parse(&Fields::parse(nulls, FIELDS).unwrap()).unwrap();
+        let parsed = parse(&Fields::parse(nulls, FIELDS, &Warnings::strict()).unwrap()).unwrap();
         assert_eq!(parsed.timezone, None, "an interval has no zone");
         let twice = br#"{"calendar":{"times_of_day":["18:00","09:00","18:00"],"cadence":{"daily":{}}},"timezone":"utc"}"#;
-        let parsed = parse(&Fields::parse(twice, FIELDS).unwrap()).unwrap();
+        let parsed = parse(&Fields::parse(twice, FIELDS, &Warnings::strict()).unwrap()).unwrap();
         let Rule::Calendar(calendar) = parsed.rule else { panic!() };
         assert_eq!(calendar.times_of_day.len(), 2);
     }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 /// When a job runs: exactly one of `at`, `rate` and `calendar`; with `timezone`, unless it is a rate.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields, extend("anyOf" = [
+#[schemars(extend("anyOf" = [
     {"required": ["at", "timezone"]}, {"required": ["rate"]}, {"required": ["calendar", "timezone"]},
 ], "examples" = [
     {"calendar": {"times_of_day": ["09:00"], "cadence": {"weekly": {"days": ["mon", "fri"]}}}, "timezone": "Europe/Berlin"},
@@ -27,7 +27,6 @@ pub(crate) struct ScheduleBody {
 
 /// Every so often, at most 366 days.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
 struct IntervalBody {
     #[schemars(range(min = 1, max = limits::SCHEDULE_INTERVAL_MAX.as_secs() / 60))]
     every: u32,
@@ -36,7 +35,6 @@ struct IntervalBody {
 
 /// At these hours of some days.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
 struct CalendarBody {
     #[schemars(length(min = 1, max = limits::SCHEDULE_LIST_MAX))]
     times_of_day: Vec<Hour>,
@@ -45,7 +43,7 @@ struct CalendarBody {
 
 /// Which days: exactly one of these.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields, extend("minProperties" = 1))]
+#[schemars(extend("minProperties" = 1))]
 struct CadenceBody {
     daily: Option<EveryDay>,
     weekly: Option<DaysOfWeek>,
@@ -54,12 +52,10 @@ struct CadenceBody {
 
 /// Every day: an empty object.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
 struct EveryDay {}
 
 /// Some days of every week.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
 struct DaysOfWeek {
     #[schemars(length(min = 1, max = limits::SCHEDULE_LIST_MAX))]
     days: Vec<Weekday>,
@@ -67,7 +63,6 @@ struct DaysOfWeek {
 
 /// Some days of every month. One that a month does not have is left out there.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
 struct DaysOfMonth {
     #[schemars(length(min = 1, max = limits::SCHEDULE_LIST_MAX), inner(range(min = 1, max = 31)))]
     days: Vec<u8>,
@@ -75,7 +70,7 @@ struct DaysOfMonth {
 
 /// Whether a schedule fires.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields, extend("examples" = [{"schedule_state": "paused"}]))]
+#[schemars(extend("examples" = [{"schedule_state": "paused"}]))]
 pub(crate) struct ScheduleTurn {
     schedule_state: ScheduleState,
 }

@@ -9,6 +9,7 @@ use super::webhook::{self, TaskToken, parse_task_token};
 use crate::fields::Fields;
 use crate::problem::{ApiError, Code, Result};
 use crate::split::Rest;
+use crate::warnings::Warnings;
 use conveyor_domain::UploadId;
 use conveyor_domain::job::JobSpec;
 use conveyor_domain::limits;
@@ -60,8 +61,13 @@ pub(crate) struct NamedList {
 
 impl SubmitRequest {
     /// `tasks` is how many there are in the body.
-    pub fn parse(rest: &Rest, tasks: usize, policy: ParamPolicy) -> Result<SubmitRequest> {
-        let fields = Fields::parse_rest(rest, FIELDS)?;
+    pub fn parse(
+        rest: &Rest,
+        tasks: usize,
+        policy: ParamPolicy,
+        warnings: &Warnings,
+    ) -> Result<SubmitRequest> {
+        let fields = Fields::parse_rest(rest, FIELDS, warnings)?;
         let open = parse_status(&fields)?;
         let schedule = parse_type(&fields, open)?;
         let spec = parse_spec(&fields, policy)?;

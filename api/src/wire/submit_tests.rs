@@ -7,7 +7,7 @@ use serde_json::json;
 fn parse_as(body: &Value, policy: ParamPolicy) -> Result<SubmitRequest> {
     let (mut splitter, mut lines) = (Splitter::new(limits::SUBMIT_REST_MAX_BYTES), Lines::default());
     splitter.feed(body.to_string().as_bytes(), &mut lines).unwrap();
-    SubmitRequest::parse(&splitter.finish().unwrap(), lines.count, policy)
+    SubmitRequest::parse(&splitter.finish().unwrap(), lines.count, policy, &Warnings::strict())
 }
 
 fn parse(body: Value) -> Result<SubmitRequest> {

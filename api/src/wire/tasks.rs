@@ -3,8 +3,9 @@
 use crate::fields::Fields;
 use crate::invalid_tasks::InvalidTasks;
 use crate::problem::{ApiError, Result};
+use crate::warnings::Warnings;
 use conveyor_domain::params::{ParamPolicy, Params};
-use conveyor_domain::task_input::{Invalid, Reason};
+use conveyor_domain::task_input::{Invalid, Reason, unknown_fields};
 use conveyor_domain::{TaskInput, limits};
 
 /// How many tasks are checked before other requests get a turn: a full list takes tens of milliseconds.
@@ -17,15 +18,20 @@ pub(crate) struct AddRequest {
 }
 
 impl AddRequest {
-    pub async fn parse(body: &[u8], job: &Params, policy: ParamPolicy) -> Result<AddRequest> {
-        let fields = Fields::parse(body, &["tasks", "last_batch"])?;
+    pub async fn parse(
+        body: &[u8],
+        job: &Params,
+        policy: ParamPolicy,
+        warnings: &Warnings,
+    ) -> Result<AddRequest> {
+        let fields = Fields::parse(body, &["tasks", "last_batch"], warnings)?;
         let last_batch = fields.get("last_batch", "true or false")?.unwrap_or(false);
         let listed = fields.list("tasks", limits::ADD_TASKS_MAX)?.unwrap_or_default();
         if listed.is_empty() {
             return Err(ApiError::invalid("`tasks` must have at least one task."));
         }
         let listed = listed.iter().map(|raw| raw.get().as_bytes());
-        Ok(AddRequest { tasks: check(listed, job, policy).await?, last_batch })
+        Ok(AddRequest { tasks: check(listed, job, policy, warnings).await?, last_batch })
     }
 }
 
@@ -34,6 +40,7 @@ pub(crate) async fn check<'a>(
     listed: impl Iterator<Item = &'a [u8]>,
     job: &Params,
     policy: ParamPolicy,
+    warnings: &Warnings,
 ) -> Result<Vec<TaskInput>> {
     let mut tasks = Vec::new();
     let mut invalid = InvalidTasks::default();
@@ -42,7 +49,7 @@ pub(crate) async fn check<'a>(
             tokio::task::yield_now().await;
         }
         // One task at a time: parsed JSON takes many times the memory of its text.
-        match check_one(json, job, policy) {
+        match check_one(index, json, job, policy, warnings) {
             Ok(task) => tasks.push(task),
             Err(why) => invalid.add(index, None, why),
         }
@@ -51,10 +58,13 @@ pub(crate) async fn check<'a>(
     if invalid.is_empty() { Ok(tasks) } else { Err(ApiError::invalid_tasks(total, &invalid)) }
 }
 
+/// Task number `index` of a body.
 pub(crate) fn check_one(
+    index: usize,
     json: &[u8],
     job: &Params,
     policy: ParamPolicy,
+    warnings: &Warnings,
 ) -> std::result::Result<TaskInput, Invalid> {
     // Checked before it is parsed, for the same reason.
     if json.len() > limits::TASK_JSON_MAX_BYTES {
@@ -62,7 +72,16 @@ pub(crate) fn check_one(
     }
     // Well-formed, but nested too deeply or with half a character: nothing that could be a task.
     let value = serde_json::from_slice(json).map_err(|_| Invalid::new(Reason::MalformedTask, ""))?;
-    TaskInput::from_json(&value, job, policy)
+    warn(index, unknown_fields(&value), warnings);
+    TaskInput::from_json(&value, job, warnings.task_rules(policy))
+}
+
+/// Names the fields of a task that are ignored, also of an invalid one: a misspelt field may be why.
+pub(crate) fn warn<'a>(index: usize, unknown: impl Iterator<Item = &'a str>, warnings: &Warnings) {
+    for field in unknown {
+        // Where they are refused, that is one of the reasons why a task is invalid.
+        let _ = warnings.unknown(&format!("tasks[{index}].{field}"));
+    }
 }
 
 #[cfg(test)]
@@ -73,7 +92,8 @@ mod tests {
     fn one_task_is_limited_as_a_whole() {
         let text =
             format!(r#"{{"url": "http://a", "external_id": "{}"}}"#, "x".repeat(limits::TASK_JSON_MAX_BYTES));
-        let refused = check_one(text.as_bytes(), &Params::new(), ParamPolicy::Any).unwrap_err();
+        let refused =
+            check_one(0, text.as_bytes(), &Params::new(), ParamPolicy::Any, &Warnings::strict()).unwrap_err();
         assert_eq!(refused.reason, Reason::MalformedTask);
         assert!(refused.value.ends_with("bytes"));
     }

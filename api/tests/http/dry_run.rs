@@ -1,6 +1,8 @@
 //! Submits that are only thought through (SPEC 6.23).
 
-use crate::world::{World, golden};
+use crate::world::{OTHER_KEY, World, config, golden};
+use conveyor_api::ApiConfig;
+use conveyor_domain::params::Format;
 use serde_json::{Value, json};
 
 const DRY: &str = "/v1/jobs?dry_run=true";
@@ -108,6 +110,35 @@ async fn a_short_staged_list_would_be_written_at_once() {
             break;
         }
     }
+}
+
+/// What tasks of this caller took, and of nobody else.
+#[tokio::test]
+async fn an_estimate_is_what_tasks_took_lately() {
+    let world = World::new().await;
+    let assumes = async |world: &World| {
+        let tasks = urls(&["https://a.example/1", "https://a.example/2"]);
+        world.post(DRY, json!({"tasks": tasks, "max_inflight": 1})).await.json()["estimate"].clone()
+    };
+    let nothing = json!({"seconds_per_task": 2.0, "basis": "nothing_measured", "attempts_per_task": 1, "max_inflight": 1});
+    assert_eq!(assumes(&world).await["assumes"], nothing);
+    let key = world.submit("closed", 3).await;
+    assert_eq!(assumes(&world).await["assumes"]["basis"], "nothing_measured", "none of it is done");
+    // Each takes 250 ms.
+    world.succeed(key, 0, Format::Html, b"x").await;
+    world.fail(key, 1).await;
+    world.submit("closed", 1).await;
+    let measured = assumes(&world).await;
+    assert_eq!(
+        (&measured["assumes"]["basis"], &measured["assumes"]["measured_tasks"]),
+        (&json!("measured"), &json!(2))
+    );
+    assert_eq!((&measured["assumes"]["seconds_per_task"], &measured["seconds"]), (&json!(0.25), &json!(0.5)));
+    let tasks = json!({"tasks": urls(&["https://a.example/"])});
+    let other = world.call("POST", DRY, Some(OTHER_KEY), Some(tasks)).await.json();
+    assert_eq!(other["estimate"]["assumes"]["basis"], "nothing_measured");
+    let built_in = World::with(ApiConfig { built_in_gateway: true, ..config() }).await;
+    assert_eq!(assumes(&built_in).await["assumes"]["basis"], "built_in_gateway");
 }
 
 #[tokio::test]

@@ -98,7 +98,7 @@ async fn a_request_that_makes_no_sense_is_refused() {
     let world = World::new().await;
     let key = world.submit("closed", 1).await;
     for body in [json!({"format": "tar"}), json!({"format": 1}), json!({"formt": "zip"}), json!([])] {
-        world.post(&exports(key), body).await.refused(400, "invalid_argument");
+        world.post(&format!("{}?strict=true", exports(key)), body).await.refused(400, "invalid_argument");
     }
     world.act(&format!("{}?format=zip", exports(key))).await.refused(400, "invalid_argument");
     world.get(&format!("{}/{}", exports(key), key.run)).await.refused(404, "not_found");

@@ -19,7 +19,8 @@ pub fn pinned() -> IngestEvent {
 
 pub fn chunk(chunk: u32, rows: u32, rejected: u32, index: u32, report: Option<String>) -> IngestEvent {
     let next = Position { offset: u64::from(index) * 20, line: index.into(), index };
-    IngestEvent::ChunkCommitted { chunk, rows, rejected, next, report, inherited: Default::default() }
+    let (inherited, unknown) = (Default::default(), Default::default());
+    IngestEvent::ChunkCommitted { chunk, rows, rejected, next, report, inherited, unknown }
 }
 
 impl World {
@@ -101,6 +102,26 @@ async fn an_ingest_shows_how_far_it_is() {
     golden("ingest_done", &world.shown(key).await);
 }
 
+/// One look is not to say that it is being read, and another that nobody reads it.
+#[tokio::test]
+async fn what_a_job_waits_for_is_where_its_list_is() {
+    let world = World::new().await;
+    let key = world.accepted().await;
+    let waits = async || {
+        let limits = world.get(&format!("/v1/jobs/{}/limits", key.job)).await.json();
+        limits["waiting"]["detail"].as_str().unwrap().to_owned()
+    };
+    assert!(waits().await.contains("nobody has opened the list"));
+    world.ingest(key, &[pinned()]).await;
+    assert!(waits().await.contains("the list is being read"));
+    let stalled = IngestEvent::AttemptFailed { error: "the disk is away".into(), dead_lettered: true };
+    world.ingest(key, &[stalled]).await;
+    let waiting = waits().await;
+    assert!(waiting.contains("stalled") && !waiting.contains("being read"), "{waiting}");
+    let leases = world.get("/v1/leases").await.json();
+    assert_eq!(leases["leases"][0]["waiting"]["detail"], waiting);
+}
+
 #[tokio::test]
 async fn an_ingest_that_ended_early_says_so() {
     let world = World::new().await;
@@ -111,7 +132,12 @@ async fn an_ingest_that_ended_early_says_so() {
     world.ingest(key, &[pinned(), failed]).await;
     golden("ingest_failed", &world.shown(key).await);
     let run = world.get(&format!("/v1/jobs/{}", key.job)).await.json()["latest_run"].clone();
-    assert_eq!((&run["status"], &run["failure_reason"]), (&json!("failed"), &json!("line_too_long")));
+    assert_eq!((&run["status"], &run["failure_reason"]), (&json!("failed"), &json!("ingest_failed")));
+    assert_eq!(run["failure_detail"], "line_too_long: too long");
+    let events = world.get(&format!("/v1/jobs/{}/events", key.job)).await.json();
+    let failed =
+        events["events"].as_array().unwrap().iter().find(|event| event["type"] == "run.failed").unwrap();
+    assert_eq!(failed["data"]["failure_reason"], "line_too_long", "the timeline has the precise code");
 
     let key = world.accepted().await;
     world.ingest(key, &[pinned(), chunk(0, 3, 0, 3, None)]).await;

@@ -158,7 +158,6 @@ async fn every_task_invalid_is_counted_but_not_named() {
 async fn what_is_wrong_behind_the_tasks_refuses_them_too() {
     let world = World::new().await;
     for (behind, status, code) in [
-        (", \"nmae\": 1", 400, "invalid_argument"),
         (", \"tasks\": []", 400, "invalid_argument"),
         (", \"zenrows_params\": {\"nope\": 1}", 400, "invalid_argument"),
         (", \"webhook\": {}", 400, "invalid_argument"),

@@ -158,7 +158,7 @@ async fn what_is_no_key_is_refused_and_nothing_is_made() {
         json!({"name": "a", "quotas": {"active_jobs": -1}}),
         json!({"name": "a", "operator": true, "quotas": {"active_jobs": 1}}),
     ] {
-        world.operate("POST", "keys", Some(body)).await.refused(400, "invalid_argument");
+        world.operate("POST", "keys?strict=true", Some(body)).await.refused(400, "invalid_argument");
     }
     assert_eq!(world.operate("GET", "keys", None).await.json(), json!({"keys": []}));
 }

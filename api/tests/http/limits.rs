@@ -121,7 +121,7 @@ async fn a_job_shows_the_limits_that_it_was_submitted_with() {
     ] {
         let mut body = json!({ "tasks": tasks(1) });
         body[field] = value;
-        let detail = world.post("/v1/jobs", body).await.refused(400, "invalid_argument");
+        let detail = world.post("/v1/jobs?strict=true", body).await.refused(400, "invalid_argument");
         assert!(detail.contains(named), "{detail}");
     }
 }
@@ -208,7 +208,7 @@ async fn a_change_that_is_none_is_refused() {
         (json!({}), "`max_inflight`"),
         (json!({"max_inflight": null}), "`max_inflight`"),
         (json!({"max_inflight": 0}), "`max_inflight`"),
-        (json!({"name": "other"}), "`name`"),
+        (json!({"name": "other"}), "`max_inflight`"),
         (json!({"rate_limit": {"per_second": 1, "burst": 0}}), "`rate_limit.burst`"),
     ] {
         let detail = world.patch(job, body).await.refused(400, "invalid_argument");

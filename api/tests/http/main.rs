@@ -37,6 +37,7 @@ mod tasks;
 mod two_callers;
 mod unread_lists;
 mod uploads;
+mod warnings;
 mod webhooks;
 mod world;
 

@@ -100,7 +100,8 @@ async fn another_job_is_left_alone_and_an_unknown_one_is_not_in_order() {
         (json!({"dry_run": 1}), "dry_run"),
         (json!({"dryrun": true}), "dryrun"),
     ] {
-        let detail = world.operate("POST", "reconcile", Some(bad)).await.refused(400, "invalid_argument");
+        let detail =
+            world.operate("POST", "reconcile?strict=true", Some(bad)).await.refused(400, "invalid_argument");
         assert!(detail.contains(&format!("`{name}`")), "{detail}");
     }
     let from = json!({"from": "missing_refs:"});

@@ -115,7 +115,7 @@ async fn other_parameters_are_the_runs_own() {
         .post(&path, json!({"zenrows_params": {"no_such_param": "1"}}))
         .await
         .refused(400, "invalid_argument");
-    world.post(&path, json!({"params": {}})).await.refused(400, "invalid_argument");
+    world.post(&format!("{path}?strict=true"), json!({"params": {}})).await.refused(400, "invalid_argument");
     let answer = world.post(&path, json!({"zenrows_params": {"js_render": true}})).await;
     assert_eq!(answer.status, 201);
     let view = world.backend.store.any_job(key.job).await.unwrap().unwrap();

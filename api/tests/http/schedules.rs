@@ -1,6 +1,6 @@
 //! Jobs with a schedule (SPEC 6.20): what callers see of them before and between their runs.
 
-use crate::world::{OTHER_KEY, World, golden};
+use crate::world::{KEY, OTHER_KEY, World, golden};
 use conveyor_domain::JobId;
 use conveyor_domain::message::QueueName;
 use conveyor_store::port::RunKey;
@@ -57,13 +57,26 @@ async fn a_scheduled_job_has_no_run_until_it_fires() {
 async fn what_a_scheduled_job_does_not_have_cannot_be_steered() {
     let world = World::new().await;
     let job = scheduled(&world, &hourly()).await;
-    world.act(&format!("/v1/jobs/{job}/stop")).await.refused(409, "run_not_stoppable");
-    world.act(&format!("/v1/jobs/{job}/pause")).await.refused(409, "run_not_pausable");
+    let stop = world.act(&format!("/v1/jobs/{job}/stop")).await.refused(409, "run_not_stoppable");
+    let pause = world.act(&format!("/v1/jobs/{job}/pause")).await.refused(409, "run_not_pausable");
+    for detail in [stop, pause] {
+        assert!(
+            detail.starts_with("The schedule has not fired yet") && !detail.contains("ended"),
+            "{detail}"
+        );
+    }
     world.act(&format!("/v1/jobs/{job}/close")).await.refused(409, "job_not_open");
     let tasks = json!({"tasks": [{"url": "https://b.example"}]});
     world.post(&format!("/v1/jobs/{job}/tasks"), tasks).await.refused(409, "job_not_open");
     let regular = world.submit("closed", 1).await.job;
     world.put_schedule(regular, hourly()).await.refused(409, "job_not_scheduled");
+    let deleted = world.call("DELETE", &format!("/v1/jobs/{job}"), Some(KEY), None).await.json();
+    assert_eq!(deleted["status"], "deleted");
+    assert!(
+        deleted.get("schedule_state").is_none() && deleted.get("next_scheduled_run").is_none(),
+        "{deleted}"
+    );
+    assert!(deleted["schedule"].is_object(), "what it was is still told");
     let state = json!({"schedule_state": "paused"});
     world.turn(regular, state).await.refused(409, "job_not_scheduled");
 }

@@ -43,6 +43,7 @@ async fn an_addition_has_limits() {
     let wrong = json!({"tasks": urls(1), "last_batch": "yes"});
     assert!(world.post(&path, wrong).await.refused(400, "invalid_argument").contains("`last_batch`"));
     let misspelt = json!({"tasks": urls(1), "lastbatch": true});
+    let path = format!("{path}?strict=true");
     assert!(world.post(&path, misspelt).await.refused(400, "invalid_argument").contains("`lastbatch`"));
 }
 

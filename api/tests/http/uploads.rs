@@ -66,7 +66,8 @@ async fn a_slot_that_makes_no_sense_is_refused() {
         (csv(json!({"delimiter": "\"", "fields": {"url": 0}})), "`csv.quote`"),
         (csv(json!({"separator": ";", "fields": {"url": 0}})), "`csv.separator`"),
     ] {
-        let detail = world.post("/v1/job_inputs", body.clone()).await.refused(400, "invalid_argument");
+        let detail =
+            world.post("/v1/job_inputs?strict=true", body.clone()).await.refused(400, "invalid_argument");
         assert!(detail.contains(named), "{body}: {detail}");
     }
     let huge = json!({"type": "lines", "size_bytes": 1u64 << 40});

@@ -85,7 +85,7 @@ async fn a_url_that_cannot_be_used_is_refused_wherever_it_is_given() {
         }
     }
     for bad in [json!({}), json!({"url": 7}), json!({"url": HOOK, "nope": 1}), json!("x")] {
-        world.post("/v1/jobs", submit_with(bad)).await.refused(400, "invalid_argument");
+        world.post("/v1/jobs?strict=true", submit_with(bad)).await.refused(400, "invalid_argument");
     }
     let jobs = world.get("/v1/jobs").await.json();
     assert_eq!(jobs["jobs"].as_array().unwrap().len(), 1, "nothing was made");

@@ -60,6 +60,7 @@ pub fn config() -> ApiConfig {
         list_max_bytes: limits::LIST_MAX_BYTES,
         list_expanded_max_bytes: limits::LIST_EXPANDED_MAX_BYTES,
         param_policy: ParamPolicy::ZenRows,
+        built_in_gateway: false,
         public_url: None,
         forward_keys: true,
         result_ttl_days: limits::RESULT_TTL_DAYS,

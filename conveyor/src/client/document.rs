@@ -89,6 +89,9 @@ pub struct Stats {
     pub completed: u64,
     pub successful: u64,
     pub failed: u64,
+    /// Its counts contradict each other, and are cut to fit.
+    #[serde(default)]
+    pub inconsistent: bool,
     #[serde(default)]
     pub failure_reasons: BTreeMap<String, u64>,
     pub spend: Option<Spend>,
@@ -122,6 +125,15 @@ pub struct Ingest {
     pub rows_per_second: Option<f64>,
     pub error: Option<IngestError>,
     pub last_error: Option<String>,
+    /// Fields of rows that were ignored.
+    pub warnings: Vec<RowWarning>,
+    pub more_warnings: u64,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct RowWarning {
+    pub field: String,
+    pub rows: u64,
 }
 
 #[derive(Debug, Deserialize)]

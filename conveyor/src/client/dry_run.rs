@@ -49,6 +49,16 @@ struct Domain {
 struct Estimate {
     seconds: f64,
     bound_by: String,
+    #[serde(default)]
+    assumes: Assumes,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Assumes {
+    seconds_per_task: f64,
+    basis: String,
+    measured_tasks: u64,
 }
 
 /// Asks, and prints the answer. `place` says where in the user's lists a row is.
@@ -102,9 +112,22 @@ fn fate(would_answer: u16) -> &'static str {
 fn duration(estimate: &Estimate) -> String {
     let seconds = Duration::try_from_secs_f64(estimate.seconds.ceil()).unwrap_or_default();
     let about = indicatif::HumanDuration(seconds);
-    match estimate.bound_by.as_str() {
-        "none" => format!("about {about}"),
-        bound => format!("about {about}, because of {bound}"),
+    let because = match estimate.bound_by.as_str() {
+        "none" => String::new(),
+        bound => format!(", because of {bound}"),
+    };
+    format!("about {about}{because}{}", assumed(&estimate.assumes))
+}
+
+/// What the estimate stands or falls with.
+fn assumed(Assumes { seconds_per_task, basis, measured_tasks }: &Assumes) -> String {
+    match basis.as_str() {
+        "measured" => format!(
+            ", if a task takes {seconds_per_task} s, as the last {measured_tasks} that were measured did"
+        ),
+        "built_in_gateway" => ", with the gateway that is built in".to_owned(),
+        "nothing_measured" => format!(", if a task takes {seconds_per_task} s: none was measured yet"),
+        _ => String::new(),
     }
 }
 
@@ -119,7 +142,7 @@ mod tests {
             "dry_run": true, "rows": 4, "valid": 3, "invalid": 1, "duplicates": 1, "would_answer": 202,
             "invalid_tasks": [{"index": 3, "line": 5, "reason": "malformed_url", "value": "x"}],
             "domains": {"count": 100_000, "exact": false, "top": [{"domain": "a.example", "tasks": 2}]},
-            "estimate": {"seconds": 119.2, "bound_by": "rate_limit", "assumes": {"seconds_per_task": 2.0}},
+            "estimate": {"seconds": 119.2, "bound_by": "rate_limit", "assumes": {"seconds_per_task": 2.0, "basis": "nothing_measured"}},
         }))
         .unwrap();
         let rows = facts(&report, |row| Some(format!("urls.txt:{}", row.line?)));
@@ -128,6 +151,9 @@ mod tests {
         assert_eq!(value("domains"), Some("at least 100000"));
         assert_eq!(value("  a.example"), Some("2"));
         assert_eq!(value("would be"), Some("accepted, and read in the background"));
-        assert_eq!(value("would take"), Some("about 2 minutes, because of rate_limit"));
+        assert_eq!(
+            value("would take"),
+            Some("about 2 minutes, because of rate_limit, if a task takes 2 s: none was measured yet")
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Standard output: tables for people, one document for programs.
 
-use super::document::{Ingest, Job, PauseReason, Run, Spend, Stats};
+use super::document::{Ingest, Job, PauseReason, RowWarning, Run, Spend, Stats};
 use super::failure::Failure;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 use std::io::{self, IsTerminal, Write};
@@ -127,6 +127,12 @@ fn ingest_rows(ingest: &Ingest) -> Vec<(String, String)> {
     let Ingest { rows_read, rows_accepted, rows_rejected, .. } = ingest;
     let rows = format!("{rows_read} read, {rows_accepted} accepted, {rows_rejected} rejected");
     let mut lines = vec![("list".to_owned(), state), ("rows".to_owned(), rows)];
+    for RowWarning { field, rows } in &ingest.warnings {
+        lines.push(("ignored field".to_owned(), format!("{field}, in {rows} rows")));
+    }
+    if ingest.more_warnings > 0 {
+        lines.push(("ignored field".to_owned(), format!("others, {} times", ingest.more_warnings)));
+    }
     if let Some(trouble) = ingest.trouble() {
         lines.push(("list error".to_owned(), trouble));
     }
@@ -143,6 +149,10 @@ fn run_rows(run: &Run) -> Vec<(String, String)> {
         row("failed", run.stats.failed.to_string()),
     ];
     rows.extend(run.stats.failure_reasons.iter().map(|(class, n)| (format!("  {class}"), n.to_string())));
+    if run.stats.inconsistent {
+        let damaged = "damaged: more is done than there is, so the counts are cut to fit; `conveyor audit` says what is wrong";
+        rows.push(row("counts", damaged.to_owned()));
+    }
     if let Some(Spend { credits, cost }) = &run.stats.spend {
         rows.push(row("spent", format!("{cost} ({credits} credits)")));
     }
@@ -203,12 +213,14 @@ mod tests {
         let job: Job = serde_json::from_value(serde_json::json!({
             "job_id": "J", "status": "closed", "name": "n", "type": "regular",
             "latest_run": {"run_id": "R", "run_sequence": 1, "status": "failed", "pause_state": "paused", "failure_reason": "insufficient_credits",
-                "stats": {"total": 4, "completed": 2, "successful": 1, "failed": 1, "failure_reasons": {"blocked": 1}}},
+                "stats": {"total": 4, "completed": 2, "successful": 1, "failed": 1, "failure_reasons": {"blocked": 1},
+                    "inconsistent": true}},
         }))
         .unwrap();
         let ingest: Ingest = serde_json::from_value(serde_json::json!({
             "state": "reading", "rows_read": 5, "rows_accepted": 4, "rows_rejected": 1, "bytes_read": 50,
             "size_bytes": 200, "compression": "none", "last_error": "the store does not answer",
+            "warnings": [{"code": "unknown_field", "field": "urll", "rows": 3}],
         }))
         .unwrap();
         let rows = job_rows(&job, Some(&ingest));
@@ -222,5 +234,7 @@ mod tests {
         assert_eq!(value("list"), Some("reading, 25%"));
         assert_eq!(value("rows"), Some("5 read, 4 accepted, 1 rejected"));
         assert_eq!(value("list error"), Some("the store does not answer"));
+        assert_eq!(value("ignored field"), Some("urll, in 3 rows"));
+        assert!(value("counts").unwrap().contains("`conveyor audit`"));
     }
 }

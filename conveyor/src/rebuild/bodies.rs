@@ -41,6 +41,10 @@ impl Bodies {
         self.found.len()
     }
 
+    pub fn has(&self, task: TaskId) -> bool {
+        self.found.contains_key(&task.index())
+    }
+
     /// A task that needs none any more.
     pub fn forget(&mut self, task: TaskId) {
         self.found.remove(&task.index());

@@ -46,6 +46,7 @@ impl Rebuilder {
     }
 }
 
-fn size(sums: &Sums) -> u64 {
+/// By how much counters are wrong from which this is missing.
+pub fn size(sums: &Sums) -> u64 {
     sums.failed.iter().fold(sums.successful.unsigned_abs(), |all, class| all + class.unsigned_abs())
 }

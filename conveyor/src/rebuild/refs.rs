@@ -52,13 +52,17 @@ impl Rebuilder {
         if notes::is_taken(&self.backend, job, Note::Refs).await? {
             return Ok(Unsent::All);
         }
-        let (queue, now) = (QueueName::Run(found.key.run), self.clock.now());
-        if patiently(|| self.backend.queue.emptiness(queue, now)).await? == Emptiness::Messages {
+        if self.has_messages(found.key).await? {
             return Ok(Unsent::Nothing);
         }
         notes::take(&self.backend, job, Note::Refs).await?;
         // The rest of a list that is read brings its own.
         Ok(Unsent::Older(run.is_ingesting().then(|| vec![true; run.next_index as usize])))
+    }
+
+    pub async fn has_messages(&self, key: RunKey) -> Result<bool, Failure> {
+        let (queue, now) = (QueueName::Run(key.run), self.clock.now());
+        Ok(patiently(|| self.backend.queue.emptiness(queue, now)).await? == Emptiness::Messages)
     }
 
     /// Sends a ref for every unfinished task that may have none. How many that were.

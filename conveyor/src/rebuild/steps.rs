@@ -1,6 +1,7 @@
 //! The steps of a rebuild, in order (SPEC 6.18). Whatever one finds done, it leaves as it is.
 
 use super::failure::{Failure, patiently};
+use super::foresee::Foresight;
 use super::found::{self, Found, Rows};
 use super::notes::{self, Note};
 use super::owner::{self, Owner, OwnerKey};
@@ -34,10 +35,10 @@ impl Rebuilder {
         let made_anew = found.job().is_none() || notes::is_taken(&self.backend, args.job, Note::Anew).await?;
         let owner = owner::key(args, made_anew)?;
         if args.dry_run {
-            let mut report = self.foresee(&found, complete, owner.as_ref()).await?;
+            let foresight = Foresight { before, complete, resumes: made_anew && args.resume };
+            let mut report = self.foresee(&found, foresight, owner.as_ref()).await?;
             report.made_anew = made_anew;
-            report.left_paused = made_anew && report.paused && !args.resume;
-            report.paused &= !made_anew || !args.resume;
+            report.left_paused = made_anew && report.paused;
             report.owner = self.owned_by(owner.as_ref(), report.caller, made_anew, true).await?;
             return Ok(report);
         }
@@ -193,7 +194,7 @@ impl Rebuilder {
         Ok(())
     }
 
-    fn is_latest_and_live(&self, job: &Job, run: &Run) -> bool {
+    pub(super) fn is_latest_and_live(&self, job: &Job, run: &Run) -> bool {
         job.latest_run == run.id && !run.status.is_terminal()
     }
 

@@ -269,6 +269,10 @@ impl ServerArgs {
         }
     }
 
+    pub fn has_built_in_gateway(&self) -> bool {
+        matches!(self.gateway(), GatewayChoice::Demo | GatewayChoice::Null)
+    }
+
     /// A caller's key is kept only where somebody needs it: a gateway over HTTP with no key of its own.
     pub fn forwards_keys(&self) -> bool {
         matches!(self.gateway(), GatewayChoice::Http(_)) && self.gateway_api_key.is_none()

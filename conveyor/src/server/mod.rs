@@ -29,6 +29,7 @@ use args::Gate;
 use conveyor_api::{Api, ApiConfig, MetricsText, OperatorKeys};
 use conveyor_domain::headers::HeaderSeal;
 use conveyor_domain::seal::Secret;
+use conveyor_domain::task_input::TaskRules;
 use conveyor_domain::{Clock, Entropy, WorkerId};
 use conveyor_exports::{Builder, ExportConfig};
 use conveyor_ingest::{IngestConfig, Ingester};
@@ -211,7 +212,7 @@ fn start_ingester(parts: &Parts) {
         run_tasks_max: args.run_tasks_max,
         list_max_bytes: args.list_max_bytes,
         list_expanded_max_bytes: args.list_expanded_max_bytes,
-        param_policy: args.param_policy(),
+        rules: TaskRules::strict(args.param_policy()),
         visibility: args.visibility(),
         ..IngestConfig::default()
     };
@@ -266,6 +267,7 @@ fn serve(
         list_max_bytes: args.list_max_bytes,
         list_expanded_max_bytes: args.list_expanded_max_bytes,
         param_policy: args.param_policy(),
+        built_in_gateway: args.has_built_in_gateway(),
         public_url: args.public_url.as_ref().map(|url| url.trim_end_matches('/').to_owned()),
         forward_keys: args.forwards_keys(),
         result_ttl_days: args.result_ttl_days,

@@ -34,6 +34,7 @@ async fn commit_first_ten(world: &World, key: RunKey) {
         next,
         report: None,
         inherited: Default::default(),
+        unknown: Default::default(),
     };
     let entry = state.entry(event).unwrap();
     let chunk = Chunk { rows, replayed: Vec::new(), entry };

@@ -102,7 +102,14 @@ impl World {
             self.backend.blobs.put_stream(&key, futures::stream::iter(pieces).boxed()).await.unwrap();
         let staged = Staged::new(key.to_string(), stored.size, stored.etag);
         self.backend.store.put_staged(id, staged.clone(), self.now()).await.unwrap();
-        Source { upload: id, staged, spec, on_invalid_rows, param_policy: None }
+        Source {
+            upload: id,
+            staged,
+            spec,
+            on_invalid_rows,
+            param_policy: None,
+            unknown_fields: Default::default(),
+        }
     }
 
     pub async fn accept_source(&self, source: Source, open: bool) -> RunKey {

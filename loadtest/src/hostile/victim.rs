@@ -54,9 +54,9 @@ impl Victim {
             let path = job.take().map_or_else(|| "/v1/jobs".to_owned(), |id| format!("/v1/jobs/{id}"));
             let url = format!("{}{path}", self.server.as_str().trim_end_matches('/'));
             let request = match path.as_str() {
-                "/v1/jobs" => {
-                    client.post(url).json(&json!({"tasks": [{"url": "http://target.example/one"}]}))
-                }
+                "/v1/jobs" => client
+                    .post(format!("{url}?strict=true"))
+                    .json(&json!({"tasks": [{"url": "http://target.example/one"}]})),
                 _ => client.get(url),
             };
             let began = Instant::now();

@@ -44,6 +44,7 @@ pub(super) fn chunk(view: &IngestState, count: u32) -> Chunk {
         next,
         report: None,
         inherited: Default::default(),
+        unknown: Default::default(),
     };
     Chunk { rows: rows.collect(), replayed: Vec::new(), entry: must(view.entry(event)) }
 }

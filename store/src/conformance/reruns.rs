@@ -234,6 +234,7 @@ async fn commit(world: &World, key: RunKey, fixed: Vec<ReplayedTask>) {
         next: Position { index: TASKS, ..now.next },
         report: None,
         inherited: inherited_counts(&fixed),
+        unknown: Default::default(),
     };
     let chunk = Chunk { rows: Vec::new(), replayed: fixed, entry: must(now.entry(event)) };
     assert_eq!(must(world.backend.store.commit_chunk(key, chunk, world.now()).await), Appended::Done);

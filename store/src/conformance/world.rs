@@ -160,6 +160,7 @@ impl World {
             spec: upload.spec.clone(),
             on_invalid_rows,
             param_policy: None,
+            unknown_fields: Default::default(),
         };
         Acceptance { job: rows.job, run: rows.run, source, once: None }
     }

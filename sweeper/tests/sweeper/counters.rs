@@ -241,10 +241,15 @@ async fn an_audit_names_tasks_that_nobody_will_work_on() {
     damaged.is_mended_by_a_sweep().await;
     let audit = damaged.audit(key).await;
     assert_eq!(audit.stats.counts.successful, 3, "the counters are right again");
-    assert_eq!(
-        audit.disagreements,
-        ["the run is completed, and 2 of its tasks are not: nobody will work on them"]
+    let [said] = &audit.disagreements[..] else { panic!("{:?}", audit.disagreements) };
+    assert!(
+        said.starts_with("the run is completed, and 2 of its tasks are not: nobody will work on them. "),
+        "{said}"
     );
+    for remedy in ["rerun {job} --status pending,processing", "rebuild {job} --run {run}"] {
+        let remedy = remedy.replace("{job}", &key.job.to_string()).replace("{run}", &key.run.to_string());
+        assert!(said.contains(&remedy), "no {remedy} in {said}");
+    }
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use crate::server::random_32;
 use conveyor_domain::failure::{Problem, cut};
 use conveyor_domain::limits;
 use reqwest::header::{HeaderName, HeaderValue, RETRY_AFTER};
-use reqwest::{Client, ClientBuilder, RequestBuilder, Response, StatusCode};
+use reqwest::{Client, ClientBuilder, Method, RequestBuilder, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::error::Error;
@@ -112,10 +112,7 @@ impl Api {
     ) -> Result<Answer<T>, Failure> {
         let key = idempotency_key()?;
         let once = || async {
-            let mut request = self.with_key(self.http.post(url.clone())).header(IDEMPOTENCY_KEY, &key);
-            if let Some(body) = body {
-                request = request.json(body);
-            }
+            let request = self.with_body(Method::POST, url.clone(), body).header(IDEMPOTENCY_KEY, &key);
             self.read(self.send(request).await?).await
         };
         Patience::SHORT.retry(once).await
@@ -126,17 +123,15 @@ impl Api {
         url: Url,
         body: Option<&Value>,
     ) -> Result<Answer<T>, Attempt> {
-        let mut request = self.with_key(self.http.post(url));
-        if let Some(body) = body {
-            request = request.json(body);
-        }
+        let request = self.with_body(Method::POST, url, body);
         self.read(self.send(request).await?).await
     }
 
     /// Sends new values. They are what shall be, not a difference, so it does not matter how often they arrive.
     pub async fn patch<T: DeserializeOwned>(&self, url: Url, body: &Value) -> Result<Answer<T>, Failure> {
         let patch = || async {
-            self.read(self.send(self.with_key(self.http.patch(url.clone()).json(body))).await?).await
+            let request = self.with_body(Method::PATCH, url.clone(), Some(body));
+            self.read(self.send(request).await?).await
         };
         Patience::SHORT.retry(patch).await
     }
@@ -153,6 +148,18 @@ impl Api {
     fn with_key(&self, request: RequestBuilder) -> RequestBuilder {
         match &self.key {
             Some(key) => request.header(API_KEY, key.clone()),
+            None => request,
+        }
+    }
+
+    /// What this client sends is what its user meant, or a mistake: nothing of it is to be ignored.
+    fn with_body(&self, method: Method, mut url: Url, body: Option<&Value>) -> RequestBuilder {
+        if body.is_some() {
+            url.query_pairs_mut().append_pair("strict", "true");
+        }
+        let request = self.with_key(self.http.request(method, url));
+        match body {
+            Some(body) => request.json(body),
             None => request,
         }
     }

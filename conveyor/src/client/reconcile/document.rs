@@ -37,6 +37,11 @@ impl Treated {
     pub fn is_mended(&self) -> bool {
         matches!(self.outcome.as_str(), "fixed" | "gone")
     }
+
+    /// Whether nothing was tried.
+    pub fn is_only_seen(&self) -> bool {
+        self.outcome == "seen"
+    }
 }
 
 /// A repair that could not look.

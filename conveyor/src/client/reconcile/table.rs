@@ -41,11 +41,31 @@ fn done(Treated { finding, outcome, changed, error }: &Treated) -> String {
 fn verdict(whole: &Whole) -> String {
     let damage = whole.findings.iter().filter(|treated| treated.finding.is_damage());
     let (mended, left): (Vec<_>, Vec<_>) = damage.partition(|treated| treated.is_mended());
-    match whole.verdict() {
+    let seen = left.iter().filter(|treated| treated.is_only_seen()).count();
+    let said = match whole.verdict() {
         Verdict::NothingWrong => "nothing was wrong".to_owned(),
         Verdict::AllMended => format!("{} wrong, all of it mended", mended.len()),
         Verdict::StillWrong if left.is_empty() => "not everything could be looked at".to_owned(),
+        Verdict::StillWrong if seen == left.len() && mended.is_empty() => {
+            format!("{seen} wrong; nothing was done, because it was a dry run")
+        }
         Verdict::StillWrong => format!("{} mended, {} still wrong", mended.len(), left.len()),
+    };
+    match upkeep(whole) {
+        Some(upkeep) => format!("{said}; {upkeep}"),
+        None => said,
+    }
+}
+
+/// What is past its time is nothing wrong, but it is a finding, and it is not to look forgotten.
+fn upkeep(whole: &Whole) -> Option<String> {
+    let upkeep = whole.findings.iter().filter(|treated| !treated.finding.is_damage());
+    let (done, left): (Vec<_>, Vec<_>) = upkeep.partition(|treated| treated.is_mended());
+    match (done.len(), left.len()) {
+        (0, 0) => None,
+        (done, 0) => Some(format!("{done} tidied up")),
+        (0, left) => Some(format!("{left} to be tidied up")),
+        (done, left) => Some(format!("{done} tidied up, {left} to be tidied up")),
     }
 }
 
@@ -91,6 +111,11 @@ mod tests {
             ]
         );
         assert_eq!(shown(Vec::new()), ["nothing was wrong"]);
+        let dry = shown(vec![finding(json!({"outcome": "seen"})), finding(json!({"outcome": "seen"}))]);
+        assert_eq!(dry.last().unwrap(), "2 wrong; nothing was done, because it was a dry run");
+        let upkeep = |outcome: &str| shown(vec![finding(json!({"kind": "upkeep", "outcome": outcome}))]);
+        assert_eq!(upkeep("seen").last().unwrap(), "nothing was wrong; 1 to be tidied up");
+        assert_eq!(upkeep("fixed").last().unwrap(), "nothing was wrong; 1 tidied up");
         let mended = shown(vec![finding(json!({"outcome": "gone"}))]);
         assert_eq!(mended.last().unwrap(), "1 wrong, all of it mended");
     }

@@ -91,7 +91,9 @@ impl Caller {
                     | Refusal::NoPriorRun
                     | Refusal::JobNotScheduled
                     | Refusal::FireIsOver
-                    | Refusal::JobTooLarge => false,
+                    | Refusal::JobTooLarge
+                    | Refusal::NothingToStop
+                    | Refusal::NothingToPause => false,
                 };
                 require(fair, Rule::Lifecycle, || {
                     format!("{name}: tasks were refused without a reason: {refusal}")
@@ -178,7 +180,9 @@ impl Caller {
                     | Refusal::NoPriorRun
                     | Refusal::JobNotScheduled
                     | Refusal::FireIsOver
-                    | Refusal::JobTooLarge => false,
+                    | Refusal::JobTooLarge
+                    | Refusal::NothingToStop
+                    | Refusal::NothingToPause => false,
                 };
                 require(fair, Rule::Lifecycle, || {
                     format!("{name}: {command:?} was refused without a reason: {refusal}")

@@ -144,8 +144,14 @@ impl Caller {
         let spec = draw_spec(&dice);
         let rows = lifecycle::accept(job, run, self.id, spec, dice.chance(0.4), now);
         let on_invalid_rows = if dice.chance(0.25) { OnInvalidRows::Fail } else { OnInvalidRows::Skip };
-        let source =
-            Source { upload: id, staged, spec: list.spec.clone(), on_invalid_rows, param_policy: None };
+        let source = Source {
+            upload: id,
+            staged,
+            spec: list.spec.clone(),
+            on_invalid_rows,
+            param_policy: None,
+            unknown_fields: Default::default(),
+        };
         let acceptance = Acceptance { job: rows.job, run: rows.run, source, once: None };
         world.model.begin_accept(&acceptance, list);
         Some(acceptance)

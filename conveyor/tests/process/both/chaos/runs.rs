@@ -137,6 +137,7 @@ pub async fn accept(world: &World, list: String) -> (RunKey, BlobKey) {
         spec: ListSpec::Lines,
         on_invalid_rows: OnInvalidRows::Skip,
         param_policy: None,
+        unknown_fields: Default::default(),
     };
     backend.store.accept(Acceptance { job: rows.job, run: rows.run, source, once: None }).await.unwrap();
     (RunKey { job, run: id }, object)

@@ -30,18 +30,13 @@ async fn a_lost_database_is_made_anew_and_nothing_is_fetched_twice() {
     for (lines, done) in [(short(), half()), (long(), 400)] {
         let world = World::drained(lines, done).await;
         world.lose_database();
-        let foreseen = world.rebuild(&["--dry-run"]);
-        assert_eq!((&foreseen["dry_run"], &foreseen["job_made_anew"]), (&json!(true), &json!(true)));
         let report = world.rebuild(&["--resume"]);
-        assert_eq!(report["job_made_anew"], true, "a dry run makes nothing: {report}");
+        assert_eq!(report["job_made_anew"], true, "the dry run before made nothing: {report}");
         let rows = world::accepted(lines);
         assert_eq!(report["rows"], json!({"total": rows, "written": rows, "missing": 0}), "{report}");
         assert_eq!(report["results"]["restored"], world.with_bodies(), "{report}");
         assert_eq!((&report["outcomes_lost"], &report["counters_corrected"]), (&json!(0), &json!(0)));
         assert_eq!((&report["run"]["status"], &report["run"]["paused"]), (&json!("running"), &json!(false)));
-        for number in ["rows", "results"] {
-            assert_eq!(foreseen[number], report[number], "what was foreseen is what was done");
-        }
         // Everything is there: once more finds nothing to do.
         let again = world.rebuild(&[]);
         assert_eq!(
@@ -114,6 +109,18 @@ async fn a_completed_run_stays_completed_or_is_completed_again() {
         }
     }
     world.check_audit(&client).await;
+    server.stop().await;
+    // Reset by hand, as the audit says: what is stored of them is given back.
+    world.sql("UPDATE tasks SET status = 0, result = NULL WHERE status = 2 AND task_key % 3 = 0");
+    let report = world.rebuild(&[]);
+    assert!(report["results"]["restored"].as_u64().unwrap() > 0, "{report}");
+    assert_eq!(
+        (&report["outcomes_lost"], &report["run"]["status"]),
+        (&json!(0), &json!("completed")),
+        "{report}"
+    );
+    let server = world.serve();
+    world.check_audit(&Client::new(&server)).await;
     assert_eq!(world.gateway.calls(), calls, "nothing is fetched of a run that has ended");
     server.stop().await;
 
@@ -140,7 +147,8 @@ async fn what_cannot_be_rebuilt_is_left_alone() {
     assert_eq!(world.refused(&[])["code"], "source_missing");
     std::fs::write(&list, &kept).unwrap();
     assert_eq!(world.refused(&["--run", UNKNOWN])["code"], "not_rebuildable");
-    assert_eq!(world.rebuild(&["--dry-run"])["job_made_anew"], true, "nothing was made");
+    let dry = support::run(world::rebuild_command(world.dir.path(), &world.job, &["--dry-run"]));
+    assert_eq!(world::report(&dry)["job_made_anew"], true, "nothing was made");
 
     let server = world.serve();
     let client = Client::new(&server);

@@ -94,8 +94,16 @@ impl World {
         database(self.dir.path()).execute_batch(statements).unwrap();
     }
 
+    /// What a dry run foresees is what is done, to the last number.
+    #[track_caller]
     pub fn rebuild(&self, flags: &[&str]) -> Value {
-        report(&support::run(rebuild_command(self.dir.path(), &self.job, flags)))
+        let run = |flags: &[&str]| report(&support::run(rebuild_command(self.dir.path(), &self.job, flags)));
+        let mut foreseen = run(&[flags, &["--dry-run"]].concat());
+        assert_eq!(foreseen["dry_run"], true);
+        let report = run(flags);
+        foreseen["dry_run"] = false.into();
+        assert_eq!(foreseen, report, "{flags:?}");
+        report
     }
 
     /// What a rebuild says that cannot be done.

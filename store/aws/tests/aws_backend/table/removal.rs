@@ -35,6 +35,7 @@ fn broken_off(world: &World, tasks: u32) -> Submission {
         spec: ListSpec::Lines,
         on_invalid_rows: OnInvalidRows::Skip,
         param_policy: None,
+        unknown_fields: Default::default(),
     };
     let list = Some(Box::new(SubmittedList { source, log: Vec::new() }));
     Submission { list, ..world.submission(false, tasks) }

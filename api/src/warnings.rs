@@ -1,0 +1,176 @@
+//! Unknown fields of a request's body: ignored and named in `warnings` of the answer, or, with `?strict=true`, refused
+//! (SPEC 10). Whoever parses a body has a [`Warnings`]; the answer gets what it collected in [`crate::answer`], so no route
+//! can forget it.
+
+use crate::problem::{ApiError, Result};
+use crate::query::Params;
+use axum::extract::Request;
+use conveyor_domain::failure::cut;
+use conveyor_domain::limits;
+use conveyor_domain::list::UnknownCounts;
+use conveyor_domain::params::ParamPolicy;
+use conveyor_domain::task_input::{TaskRules, UnknownFields};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The query parameter of every route that takes a JSON body.
+pub(crate) const STRICT: &str = "strict";
+/// Where answers have them.
+pub(crate) const WARNINGS: &str = "warnings";
+pub(crate) const MORE_WARNINGS: &str = "more_warnings";
+
+/// Something of the request that was ignored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct Warning {
+    #[schemars(extend("enum" = ["unknown_field"]))]
+    code: &'static str,
+    field: String,
+}
+
+impl Warning {
+    pub fn unknown_field(field: String) -> Warning {
+        Warning { code: "unknown_field", field }
+    }
+}
+
+/// What is told beside an answer. As many as are named; the others are counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Named {
+    warnings: Vec<Warning>,
+    #[serde(skip_serializing_if = "is_zero")]
+    more_warnings: u64,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+/// What one request collects. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Warnings {
+    strict: bool,
+    named: Arc<Mutex<Named>>,
+}
+
+impl Warnings {
+    /// Those of a request, as strict as its query says.
+    pub fn of(request: &Request, query: &Params) -> Result<Warnings> {
+        let strict = query.choice(STRICT, &[("true", true), ("false", false)])?.unwrap_or(false);
+        let named = request.extensions().get::<Warnings>().map(|shared| shared.named.clone());
+        Ok(Warnings { strict, named: named.unwrap_or_default() })
+    }
+
+    #[cfg(test)]
+    pub fn strict() -> Warnings {
+        Warnings { strict: true, ..Warnings::default() }
+    }
+
+    /// A field that the request does not have.
+    pub fn unknown(&self, path: &str) -> Result<()> {
+        let path = cut(path, limits::ECHO_MAX_CHARS);
+        if self.strict {
+            return Err(ApiError::invalid(format!("`{path}` is not a field of this request.")));
+        }
+        let mut named = self.lock();
+        let warning = Warning::unknown_field(path.to_owned());
+        if named.warnings.len() >= limits::WARNINGS_MAX {
+            named.more_warnings += 1;
+        } else if !named.warnings.contains(&warning) {
+            named.warnings.push(warning);
+        }
+        Ok(())
+    }
+
+    /// As many more that are not named.
+    pub fn unknown_more(&self, count: u64) {
+        self.lock().more_warnings += count;
+    }
+
+    /// Fields of rows of a staged list that was read on the request: the same name in many rows is one warning.
+    pub fn unknown_in_rows(&self, counts: &UnknownCounts) -> Result<()> {
+        counts.named.keys().try_for_each(|field| self.unknown(&format!("rows[].{field}")))?;
+        self.unknown_more(counts.more.into());
+        Ok(())
+    }
+
+    /// How tasks are checked. With strictness an unknown field makes a task invalid, so that all such are named at once.
+    pub fn task_rules(&self, params: ParamPolicy) -> TaskRules {
+        let unknown_fields = if self.strict { UnknownFields::Refuse } else { UnknownFields::Ignore };
+        TaskRules { params, unknown_fields }
+    }
+
+    pub fn named(&self) -> Named {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Named> {
+        self.named.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Named {
+    pub fn is_empty(&self) -> bool {
+        *self == Named::default()
+    }
+
+    /// The text of a JSON object, with these as its last fields.
+    pub fn add_to(&self, object: &mut Vec<u8>) {
+        let Some(end) = object.iter().rposition(|byte| *byte == b'}').filter(|_| !self.is_empty()) else {
+            return;
+        };
+        let has_fields = object[..end].contains(&b':');
+        object.truncate(end);
+        if has_fields {
+            object.push(b',');
+        }
+        // A plain struct: there is nothing in it that JSON could not say. It brings the braces along.
+        let fields = serde_json::to_vec(self).unwrap_or_default();
+        object.extend_from_slice(fields.strip_prefix(b"{").unwrap_or_default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn shown(warnings: &Warnings) -> Value {
+        serde_json::to_value(warnings.named()).unwrap()
+    }
+
+    #[test]
+    fn so_many_are_named_once_each_and_the_others_counted() {
+        let warnings = Warnings::default();
+        for _ in 0..2 {
+            warnings.unknown("nmae").unwrap();
+        }
+        assert_eq!(shown(&warnings), json!({"warnings": [{"code": "unknown_field", "field": "nmae"}]}));
+        (1..limits::WARNINGS_MAX + 3).for_each(|n| warnings.unknown(&format!("tasks[{n}].urll")).unwrap());
+        warnings.unknown_more(1_000_000);
+        assert_eq!(warnings.named().warnings.len(), limits::WARNINGS_MAX);
+        assert_eq!(shown(&warnings)["more_warnings"], 1_000_003);
+        let long = Warnings::default();
+        long.unknown(&"x".repeat(10_000)).unwrap();
+        assert_eq!(long.named().warnings[0].field.len(), limits::ECHO_MAX_CHARS);
+        assert!(Warnings::strict().unknown("nmae").is_err());
+    }
+
+    #[test]
+    fn an_object_gets_them_as_its_last_fields() {
+        let warnings = Warnings::default();
+        let with = |object: &str| {
+            let mut bytes = object.as_bytes().to_vec();
+            warnings.named().add_to(&mut bytes);
+            String::from_utf8(bytes).unwrap()
+        };
+        assert_eq!(with(r#"{"a":1}"#), r#"{"a":1}"#);
+        warnings.unknown("x").unwrap();
+        let named = json!([{"code": "unknown_field", "field": "x"}]);
+        for object in [json!({}), json!({"a": {"b": {}}}), json!({"a": "}"})] {
+            let mut expected = object.clone();
+            expected["warnings"] = named.clone();
+            assert_eq!(serde_json::from_str::<Value>(&with(&object.to_string())).unwrap(), expected);
+        }
+    }
+}
