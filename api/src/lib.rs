@@ -12,6 +12,7 @@ mod admission;
 mod answer;
 mod auth;
 mod body;
+mod counting;
 mod cursor;
 mod direct;
 mod dry_run;
@@ -66,6 +67,7 @@ use conveyor_domain::{Clock, Entropy};
 use conveyor_store::Backend;
 use state::ApiState;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// Renders the process's metrics as Prometheus text.
@@ -81,6 +83,8 @@ pub struct ApiConfig {
     /// A staged list, as it is uploaded, and expanded.
     pub list_max_bytes: u64,
     pub list_expanded_max_bytes: u64,
+    /// How long a submit may count a list that nobody has counted. 0: its ingest counts.
+    pub count_within: Duration,
     pub param_policy: ParamPolicy,
     /// Where callers reach this API; result URLs start with it. Without it, they start with the request's own host.
     pub public_url: Option<String>,

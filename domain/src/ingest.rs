@@ -4,9 +4,10 @@
 use crate::id::UploadId;
 use crate::lifecycle::IngestStep;
 use crate::list::{Compression, Layout, ListFault, ListSpec, OnInvalidRows, Position};
-use crate::params::ParamPolicy;
+use crate::list_count::{ListCount, RowCount};
+use crate::params::{ParamPolicy, Params};
 use crate::rerun::Replay;
-use crate::run::{Counts, Run};
+use crate::run::{Counts, Expected, Run};
 use crate::time::Timestamp;
 use crate::upload::Staged;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,21 @@ pub struct Source {
     /// configuration, must find the same rows valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub param_policy: Option<ParamPolicy>,
+}
+
+impl Source {
+    /// Its records, if all of them were counted under the parameters that its rows may have.
+    pub fn counted(&self) -> Option<&RowCount> {
+        match self.staged.count.as_deref() {
+            Some(ListCount::Rows(rows)) if self.param_policy == Some(rows.policy) => Some(rows),
+            Some(ListCount::Rows(_) | ListCount::Fault { .. }) | None => None,
+        }
+    }
+
+    /// How many tasks a job with these parameters gets of it, as far as its count says.
+    pub fn expected(&self, job: &Params) -> Option<Expected> {
+        self.counted().map(|rows| rows.expected(job))
+    }
 }
 
 /// One step of an ingest. Stored as JSON: new fields need a default.
@@ -44,6 +60,11 @@ pub enum IngestEvent {
     },
     /// Every row was checked before any of them was written (`on_invalid_rows: fail`).
     Validated {
+        rows: u32,
+    },
+    /// Every record was read before any of them was written: nobody knew how many rows there are.
+    Counted {
+        records: u32,
         rows: u32,
     },
     /// Rows and their refs are durable up to `next`.
@@ -97,6 +118,7 @@ impl IngestEvent {
             IngestEvent::Replaying { .. } => "replaying",
             IngestEvent::SourcePinned { .. } => "source_pinned",
             IngestEvent::Validated { .. } => "validated",
+            IngestEvent::Counted { .. } => "counted",
             IngestEvent::ChunkCommitted { .. } => "chunk_committed",
             IngestEvent::TotalSet { .. } => "total_set",
             IngestEvent::Latched => "latched",
@@ -182,6 +204,7 @@ pub struct IngestState {
     pub origin: Origin,
     pub opened: Option<(Compression, Layout)>,
     pub validated: bool,
+    pub counted: bool,
     /// Where the next chunk begins.
     pub next: Position,
     pub chunks: u32,
@@ -216,6 +239,8 @@ pub enum NextStep {
     Open,
     /// Check every row, write none.
     Validate,
+    /// Read every record to know how many rows there are, write none.
+    Count,
     Read {
         from: Position,
     },
@@ -265,6 +290,7 @@ impl IngestState {
             origin,
             opened: None,
             validated: false,
+            counted: false,
             next: Position::default(),
             chunks: 0,
             accepted: 0,
@@ -296,6 +322,7 @@ impl IngestState {
                 self.opened = Some((*compression, layout.clone()));
             }
             IngestEvent::Validated { .. } => self.validated = true,
+            IngestEvent::Counted { .. } => self.counted = true,
             IngestEvent::ChunkCommitted { rows, rejected, next, inherited, .. } => {
                 self.inherited = self.inherited.plus(*inherited);
                 self.chunks += 1;
@@ -350,6 +377,9 @@ impl IngestState {
             IngestEvent::Validated { .. } => {
                 reading && self.opened.is_some() && !self.validated && self.chunks == 0
             }
+            IngestEvent::Counted { .. } => {
+                reading && self.opened.is_some() && !self.counted && self.chunks == 0
+            }
             IngestEvent::ChunkCommitted { chunk, rows, rejected, next, .. } => {
                 let records = rows.checked_add(*rejected);
                 let passed = next.index.checked_sub(self.next.index);
@@ -383,6 +413,8 @@ impl IngestState {
             (_, None) if self.list().is_none() => NextStep::Read { from: self.next },
             (_, None) => NextStep::Open,
             (_, Some(_)) if self.must_validate() => NextStep::Validate,
+            // Rows that an earlier version wrote without it are not counted any more.
+            (_, Some(_)) if self.chunks == 0 && !self.counted && !run.is_counted() => NextStep::Count,
             (_, Some(_)) => NextStep::Read { from: self.next },
         }
     }
@@ -413,6 +445,9 @@ impl IngestState {
                 next_index: self.next.index,
                 inherited: self.inherited,
             }),
+            IngestEvent::Validated { rows } | IngestEvent::Counted { rows, .. } => {
+                Some(IngestStep::Expect { tasks: *rows })
+            }
             IngestEvent::Latched => Some(IngestStep::Latch),
             IngestEvent::Cut { total } => Some(IngestStep::Cut { total: *total }),
             IngestEvent::Failed { fault, detail, .. } => {
@@ -421,7 +456,6 @@ impl IngestState {
             IngestEvent::Accepted { .. }
             | IngestEvent::Replaying { .. }
             | IngestEvent::SourcePinned { .. }
-            | IngestEvent::Validated { .. }
             | IngestEvent::AttemptFailed { .. }
             | IngestEvent::Resent
             | IngestEvent::Redriven => None,

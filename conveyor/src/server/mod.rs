@@ -212,6 +212,7 @@ fn start_ingester(parts: &Parts) {
         list_max_bytes: args.list_max_bytes,
         list_expanded_max_bytes: args.list_expanded_max_bytes,
         param_policy: args.param_policy(),
+        quotas: args.caller.quotas(),
         visibility: args.visibility(),
         ..IngestConfig::default()
     };
@@ -265,6 +266,7 @@ fn serve(
         run_tasks_max: args.run_tasks_max,
         list_max_bytes: args.list_max_bytes,
         list_expanded_max_bytes: args.list_expanded_max_bytes,
+        count_within: args.count_within(),
         param_policy: args.param_policy(),
         public_url: args.public_url.as_ref().map(|url| url.trim_end_matches('/').to_owned()),
         forward_keys: args.forwards_keys(),
