@@ -12,6 +12,7 @@ mod admission;
 mod answer;
 mod auth;
 mod body;
+mod counting;
 mod cursor;
 mod direct;
 mod dry_run;
@@ -68,6 +69,7 @@ use conveyor_domain::{Clock, Entropy};
 use conveyor_store::Backend;
 use state::ApiState;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// Renders the process's metrics as Prometheus text.
@@ -83,6 +85,8 @@ pub struct ApiConfig {
     /// A staged list, as it is uploaded, and expanded.
     pub list_max_bytes: u64,
     pub list_expanded_max_bytes: u64,
+    /// How long a submit may count a list that nobody has counted. 0: its ingest counts.
+    pub count_within: Duration,
     pub param_policy: ParamPolicy,
     /// Tasks are answered by this process itself: no site is asked.
     pub built_in_gateway: bool,

@@ -8,6 +8,7 @@ use conveyor_domain::ingest::{IngestState, Origin, Source};
 use conveyor_domain::job_schedule::Template;
 use conveyor_domain::rerun::Selection;
 use conveyor_domain::retention::rows_are_over;
+use conveyor_domain::run::Expected;
 use conveyor_domain::{Job, Run, RunStatus, limits};
 use conveyor_store::Error;
 use conveyor_store::port::{RunKey, RunView};
@@ -15,8 +16,8 @@ use conveyor_store::port::{RunKey, RunView};
 /// What holds all tasks of the job.
 pub(crate) enum Base {
     Run(Box<RunView>),
-    /// Read anew, from its first record.
-    List(Box<Source>),
+    /// Read anew, from its first record; so many tasks, if that is known.
+    List(Box<Source>, Option<Expected>),
     /// What all runs of its schedule are made of.
     Template,
 }
@@ -32,13 +33,13 @@ pub(crate) async fn base_of(
     for _ in 0..limits::REPLAY_CHAIN_MAX {
         // A run completes only behind the end of its list.
         if base.run.ingest.is_none() || base.run.status == RunStatus::Completed {
-            return Ok(Base::Run(base));
+            return Ok(Base::Run(Box::new(base)));
         }
         let key = RunKey { job: job.id, run: base.run.id };
         let Some(ingest) = state.store().ingest(key).await? else { return Err(gone(latest)) };
         let log = IngestState::fold(&ingest.log).map_err(|error| Error::Corrupt(error.to_string()))?;
         if log.read_to_end {
-            return Ok(Base::Run(base));
+            return Ok(Base::Run(Box::new(base)));
         }
         if !selection.is_everything() {
             let advice = "Rerun the job without a filter, which reads all of it.";
@@ -49,7 +50,13 @@ pub(crate) async fn base_of(
             return Err(not_read(latest, &advice));
         }
         match log.origin {
-            Origin::List(source) => return list(state, job, latest, *source).await,
+            Origin::List(source) => {
+                let source = list(state, job, latest, *source).await?;
+                // What its ingest counted holds for the same bytes.
+                let counted = base.run.doc.expected.filter(|expected| expected.exact);
+                let expected = counted.or_else(|| source.expected(&job.spec.params));
+                return Ok(Base::List(Box::new(source), expected));
+            }
             Origin::Run(replay) if job.spec.hidden_run() == Some(replay.run) => return Ok(Base::Template),
             Origin::Run(replay) => {
                 let earlier = state.store().run(job.id, replay.run).await?;
@@ -66,7 +73,7 @@ fn is_kept(state: &ApiState, run: &Run) -> bool {
 }
 
 /// The job holds its upload for as long as one of its runs is kept; but on S3 uploads also go by age (SPEC 5.6).
-async fn list(state: &ApiState, job: &Job, latest: &RunView, logged: Source) -> Result<Base> {
+async fn list(state: &ApiState, job: &Job, latest: &RunView, logged: Source) -> Result<Source> {
     let source = match job.spec.schedule.as_ref().map(|schedule| schedule.template()) {
         // Its list may have been copied to a place of its own since.
         Some(Template::List(source)) => source.clone(),
@@ -74,7 +81,7 @@ async fn list(state: &ApiState, job: &Job, latest: &RunView, logged: Source) -> 
     };
     let key = staged::key_of(&source.staged)?;
     match state.backend.blobs.get(&key, 0, source.staged.size.min(1)).await {
-        Ok(_) => Ok(Base::List(Box::new(source))),
+        Ok(_) => Ok(source),
         Err(Error::NotFound) => Err(gone(latest)),
         Err(error) => Err(error.into()),
     }

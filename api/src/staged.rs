@@ -1,11 +1,12 @@
 //! Staged bytes: how they get into the store, are read again, and go (SPEC 6.9).
 
+use crate::counting;
 use crate::incoming::for_store;
 use crate::problem::{ApiError, Code, Result};
 use crate::state::ApiState;
 use bytes::Bytes;
 use conveyor_domain::list::{Compression, ListFault, ListSpec};
-use conveyor_domain::upload::{BrokenPromise, Declared, Staged};
+use conveyor_domain::upload::{BrokenPromise, Declared, Staged, Upload};
 use conveyor_domain::{CallerId, UploadId};
 use conveyor_lists::{ExpandLimits, Expanded, ListError, ListReader, expand};
 use conveyor_store::Error;
@@ -24,6 +25,17 @@ pub(crate) async fn write(
     let (stream, fault) = for_store(pieces);
     let stored = state.backend.blobs.put_stream(&key, stream).await.map_err(|error| fault.or(error))?;
     Ok(staged(&key, stored))
+}
+
+/// The same for all bytes of a list, which is counted on the way.
+pub(crate) async fn write_counted(
+    state: &ApiState,
+    upload: &Upload,
+    pieces: impl Stream<Item = Result<Bytes>> + Send + 'static,
+) -> Result<Staged> {
+    let (pieces, counting) = counting::passing(state, &upload.spec, pieces);
+    let staged = write(state, upload.id, pieces).await?;
+    Ok(Staged { count: counting.end().await.map(Box::new), ..staged })
 }
 
 pub(crate) fn staged(key: &BlobKey, Stored { size, etag }: Stored) -> Staged {
@@ -112,13 +124,22 @@ pub(crate) async fn open(
     spec: &ListSpec,
     expanded_max_bytes: u64,
 ) -> std::result::Result<(Compression, ListReader<Expanded>), ListError> {
+    let expanded = expanded(state, staged, expanded_max_bytes).await?;
+    let compression = expanded.compression();
+    Ok((compression, ListReader::open(expanded, spec).await?))
+}
+
+/// Staged bytes without their compression.
+pub(crate) async fn expanded(
+    state: &ApiState,
+    staged: &Staged,
+    expanded_max_bytes: u64,
+) -> std::result::Result<Expanded, ListError> {
     let failed = |error: Error| ListError::Read(io::Error::other(error));
     let key: BlobKey = staged.object.parse().map_err(|_| failed(not_a_key()))?;
     let bytes = state.backend.blobs.read_pinned(&key, &staged.etag, 0).await.map_err(failed)?;
     let bytes = StreamReader::new(bytes.map(|piece| piece.map_err(io::Error::other)));
-    let expanded = expand(bytes, ExpandLimits { expanded_max_bytes, ..ExpandLimits::default() }).await?;
-    let compression = expanded.compression();
-    Ok((compression, ListReader::open(expanded, spec).await?))
+    expand(bytes, ExpandLimits { expanded_max_bytes, ..ExpandLimits::default() }).await
 }
 
 pub(crate) fn list_failed(error: ListError) -> ApiError {

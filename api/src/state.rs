@@ -35,6 +35,8 @@ pub(crate) struct ApiState {
     pub unknown_keys: UnknownKeys,
     /// One of a caller at once: each reads every row of a run.
     pub audits: Gate,
+    /// Submits that count a staged list.
+    pub counts: Gate,
     /// Reads of parts of lists: round robin over callers.
     lists: Gate,
     /// Checks of lists that came in the body of a submit and were staged.
@@ -65,6 +67,7 @@ impl ApiState {
             uploads: Places::new("uploads", limits::UPLOADS_INFLIGHT_MAX, limits::UPLOADS_OF_CALLER_MAX),
             unknown_keys: UnknownKeys::default(),
             audits: Gate::new(limits::AUDITS_MAX, 1),
+            counts: Gate::new(limits::COUNTS_MAX, limits::COUNTS_OF_CALLER_MAX),
             lists: Gate::new(limits::LIST_TURNS_MAX, limits::LIST_TURNS_OF_CALLER_MAX),
             checks: Gate::new(limits::LIST_CHECKS_MAX, limits::LIST_CHECKS_OF_CALLER_MAX),
             rates: RequestRates::new(api.config.requests),

@@ -45,6 +45,13 @@ impl Entropy {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).fill_bytes(bytes);
     }
 
+    /// A source of its own, seeded from this one.
+    pub fn fork(&self) -> Entropy {
+        let mut seed = [0; 32];
+        self.fill(&mut seed);
+        Entropy::from_seed(seed)
+    }
+
     pub fn ulid(&self, now: Timestamp) -> Ulid {
         let random = (u128::from(self.next_u64()) << 64) | u128::from(self.next_u64());
         Ulid::from_parts(u64::try_from(now.0).unwrap_or(0), random)

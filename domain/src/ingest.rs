@@ -4,9 +4,10 @@
 use crate::id::UploadId;
 use crate::lifecycle::IngestStep;
 use crate::list::{Compression, Layout, ListFault, ListSpec, OnInvalidRows, Position, UnknownCounts};
-use crate::params::ParamPolicy;
+use crate::list_count::{ListCount, RowCount};
+use crate::params::{ParamPolicy, Params};
 use crate::rerun::Replay;
-use crate::run::{Counts, Run};
+use crate::run::{Counts, Expected, Run};
 use crate::task_input::{TaskRules, UnknownFields};
 use crate::time::Timestamp;
 use crate::upload::Staged;
@@ -35,6 +36,25 @@ impl Source {
     }
 }
 
+impl Source {
+    /// Its records, if all of them were counted by what its rows are checked by.
+    pub fn counted(&self) -> Option<&RowCount> {
+        let fits = |rows: &RowCount| {
+            self.param_policy == Some(rows.policy)
+                && (rows.unknown == 0 || !self.unknown_fields.are_refused())
+        };
+        match self.staged.count.as_deref() {
+            Some(ListCount::Rows(rows)) if fits(rows) => Some(rows),
+            Some(ListCount::Rows(_) | ListCount::Fault { .. }) | None => None,
+        }
+    }
+
+    /// How many tasks a job with these parameters gets of it, as far as its count says.
+    pub fn expected(&self, job: &Params) -> Option<Expected> {
+        self.counted().map(|rows| rows.expected(job))
+    }
+}
+
 /// One step of an ingest. Stored as JSON: new fields need a default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -54,6 +74,11 @@ pub enum IngestEvent {
     },
     /// Every row was checked before any of them was written (`on_invalid_rows: fail`).
     Validated {
+        rows: u32,
+    },
+    /// Every record was read before any of them was written: nobody knew how many rows there are.
+    Counted {
+        records: u32,
         rows: u32,
     },
     /// Rows and their refs are durable up to `next`.
@@ -110,6 +135,7 @@ impl IngestEvent {
             IngestEvent::Replaying { .. } => "replaying",
             IngestEvent::SourcePinned { .. } => "source_pinned",
             IngestEvent::Validated { .. } => "validated",
+            IngestEvent::Counted { .. } => "counted",
             IngestEvent::ChunkCommitted { .. } => "chunk_committed",
             IngestEvent::TotalSet { .. } => "total_set",
             IngestEvent::Latched => "latched",
@@ -195,6 +221,7 @@ pub struct IngestState {
     pub origin: Origin,
     pub opened: Option<(Compression, Layout)>,
     pub validated: bool,
+    pub counted: bool,
     /// Where the next chunk begins.
     pub next: Position,
     pub chunks: u32,
@@ -231,6 +258,8 @@ pub enum NextStep {
     Open,
     /// Check every row, write none.
     Validate,
+    /// Read every record to know how many rows there are, write none.
+    Count,
     Read {
         from: Position,
     },
@@ -280,6 +309,7 @@ impl IngestState {
             origin,
             opened: None,
             validated: false,
+            counted: false,
             next: Position::default(),
             chunks: 0,
             accepted: 0,
@@ -312,6 +342,7 @@ impl IngestState {
                 self.opened = Some((*compression, layout.clone()));
             }
             IngestEvent::Validated { .. } => self.validated = true,
+            IngestEvent::Counted { .. } => self.counted = true,
             IngestEvent::ChunkCommitted { rows, rejected, next, inherited, unknown, .. } => {
                 self.inherited = self.inherited.plus(*inherited);
                 self.unknown.add_all(unknown);
@@ -367,6 +398,9 @@ impl IngestState {
             IngestEvent::Validated { .. } => {
                 reading && self.opened.is_some() && !self.validated && self.chunks == 0
             }
+            IngestEvent::Counted { .. } => {
+                reading && self.opened.is_some() && !self.counted && self.chunks == 0
+            }
             IngestEvent::ChunkCommitted { chunk, rows, rejected, next, .. } => {
                 let records = rows.checked_add(*rejected);
                 let passed = next.index.checked_sub(self.next.index);
@@ -400,6 +434,8 @@ impl IngestState {
             (_, None) if self.list().is_none() => NextStep::Read { from: self.next },
             (_, None) => NextStep::Open,
             (_, Some(_)) if self.must_validate() => NextStep::Validate,
+            // Rows that an earlier version wrote without it are not counted any more.
+            (_, Some(_)) if self.chunks == 0 && !self.counted && !run.is_counted() => NextStep::Count,
             (_, Some(_)) => NextStep::Read { from: self.next },
         }
     }
@@ -430,6 +466,9 @@ impl IngestState {
                 next_index: self.next.index,
                 inherited: self.inherited,
             }),
+            IngestEvent::Validated { rows } | IngestEvent::Counted { rows, .. } => {
+                Some(IngestStep::Expect { tasks: *rows })
+            }
             IngestEvent::Latched => Some(IngestStep::Latch),
             IngestEvent::Cut { total } => Some(IngestStep::Cut { total: *total }),
             IngestEvent::Failed { fault, detail, .. } => {
@@ -438,7 +477,6 @@ impl IngestState {
             IngestEvent::Accepted { .. }
             | IngestEvent::Replaying { .. }
             | IngestEvent::SourcePinned { .. }
-            | IngestEvent::Validated { .. }
             | IngestEvent::AttemptFailed { .. }
             | IngestEvent::Resent
             | IngestEvent::Redriven => None,

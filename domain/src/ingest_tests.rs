@@ -2,7 +2,7 @@ use super::*;
 use crate::id::{CallerId, JobId, RunId};
 use crate::job::JobSpec;
 use crate::lifecycle;
-use crate::run::RunStatus;
+use crate::run::{RunDoc, RunStatus};
 use crate::upload::Staged;
 use proptest::prelude::*;
 
@@ -28,6 +28,7 @@ struct World {
     total: u32,
     done: bool,
     run: RunStatus,
+    expected: Option<Expected>,
 }
 
 impl World {
@@ -41,6 +42,7 @@ impl World {
             total: 0,
             done: false,
             run: RunStatus::Running,
+            expected: None,
         }
     }
 
@@ -48,7 +50,8 @@ impl World {
         let (job, run) = (JobId::from_bytes([1; 16]), RunId::from_bytes([2; 16]));
         let caller = CallerId::from_bytes([3; 16]);
         let rows = lifecycle::accept(job, run, caller, JobSpec::default(), false, Timestamp(0));
-        Run { status: self.run, total: self.total, ..rows.run }
+        let doc = RunDoc { expected: self.expected, ..RunDoc::default() };
+        Run { status: self.run, total: self.total, doc, ..rows.run }
     }
 
     fn state(&self) -> IngestState {
@@ -73,6 +76,10 @@ impl World {
                 };
                 let bad = self.records.iter().filter(|good| !**good).count() as u32;
                 Some((if bad > 0 { failed(bad) } else { IngestEvent::Validated { rows } }, vec![]))
+            }
+            NextStep::Count => {
+                let rows = self.records.iter().filter(|good| **good).count() as u32;
+                Some((IngestEvent::Counted { records: self.records.len() as u32, rows }, vec![]))
             }
             NextStep::Read { from } => {
                 let first = from.index as usize;
@@ -120,10 +127,14 @@ impl World {
 
     fn append(&mut self, entry: Entry) {
         match entry.effect() {
-            Some(IngestStep::Progress { .. } | IngestStep::Latch | IngestStep::Fail { .. })
-                if self.run.is_terminal() =>
-            {
-                return;
+            Some(
+                IngestStep::Progress { .. }
+                | IngestStep::Expect { .. }
+                | IngestStep::Latch
+                | IngestStep::Fail { .. },
+            ) if self.run.is_terminal() => return,
+            Some(IngestStep::Expect { tasks }) => {
+                self.expected = Some(Expected { tasks: *tasks, exact: true });
             }
             Some(IngestStep::Progress { total, .. }) => self.total = *total,
             Some(IngestStep::Latch) => self.done = true,
@@ -166,6 +177,8 @@ proptest! {
         let good = records.iter().filter(|good| **good).count() as u32;
         let refused = fail && good < records.len() as u32;
         prop_assert_eq!(straight.total, if refused { 0 } else { good });
+        let known = (!refused).then_some(Expected { tasks: good, exact: true });
+        prop_assert_eq!(straight.expected, known, "before the first chunk");
         prop_assert_eq!(straight.rows.len() as u32, if refused { 0 } else { good });
     }
 
@@ -220,6 +233,37 @@ fn a_log_that_no_ingest_wrote_is_refused() {
     let mut twice = world.log.clone();
     twice.push(LoggedEvent { number: twice.len() as u32, ..twice[2].clone() });
     assert!(IngestState::fold(&twice).is_err(), "a chunk after the end");
+}
+
+#[test]
+fn only_a_list_that_nobody_has_counted_is_counted_before_its_first_chunk() {
+    let mut world = World::new(vec![true; 8], 5, OnInvalidRows::Skip);
+    world.act(1, 2);
+    let opened = world.state();
+    assert_eq!(opened.next_step(&world.run()), NextStep::Count);
+    let read = NextStep::Read { from: Position::default() };
+    world.expected = Some(Expected { tasks: 8, exact: true });
+    assert_eq!(opened.next_step(&world.run()), read, "the submit knew");
+    world.expected = Some(Expected { tasks: 3, exact: false });
+    assert_eq!(opened.next_step(&world.run()), NextStep::Count);
+    world.act(2, 2);
+    assert_eq!(world.state().next_step(&world.run()), read);
+    // As an earlier version left it: some of it is written, and nobody has counted.
+    let uncounted: Vec<_> = world.log[..2].to_vec();
+    let chunk = IngestEvent::ChunkCommitted {
+        chunk: 0,
+        rows: 5,
+        rejected: 0,
+        next: Position { offset: 50, line: 5, index: 5 },
+        report: None,
+        inherited: Counts::default(),
+    };
+    world.expected = None;
+    let mut state = IngestState::fold(&uncounted).unwrap();
+    state.apply(2, &chunk).unwrap();
+    assert!(matches!(state.next_step(&world.run()), NextStep::Read { from } if from.index == 5));
+    let late = IngestEvent::Counted { records: 8, rows: 8 };
+    assert!(state.entry(late).is_err(), "not behind a chunk");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::ingest::{IngestEvent, Source};
 use crate::lifecycle::{NewRun, NewTasks, Refusal};
 use crate::params::Params;
 use crate::rerun::{Replay, Selection};
-use crate::run::{Run, Trigger};
+use crate::run::{Expected, Run, Trigger};
 use crate::schedule::Schedule;
 use crate::time::Timestamp;
 use crate::upload::Staged;
@@ -179,18 +179,29 @@ impl JobSchedule {
 
     /// The run that a fire begins, and the first event of its ingest. `latest`: the latest run of the job. Whoever sees the
     /// same fire makes the same run.
-    pub fn run_of_fire(&self, seen: Timestamp, latest: RunId) -> (NewRun, IngestEvent) {
+    /// `expected`: how many tasks it will have.
+    pub fn run_of_fire(
+        &self,
+        seen: Timestamp,
+        latest: RunId,
+        expected: Option<Expected>,
+    ) -> (NewRun, IngestEvent) {
         let digest = Sha256::digest(format!("{}:{}", self.template, self.changes));
         let mut id = [0; 16];
         id[..6].copy_from_slice(&seen.0.max(0).to_be_bytes()[2..]);
         id[6..].copy_from_slice(&digest[..10]);
-        let (run, first) = self.run_of_template(RunId::from_bytes(id), latest);
+        let (run, first) = self.run_of_template(RunId::from_bytes(id), latest, expected);
         (NewRun { trigger: Trigger::Scheduled, fire: Some(seen), ..run }, first)
     }
 
     /// A run of all tasks that somebody asked for. They are ingested, however few they are: where they come from is where
     /// any number may be.
-    pub fn run_of_template(&self, id: RunId, latest: RunId) -> (NewRun, IngestEvent) {
+    pub fn run_of_template(
+        &self,
+        id: RunId,
+        latest: RunId,
+        expected: Option<Expected>,
+    ) -> (NewRun, IngestEvent) {
         let first = match self.template() {
             Template::Rows(run) => {
                 IngestEvent::Replaying { replay: Replay { run, selection: Selection::default() } }
@@ -205,7 +216,7 @@ impl JobSchedule {
             rerun_of: None,
             overrides: Params::new(),
             sources: Vec::new(),
-            tasks: NewTasks::Ingested,
+            tasks: NewTasks::Ingested { expected },
         };
         (run, first)
     }

@@ -27,6 +27,7 @@ pub mod job_schedule;
 pub mod lifecycle;
 pub mod limits;
 pub mod list;
+pub mod list_count;
 pub mod message;
 pub mod params;
 pub mod proof;

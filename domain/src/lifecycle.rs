@@ -8,7 +8,9 @@ use crate::job::{Job, JobSpec, JobStatus, LimitsChange};
 use crate::job_schedule::ScheduleChange;
 use crate::limits;
 use crate::list::ListFault;
-use crate::run::{Counts, FailureReason, IngestStatus, Run, RunDoc, RunFailure, RunStatus, Storage};
+use crate::run::{
+    Counts, Expected, FailureReason, IngestStatus, Run, RunDoc, RunFailure, RunStatus, Storage,
+};
 use crate::time::Timestamp;
 use crate::webhook::WebhookConfig;
 use std::sync::Arc;
@@ -60,6 +62,10 @@ pub enum IngestStep {
         next_index: u32,
         /// What an earlier run did of it.
         inherited: Counts,
+    },
+    /// So many tasks will come, for certain.
+    Expect {
+        tasks: u32,
     },
     /// The list is all there.
     Latch,
@@ -407,7 +413,12 @@ fn ingest(next: &mut Decision, counts: &Counts, step: &IngestStep) -> Result<(),
         return Err(Refusal::NotIngesting);
     }
     match step {
-        IngestStep::Progress { .. } | IngestStep::Latch | IngestStep::Fail { .. } if ended => {
+        IngestStep::Progress { .. }
+        | IngestStep::Expect { .. }
+        | IngestStep::Latch
+        | IngestStep::Fail { .. }
+            if ended =>
+        {
             return Err(Refusal::RunEnded);
         }
         // Never lower: where rows are counted before their event is logged, somebody else may have counted more of them.
@@ -415,6 +426,9 @@ fn ingest(next: &mut Decision, counts: &Counts, step: &IngestStep) -> Result<(),
             next.run.doc.inherited = next.run.doc.inherited.max(*inherited);
             next.run.total = next.run.total.max(*total);
             next.run.next_index = next.run.next_index.max(*next_index);
+        }
+        IngestStep::Expect { tasks } => {
+            next.run.doc.expected = Some(Expected { tasks: *tasks, exact: true });
         }
         IngestStep::Latch => {
             next.run.ingest = Some(IngestStatus::Done);

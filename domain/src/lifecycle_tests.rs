@@ -398,7 +398,7 @@ mod scheduled {
         let schedule = rows.job.spec.schedule.clone().unwrap();
         (rows.run.sequence, rows.run.status) = (1, RunStatus::Running);
         rows.run.ingest = Some(IngestStatus::Pending);
-        let (new, _) = schedule.run_of_fire(DUE, rows.run.id);
+        let (new, _) = schedule.run_of_fire(DUE, rows.run.id, None);
         assert_eq!(start_run(&rows.job, &rows.run, &new, DUE), Err(Refusal::RunNotTerminal));
         let deleted = delete_run(&rows.job, &rows.run, false, Timestamp(1)).unwrap();
         let started = start_run(&deleted.job, &deleted.run, &new, DUE).unwrap();
@@ -412,11 +412,11 @@ mod scheduled {
     fn whoever_sees_the_same_fire_makes_the_same_run_and_every_fire_another() {
         let rows = template();
         let schedule = rows.job.spec.schedule.clone().unwrap();
-        let (one, _) = schedule.run_of_fire(DUE, rows.run.id);
-        let (same, _) = schedule.run_of_fire(DUE, rows.run.id);
+        let (one, _) = schedule.run_of_fire(DUE, rows.run.id, None);
+        let (same, _) = schedule.run_of_fire(DUE, rows.run.id, None);
         assert_eq!(one, same);
         let next = schedule.fired(DUE, DUE).unwrap();
-        let (other, _) = next.run_of_fire(next.next.unwrap(), one.id);
+        let (other, _) = next.run_of_fire(next.next.unwrap(), one.id, None);
         assert!(other.id != one.id && other.id > one.id, "later ones sort behind");
         let started = start_run(&rows.job, &rows.run, &one, DUE).unwrap();
         assert_eq!(started.run.id_seed, rows.run.id, "its tasks have the ids of the template");

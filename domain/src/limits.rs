@@ -74,6 +74,13 @@ pub const LINE_MAX_BYTES: usize = TASK_JSON_MAX_BYTES;
 pub const SYNC_LIST_MAX_BYTES: u64 = 4 * MIB as u64;
 /// One that expands to more than this is not written on the request after all: its rows are in memory until they are.
 pub const SYNC_LIST_EXPANDED_MAX_BYTES: u64 = 16 * MIB as u64;
+/// How long a submit may count a list that nobody has counted.
+pub const COUNT_WITHIN: Duration = Duration::from_millis(250);
+/// Lists that submits of one process count at once, and of one caller.
+pub const COUNTS_MAX: usize = 8;
+pub const COUNTS_OF_CALLER_MAX: usize = 2;
+/// Pieces of an upload that wait to be counted: more make it wait.
+pub const COUNT_PIECES_AHEAD: usize = 4;
 /// What a row of a staged list is likely to take, to tell its length from its size before it is read.
 pub const ROW_LIKELY_BYTES: u64 = 50;
 /// Records, and bytes of rows, that become one step of an ingest.

@@ -189,12 +189,14 @@ pub enum ListFault {
     ColumnNotFound,
     InvalidRows,
     NoValidRows,
+    /// Its caller may not have so many tasks at once.
+    QuotaExceeded,
     /// It could not be read, however often that was tried: not for what is in it.
     IngestFailed,
 }
 
 impl ListFault {
-    pub const ALL: [ListFault; 12] = [
+    pub const ALL: [ListFault; 13] = [
         ListFault::SourceTruncated,
         ListFault::SourceCorrupt,
         ListFault::SourceChanged,
@@ -206,6 +208,7 @@ impl ListFault {
         ListFault::ColumnNotFound,
         ListFault::InvalidRows,
         ListFault::NoValidRows,
+        ListFault::QuotaExceeded,
         ListFault::IngestFailed,
     ];
 
@@ -222,6 +225,7 @@ impl ListFault {
             ListFault::ColumnNotFound => "column_not_found",
             ListFault::InvalidRows => "invalid_rows",
             ListFault::NoValidRows => "no_valid_rows",
+            ListFault::QuotaExceeded => "quota_exceeded",
             ListFault::IngestFailed => "ingest_failed",
         }
     }
@@ -242,7 +246,7 @@ impl ListFault {
             | ListFault::ColumnNotFound
             | ListFault::InvalidRows
             | ListFault::NoValidRows => true,
-            ListFault::IngestFailed => false,
+            ListFault::QuotaExceeded | ListFault::IngestFailed => false,
         }
     }
 }

@@ -176,6 +176,14 @@ fn json_bytes(text: &str) -> usize {
     "\"\"".len() + text.bytes().map(escaped).sum::<usize>()
 }
 
+/// The parameters that [`check_merged`] looks at.
+const CONFLICTING: [&str; 5] = ["mode", "js_render", "premium_proxy", "js_instructions", "json_response"];
+
+/// Whether a job with these parameters, which make sense by themselves, can make a task invalid that is valid by itself.
+pub fn can_conflict(job: &Params) -> bool {
+    CONFLICTING.iter().any(|key| job.contains_key(*key))
+}
+
 /// What only shows once job and task params are merged.
 pub fn check_merged(params: &Params, post: bool) -> Result<(), Invalid> {
     let auto = params.get("mode").is_some_and(|m| m.eq_ignore_ascii_case("auto"));

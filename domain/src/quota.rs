@@ -176,11 +176,7 @@ impl Holdings {
         let scheduled = quotas.scheduled_jobs.map(u64::from);
         check(Quota::ScheduledJobs, scheduled, used.scheduled_jobs, makes_scheduled.into())?;
         check(Quota::QueuedTasks, quotas.queued_tasks, used.queued_tasks, wanted.tasks.into())?;
-        if let (true, Some(limit)) = (usage.more && wanted.tasks > 0, quotas.queued_tasks) {
-            // Not all were counted: what was not may be anything.
-            let wanted = wanted.tasks.into();
-            return Err(Exceeded { quota: Quota::QueuedTasks, limit, used: used.queued_tasks, wanted });
-        }
+        check_all_counted(quotas, usage, used.queued_tasks, wanted.tasks.into())?;
         let Wanted { job, active, scheduled, tasks } = *wanted;
         let held = if active || scheduled { Held::Making { active, scheduled } } else { Held::Adding };
         let mut next = self.clone();
@@ -196,6 +192,32 @@ impl Holdings {
         (next.reservations.len() < self.reservations.len()).then_some(next)
     }
 
+    /// Holds room for all rows of a list that is being read, in the place of what was held for it before they were counted.
+    /// `None` if its run has ended, which waits for nothing. Whoever repeats it holds the same.
+    pub fn hold_list(
+        &self,
+        quotas: Quotas,
+        usage: &Usage,
+        wanted: &Wanted,
+        id: u64,
+        (now, until): (Timestamp, Timestamp),
+    ) -> Result<Option<Holdings>, Exceeded> {
+        let Wanted { job, tasks, .. } = *wanted;
+        let Some(run) = usage.live.get(&job) else { return Ok(None) };
+        let mut next = self.clone();
+        next.reservations.retain(|held| {
+            let own =
+                held.job == job && matches!(held.held, Held::Making { active: true, .. } | Held::Reading);
+            !own && weight(held, usage, now).is_some()
+        });
+        let used = next.used(usage, now).queued_tasks;
+        let unread = u64::from(tasks.saturating_sub(run.total.saturating_sub(run.inherited)));
+        check(Quota::QueuedTasks, quotas.queued_tasks, used, unread)?;
+        check_all_counted(quotas, usage, used, unread)?;
+        next.reservations.push(Reservation { id, job, held: Held::Reading, tasks, until });
+        Ok(Some(next))
+    }
+
     /// The job is there; its list is not read yet.
     pub fn reading(&self, id: u64) -> Option<Holdings> {
         let mut next = self.clone();
@@ -207,6 +229,16 @@ impl Holdings {
 fn check(quota: Quota, limit: Option<u64>, used: u64, wanted: u64) -> Result<(), Exceeded> {
     match limit {
         Some(limit) if wanted > 0 && used + wanted > limit => Err(Exceeded { quota, limit, used, wanted }),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Where not all live jobs were counted, those that were not may have any number of tasks.
+fn check_all_counted(quotas: Quotas, usage: &Usage, used: u64, wanted: u64) -> Result<(), Exceeded> {
+    match quotas.queued_tasks {
+        Some(limit) if usage.more && wanted > 0 => {
+            Err(Exceeded { quota: Quota::QueuedTasks, limit, used, wanted })
+        }
         Some(_) | None => Ok(()),
     }
 }

@@ -68,6 +68,41 @@ fn tasks_count_until_they_are_done() {
     assert!(held.admit(tasks(10), &usage, &add(1), 2, (NOW, UNTIL)).is_ok());
 }
 
+/// A list that was let in as one task is counted: all of its rows have to fit beside what others have.
+#[test]
+fn a_list_that_was_counted_holds_all_of_its_rows_in_the_place_of_what_was_held() {
+    let unread = LiveRun { ingesting: true, ..LiveRun::default() };
+    let usage = live(&[(1, unread), (2, queued(40, 10))]);
+    let let_in =
+        Holdings::default().admit(tasks(100), &Usage::default(), &run_of(1, 1), 7, (NOW, UNTIL)).unwrap();
+    let list = |n| Wanted { active: false, ..run_of(1, n) };
+    // Whether or not the submit has come to say that the list is read later.
+    for held in [let_in.clone(), let_in.reading(7).unwrap()] {
+        assert_eq!(held.used(&usage, NOW).queued_tasks, 31);
+        let counted = held.hold_list(tasks(100), &usage, &list(70), 8, (NOW, UNTIL)).unwrap().unwrap();
+        assert_eq!(counted.used(&usage, NOW).queued_tasks, 100);
+        let refused = held.hold_list(tasks(100), &usage, &list(71), 8, (NOW, UNTIL)).unwrap_err();
+        assert_eq!(refused, Exceeded { quota: Quota::QueuedTasks, limit: 100, used: 30, wanted: 71 });
+        // Whoever counts it again holds the same, and the submit that is late takes none of it away.
+        let again = counted.hold_list(tasks(100), &usage, &list(70), 9, (NOW, UNTIL)).unwrap().unwrap();
+        assert_eq!(again.used(&usage, NOW).queued_tasks, 100);
+        assert_eq!(again.reservations.len(), 1);
+        assert_eq!(again.reading(7), None);
+        // Nothing is held twice while it is read, and nothing after that.
+        let reading = live(&[(1, LiveRun { total: 50, completed: 20, ..unread }), (2, queued(40, 10))]);
+        assert_eq!(again.used(&reading, NOW).queued_tasks, 30 + 30 + 20);
+        assert_eq!(again.used(&live(&[(2, queued(40, 10))]), NOW).queued_tasks, 30);
+    }
+    let ended = live(&[(2, queued(40, 10))]);
+    assert_eq!(
+        let_in.hold_list(tasks(100), &ended, &list(500), 8, (NOW, UNTIL)),
+        Ok(None),
+        "its run has ended"
+    );
+    let more = Usage { more: true, ..usage };
+    assert!(let_in.hold_list(tasks(100), &more, &list(1), 8, (NOW, UNTIL)).is_err(), "not all were counted");
+}
+
 #[test]
 fn the_rest_of_a_list_that_is_read_counts_for_as_long_as_that_takes() {
     let wanted = run_of(1, 1_000);

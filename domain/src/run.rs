@@ -188,6 +188,22 @@ pub struct PauseReason {
     pub detail: String,
 }
 
+/// How many tasks a run will have, as far as it is known while they are ingested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expected {
+    pub tasks: u32,
+    /// Otherwise it is the least that is known.
+    pub exact: bool,
+}
+
+/// The total of a run as readers see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShownTotal {
+    pub total: u32,
+    /// Nothing more is known to come.
+    pub is_final: bool,
+}
+
 /// What else is kept of a run, as one JSON document: a field that is added has a default, and is left out where it says it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -209,6 +225,9 @@ pub struct RunDoc {
     /// Tasks that were copied from another run with their ends: no worker counts them. Absolute, and part of the total.
     #[serde(skip_serializing_if = "Counts::is_zero")]
     pub inherited: Counts,
+    /// What readers are shown while its tasks are ingested. Nothing is decided by it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected: Option<Expected>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -269,6 +288,31 @@ impl Run {
         let reads = self.is_ingesting() && self.doc.rerun_of == Some(run);
         let points = self.sources.contains(&run) && (self.is_ingesting() || !self.doc.inherited.is_zero());
         kept && self.id != run && (reads || points)
+    }
+
+    /// Whether it is known for certain how many tasks it will have, before they are all there.
+    pub fn is_counted(&self) -> bool {
+        self.doc.expected.is_some_and(|expected| expected.exact)
+    }
+
+    /// Its total for readers. While its tasks are ingested, `completed` stays below a total that is not final, so that nobody
+    /// who waits for the two to be equal takes it for done.
+    pub fn shown_total(&self, stats: &RunStats) -> ShownTotal {
+        let RunStats { total, counts, .. } = stats;
+        if !self.is_ingesting() || self.status.is_terminal() {
+            return ShownTotal { total: *total, is_final: true };
+        }
+        match self.doc.expected {
+            // A list without a task fails its run: 0 is what nobody must wait for.
+            Some(Expected { tasks, exact: true }) if tasks >= (*total).max(1) => {
+                ShownTotal { total: tasks, is_final: true }
+            }
+            least => {
+                let least = least.map_or(0, |expected| expected.tasks);
+                let more = counts.completed().saturating_add(1);
+                ShownTotal { total: (*total).max(least).max(more), is_final: false }
+            }
+        }
     }
 
     /// Whether all that there will be is done, for now. While a list is read, more is to come, whatever the counts say.

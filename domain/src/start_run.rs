@@ -5,7 +5,7 @@ use crate::job::{Job, JobSpec, JobStatus};
 use crate::lifecycle::{Decision, Refusal};
 use crate::params::Params;
 use crate::retention::rows_are_over;
-use crate::run::{Counts, IngestStatus, Run, RunDoc, RunStatus, Storage, Trigger};
+use crate::run::{Counts, Expected, IngestStatus, Run, RunDoc, RunStatus, Storage, Trigger};
 use crate::time::Timestamp;
 use std::sync::Arc;
 
@@ -31,8 +31,8 @@ pub struct NewRun {
 pub enum NewTasks {
     /// They are written together with the run.
     Written { total: u32, next_index: u32, inherited: Counts },
-    /// They are ingested.
-    Ingested,
+    /// They are ingested; so many, as far as it is known.
+    Ingested { expected: Option<Expected> },
 }
 
 /// Whether its rows are all there. If it was deleted since they were read, some of them may have been gone, and results that
@@ -59,9 +59,9 @@ pub fn start_run(job: &Job, latest: &Run, new: &NewRun, now: Timestamp) -> Resul
     if new.rerun_of == Some(latest.id) {
         can_be_replayed(latest, now)?;
     }
-    let (total, next_index, inherited, ingest) = match new.tasks {
-        NewTasks::Written { total, next_index, inherited } => (total, next_index, inherited, None),
-        NewTasks::Ingested => (0, 0, Counts::default(), Some(IngestStatus::Pending)),
+    let (total, next_index, inherited, ingest, expected) = match new.tasks {
+        NewTasks::Written { total, next_index, inherited } => (total, next_index, inherited, None, None),
+        NewTasks::Ingested { expected } => (0, 0, Counts::default(), Some(IngestStatus::Pending), expected),
     };
     let mut job = job.clone();
     if let Some(seen) = new.fire {
@@ -91,6 +91,7 @@ pub fn start_run(job: &Job, latest: &Run, new: &NewRun, now: Timestamp) -> Resul
             rerun_of: new.rerun_of,
             overrides: new.overrides.clone(),
             inherited,
+            expected,
             ..RunDoc::default()
         },
         created: now,

@@ -3,6 +3,7 @@
 use crate::id::{CallerId, UploadId};
 use crate::limits;
 use crate::list::ListSpec;
+use crate::list_count::ListCount;
 use crate::time::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -68,11 +69,19 @@ pub struct Staged {
     /// The etag of the bytes that these are a copy of, where the caller can write to those at any time and to these never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_of: Option<String>,
+    /// What the bytes come to as a list, where they were counted. It is no part of what pins them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<Box<ListCount>>,
 }
 
 impl Staged {
     pub fn new(object: String, size: u64, etag: String) -> Staged {
-        Staged { object, size, etag, copy_of: None }
+        Staged { object, size, etag, copy_of: None, count: None }
+    }
+
+    /// Whether these are the same bytes in the same place, whatever is known of them.
+    pub fn is_same(&self, other: &Staged) -> bool {
+        Staged { count: None, ..self.clone() } == Staged { count: None, ..other.clone() }
     }
 
     /// The sha256 of the bytes, if that is what pins them.

@@ -2,8 +2,9 @@
 
 use crate::IngestConfig;
 use crate::chunk::Headers;
+use crate::count::Counted;
 use crate::source::{self, Reader};
-use crate::{Ingester, read, replay, validate};
+use crate::{Ingester, count, read, replay};
 use conveyor_domain::ingest::{IngestEvent, IngestState, LogOutOfOrder, NextStep, Origin, Source};
 use conveyor_domain::list::ListFault;
 use conveyor_lists::ListError;
@@ -181,13 +182,18 @@ impl Ingester {
                 *opened = Some(reader);
                 Ok(Step::Appended(work.append(IngestEvent::SourcePinned { compression, layout }).await?))
             }
-            NextStep::Validate => {
-                let rows = validate::validate(work, opened.take(), stop).await?;
-                match rows {
-                    Some(rows) => Ok(Step::Appended(work.append(IngestEvent::Validated { rows }).await?)),
-                    None => Ok(Step::End(End::Stopped)),
+            NextStep::Validate => match count::count_all(work, opened.take(), stop).await? {
+                Some(Counted { rows, .. }) => {
+                    Ok(Step::Appended(work.append(IngestEvent::Validated { rows }).await?))
                 }
-            }
+                None => Ok(Step::End(End::Stopped)),
+            },
+            NextStep::Count => match count::count_all(work, opened.take(), stop).await? {
+                Some(Counted { records, rows }) => {
+                    Ok(Step::Appended(work.append(IngestEvent::Counted { records, rows }).await?))
+                }
+                None => Ok(Step::End(End::Stopped)),
+            },
             NextStep::Read { .. } => match work.state.origin.clone() {
                 Origin::List(_) => read::read(work, opened.take(), stop).await,
                 Origin::Run(earlier) => replay::replay(work, &earlier, stop).await,

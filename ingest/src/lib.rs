@@ -7,12 +7,12 @@
 mod attempt;
 mod chunk;
 mod control;
+mod count;
 mod intake;
 mod read;
 mod replay;
 mod rows;
 mod source;
-mod validate;
 
 pub use attempt::{End, Trouble};
 pub use control::{handle, run};
@@ -20,6 +20,7 @@ pub use rows::RowsAgain;
 
 use conveyor_domain::headers::HeaderSeal;
 use conveyor_domain::params::ParamPolicy;
+use conveyor_domain::quota::Quotas;
 use conveyor_domain::task_input::TaskRules;
 use conveyor_domain::{Clock, Entropy, WorkerId, limits};
 use conveyor_store::Backend;
@@ -42,6 +43,8 @@ pub struct IngestConfig {
     pub list_expanded_max_bytes: u64,
     /// Of lists that do not say what they were accepted under.
     pub rules: TaskRules,
+    /// What callers may have of whom no operator said otherwise.
+    pub quotas: Quotas,
     /// How long a control message that is worked on stays hidden without being extended.
     pub visibility: Duration,
 }
@@ -56,6 +59,7 @@ impl Default for IngestConfig {
             list_max_bytes: limits::LIST_MAX_BYTES,
             list_expanded_max_bytes: limits::LIST_EXPANDED_MAX_BYTES,
             rules: TaskRules::strict(ParamPolicy::ZenRows),
+            quotas: Quotas::default(),
             visibility: limits::VISIBILITY,
         }
     }
@@ -67,6 +71,7 @@ pub struct Ingester {
     id: WorkerId,
     backend: Backend,
     clock: Arc<dyn Clock>,
+    entropy: Entropy,
     config: IngestConfig,
     reports: AtomicU64,
     headers: Option<HeaderSeal>,
@@ -75,7 +80,8 @@ pub struct Ingester {
 impl Ingester {
     pub fn new(backend: Backend, clock: Arc<dyn Clock>, entropy: &Entropy, config: IngestConfig) -> Ingester {
         let id = WorkerId::new(clock.now(), entropy);
-        Ingester { id, backend, clock, config, reports: AtomicU64::new(0), headers: None }
+        let entropy = entropy.fork();
+        Ingester { id, backend, clock, entropy, config, reports: AtomicU64::new(0), headers: None }
     }
 
     /// Opens headers that the API sealed in a list, and seals those of the rows that it writes. Without it, rows are stored

@@ -6,6 +6,7 @@
 //! [`expand`] takes the compression off; [`ListReader`] reads what is left. Underneath, `decoder` takes slices of bytes
 //! and does no I/O, so that how the bytes arrive cannot change what is read.
 
+mod count;
 mod csv;
 mod decoder;
 mod error;
@@ -20,6 +21,7 @@ mod rows;
 mod sniff;
 mod source;
 
+pub use count::count;
 pub use error::ListError;
 pub use expand::{ExpandLimits, Expanded, expand, plain};
 pub use reader::ListReader;

@@ -7,7 +7,7 @@
 use crate::port::{Error, RecordsQuery, Result, RunView, Store};
 use conveyor_domain::quota::{Exceeded, Holdings, LiveRun, Quotas, Usage, Wanted};
 use conveyor_domain::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
-use conveyor_domain::{CallerId, Clock, Entropy, JobId, limits};
+use conveyor_domain::{CallerId, Clock, Entropy, JobId, Timestamp, limits};
 use futures::{StreamExt, TryStreamExt, stream};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -76,18 +76,60 @@ impl Admission<'_> {
             let quotas = bounded(quotas);
             // Behind the record: what a reservation was given up for is there to be counted.
             let usage = self.usage(caller, quotas).await?;
-            let (id, now) = (self.entropy.next_u64(), self.clock.now());
-            let times = (now, now.after(limits::RESERVATION_TTL));
+            let (id, times) = self.reservation();
             let next = holdings.admit(quotas, &usage, &wanted, id, times)?;
-            if next.reservations.len() > limits::RESERVATIONS_MAX {
-                return Err(NotAdmitted::Busy);
-            }
-            if self.write(caller, read, &next).await? {
+            if self.reserve(caller, read, &next).await? {
                 return Ok(Admitted(Some((caller, id))));
             }
-            self.lost().await;
         }
         Err(NotAdmitted::Busy)
+    }
+
+    /// Holds room for all rows of a list, once they were counted, until its ingest is done.
+    pub async fn hold_list(
+        &self,
+        caller: CallerId,
+        job: JobId,
+        tasks: u32,
+    ) -> std::result::Result<(), NotAdmitted> {
+        let wanted = Wanted { job, active: false, scheduled: false, tasks };
+        for _ in 0..limits::QUOTA_TRIES_MAX {
+            let (read, holdings) = self.holdings(caller).await?;
+            let quotas = holdings.chosen.or(self.defaults);
+            if !quotas.concern(&wanted) {
+                return Ok(());
+            }
+            let usage = self.usage(caller, bounded(quotas)).await?;
+            let (id, times) = self.reservation();
+            let Some(next) = holdings.hold_list(quotas, &usage, &wanted, id, times)? else { return Ok(()) };
+            if self.reserve(caller, read, &next).await? {
+                return Ok(());
+            }
+        }
+        Err(NotAdmitted::Busy)
+    }
+
+    /// The id of a new reservation, what time it is, and until when it holds.
+    fn reservation(&self) -> (u64, (Timestamp, Timestamp)) {
+        let now = self.clock.now();
+        (self.entropy.next_u64(), (now, now.after(limits::RESERVATION_TTL)))
+    }
+
+    /// Whether the record is written with its reservations; if somebody was faster, after a moment.
+    async fn reserve(
+        &self,
+        caller: CallerId,
+        read: Expected,
+        next: &Holdings,
+    ) -> std::result::Result<bool, NotAdmitted> {
+        if next.reservations.len() > limits::RESERVATIONS_MAX {
+            return Err(NotAdmitted::Busy);
+        }
+        let written = self.write(caller, read, next).await?;
+        if !written {
+            self.lost().await;
+        }
+        Ok(written)
     }
 
     /// Gives the reservation back, or keeps what is still needed of it.

@@ -11,6 +11,7 @@ mod due;
 pub mod embedded;
 pub mod port;
 pub mod server_time;
+pub mod template;
 
 pub use due::Due;
 pub use port::{Blobs, Coordinator, Error, Queue, Result, Store};

@@ -109,10 +109,10 @@ async fn of_upload(
         OnInvalidRows::Fail => !tally.invalid.is_empty(),
         OnInvalidRows::Skip => tally.valid == 0,
     };
-    // What is accepted is read later: it fails its run, not the submit.
-    let would_answer =
-        if short { answer(refused, StatusCode::CREATED) } else { once_accepted(spec).as_u16() };
-    Ok(tally.report(spec, pace, would_answer))
+    // A list that the submit does not know to be bad fails its run.
+    let is_known = short || source.expected(&spec.params).is_some_and(|expected| expected.exact);
+    let otherwise = if short { StatusCode::CREATED } else { once_accepted(spec) };
+    Ok(tally.report(spec, pace, answer(refused && is_known, otherwise)))
 }
 
 fn answer(refused: bool, otherwise: StatusCode) -> u16 {

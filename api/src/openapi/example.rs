@@ -35,6 +35,7 @@ const RARE: &[&str] = &[
     "schedule",
     "schedule_state",
     "source_run_id",
+    "total_is_final",
     "unclassified",
     "unsure",
     "until",

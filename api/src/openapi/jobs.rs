@@ -35,7 +35,7 @@ pub(super) fn just_begun() -> Value {
 /// The same, of one whose list is still to be read.
 pub(super) fn still_read() -> Value {
     let mut run = just_begun();
-    run["stats"]["total"] = 0.into();
+    run["stats"]["total"] = 20_000.into();
     run["last_batch_received"] = false.into();
     run["ingest_status"] = "pending".into();
     run
@@ -61,7 +61,9 @@ fn submit() -> Operation {
             created,
             &["Location", "Retry-After", REPLAYED],
         )
-        .but(json!({"latest_run": still_read(), "accepted_tasks": 0, "webhook": null}))
+        .but(json!({
+            "latest_run": still_read(), "accepted_tasks": 20_000, "total_is_final": true, "webhook": null,
+        }))
         .refuses(&[
             Code::TooManyTasks,
             Code::QuotaExceeded,

@@ -24,8 +24,7 @@ impl From<Code> for Refused {
 
 /// What a staged list that is read on the request can be refused for.
 pub(super) fn of_list() -> Vec<Code> {
-    let on_a_request = |fault: &ListFault| *fault != ListFault::IngestFailed;
-    ListFault::ALL.into_iter().filter(on_a_request).map(Code::List).collect()
+    ListFault::ALL.into_iter().filter(|fault| fault.is_in_the_list()).map(Code::List).collect()
 }
 
 /// The error answers of an operation, one a status. Many operations share theirs: they are kept in `shared`, by name.

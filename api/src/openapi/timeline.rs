@@ -1,7 +1,7 @@
 //! What the timeline of a job can say (SPEC 6.12): every type of an event, when it happens, and what `data` then has.
 
 /// A test holds it against the table in SPEC.md.
-const EVENTS: [(&str, &str, &str); 32] = [
+const EVENTS: [(&str, &str, &str); 33] = [
     ("job.submitted", "a job was made", "`tasks`, `open`"),
     ("tasks.added", "tasks were added to an open job", "`tasks`"),
     ("job.closed", "an open job takes no more tasks", ""),
@@ -50,6 +50,7 @@ const EVENTS: [(&str, &str, &str); 32] = [
         "`format`, `compression`; of CSV also `delimiter`, `quote`, `columns`",
     ),
     ("ingest.validated", "every row was checked before the first was written", "`rows`"),
+    ("ingest.counted", "every record was read, before the first row was written", "`records`, `rows`"),
     (
         "ingest.chunk_committed",
         "some rows are there",

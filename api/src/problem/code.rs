@@ -230,7 +230,8 @@ pub(super) fn status_of(fault: ListFault) -> StatusCode {
         | ListFault::ColumnNotFound
         | ListFault::InvalidRows
         | ListFault::NoValidRows => StatusCode::BAD_REQUEST,
-        // It is found out behind the caller's back, as the end of a run: no request is answered with it.
+        // The end of a run, found out behind its caller's back: no request is answered with it.
+        ListFault::QuotaExceeded => StatusCode::TOO_MANY_REQUESTS,
         ListFault::IngestFailed => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

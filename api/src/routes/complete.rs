@@ -4,6 +4,7 @@ use super::inputs::{UploadInPath, refuse_whole, upload_of};
 use super::uploads::take_place;
 use crate::auth::Caller;
 use crate::body;
+use crate::counting;
 use crate::direct;
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
@@ -17,7 +18,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::lifecycle::Refusal;
-use conveyor_domain::upload::{Part, Upload};
+use conveyor_domain::upload::{Part, Staged, Upload};
 use conveyor_store::Error;
 
 pub(super) async fn complete(
@@ -66,13 +67,15 @@ async fn join(state: &ApiState, upload: &Upload, parts: &[Part]) -> Result<()> {
     }
     let keys = parts.iter().map(|part| staged::key_of(&part.staged)).collect::<Result<Vec<_>>>()?;
     let key = state.upload_object(upload.id);
-    let stored = match state.backend.blobs.concat(&key, &keys).await {
+    let counting = counting::parts(state, &upload.spec, keys.clone());
+    let (joined, count) = tokio::join!(state.backend.blobs.concat(&key, &keys), counting);
+    let stored = match joined {
         Ok(stored) => stored,
         // Parts go once they are joined: whoever took them away has done so, or is about to replace one.
         Err(Error::NotFound) => return Ok(()),
         Err(error) => return Err(error.into()),
     };
-    let joined = staged::staged(&key, stored);
+    let joined = Staged { count: count.map(Box::new), ..staged::staged(&key, stored) };
     if let Err(error) = staged::check_declared(&upload.declared, &joined) {
         staged::discard(state, &joined).await;
         return Err(error);

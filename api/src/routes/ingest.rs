@@ -86,6 +86,7 @@ fn reports_of(ingest: &Ingest) -> Result<Vec<BlobKey>> {
         | IngestEvent::Replaying { .. }
         | IngestEvent::SourcePinned { .. }
         | IngestEvent::Validated { .. }
+        | IngestEvent::Counted { .. }
         | IngestEvent::TotalSet { .. }
         | IngestEvent::Latched
         | IngestEvent::Cut { .. }

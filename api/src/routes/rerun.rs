@@ -26,9 +26,10 @@ use conveyor_domain::params::Params;
 use conveyor_domain::quota::Wanted;
 use conveyor_domain::rerun::{Replay, ReplayedTask, Selection, inherited_counts};
 use conveyor_domain::retention::{can_be_proved, rows_are_over};
-use conveyor_domain::run::{RunStatus, Trigger};
+use conveyor_domain::run::{Expected, RunStatus, Trigger};
 use conveyor_domain::{CallerId, Job, JobId, JobStatus, RunId, limits};
 use conveyor_store::port::{JobView, RunKey, RunView, StartRun};
+use conveyor_store::template::expected_tasks;
 use std::time::Duration;
 
 pub(super) async fn rerun(
@@ -124,8 +125,17 @@ struct Planned {
     retried: u32,
     inherited: u32,
     rerun_of: Option<RunId>,
-    /// Whether these are all that there will be: nobody has counted a list that is read anew.
+    /// Whether these are all that there will be: perhaps nobody has counted a list that is read anew.
     is_counted: bool,
+}
+
+impl Planned {
+    /// Every task is read anew. Where nobody has counted them, there are at least those of the latest run.
+    fn of_all(start: StartRun, expected: Option<Expected>, latest: &RunView) -> Planned {
+        let known = expected.unwrap_or(Expected { tasks: latest.stats.total, exact: false });
+        let rerun_of = start.run.rerun_of;
+        Planned { start, retried: known.tasks, inherited: 0, rerun_of, is_counted: known.exact }
+    }
 }
 
 async fn plan(
@@ -168,7 +178,7 @@ async fn plan(
             let schedule = job.spec.schedule.as_ref().ok_or_else(ApiError::not_found)?;
             return of_template(state, job, latest, schedule, overrides, Some(earlier.id)).await;
         }
-        Base::List(source) => {
+        Base::List(source, expected) => {
             let run = NewRun {
                 id: RunId::new(now, &state.entropy),
                 after: job.latest_run,
@@ -177,18 +187,11 @@ async fn plan(
                 rerun_of: Some(earlier.id),
                 overrides,
                 sources: Vec::new(),
-                tasks: NewTasks::Ingested,
+                tasks: NewTasks::Ingested { expected },
             };
             let log = Some(IngestEvent::Accepted { source: *source });
             let start = StartRun { job: job.id, run, tasks: Vec::new(), log, once: None };
-            let retried = latest.stats.total;
-            return Ok(Planned {
-                start,
-                retried,
-                inherited: 0,
-                rerun_of: Some(earlier.id),
-                is_counted: false,
-            });
+            return Ok(Planned::of_all(start, expected, latest));
         }
     };
     let (earlier, stats) = (&base.run, &base.stats);
@@ -222,7 +225,10 @@ async fn plan(
             };
             (tasks, None, written)
         }
-        None => (Vec::new(), Some(IngestEvent::Replaying { replay }), NewTasks::Ingested),
+        None => {
+            let expected = Some(Expected { tasks: retried + inherited, exact: true });
+            (Vec::new(), Some(IngestEvent::Replaying { replay }), NewTasks::Ingested { expected })
+        }
     };
     let sources = match log {
         None => sources_of(&tasks),
@@ -265,11 +271,13 @@ async fn of_template(
             .sense()
             .await?;
     }
-    let (run, first) = schedule.run_of_template(RunId::new(state.now(), &state.entropy), job.latest_run);
+    // What its runs are made of is always there.
+    let expected = expected_tasks(state.store(), job).await?;
+    let id = RunId::new(state.now(), &state.entropy);
+    let (run, first) = schedule.run_of_template(id, job.latest_run, expected);
     let run = NewRun { overrides, rerun_of, ..run };
     let start = StartRun { job: job.id, run, tasks: Vec::new(), log: Some(first), once: None };
-    let retried = if latest.run.is_template() { latest.run.total } else { latest.stats.total };
-    Ok(Planned { start, retried, inherited: 0, rerun_of, is_counted: false })
+    Ok(Planned::of_all(start, expected, latest))
 }
 
 /// The runs that these tasks have results in.

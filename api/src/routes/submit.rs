@@ -5,6 +5,7 @@ use super::schedule::scheduled;
 use super::{send, webhook};
 use crate::admission;
 use crate::auth::Caller;
+use crate::counting;
 use crate::direct;
 use crate::dry_run::dry_run;
 use crate::idempotency::{self, Begun, Intent, Turn};
@@ -27,9 +28,12 @@ use conveyor_domain::ingest::Source;
 use conveyor_domain::job::JobSpec;
 use conveyor_domain::lifecycle::{self, Decision};
 use conveyor_domain::list::{OnInvalidRows, RejectedRow};
+use conveyor_domain::list_count::{ListCount, RowCount};
 use conveyor_domain::params::Params;
 use conveyor_domain::quota::Wanted;
+use conveyor_domain::run::Expected;
 use conveyor_domain::seal::Purpose;
+use conveyor_domain::upload::Staged;
 use conveyor_domain::{Job, JobId, Run, RunId, TaskInput, limits};
 use conveyor_lists::Record;
 use conveyor_store::Error;
@@ -147,18 +151,20 @@ async fn long(
     let spec = scheduled(request.spec, request.schedule, state.now())?;
     check_staged(state, tasks, &spec.params, turn.warnings()).await?;
     let rules = turn.warnings().task_rules(state.config.param_policy);
+    let counted = ListCount::Rows(RowCount::checked(rules.params, tasks.count, tasks.count));
     let source = Source {
         upload: tasks.upload.id,
-        staged: tasks.staged.clone(),
+        staged: Staged { count: Some(Box::new(counted)), ..tasks.staged.clone() },
         spec: StagedTasks::SPEC,
         on_invalid_rows: OnInvalidRows::default(),
         param_policy: Some(rules.params),
         unknown_fields: rules.unknown_fields,
     };
+    let expected = source.expected(&spec.params);
     if spec.schedule.is_some() {
-        return keep_list(state, caller, turn, spec, source, count).await;
+        return keep_list(state, caller, turn, spec, source, expected).await;
     }
-    accept(state, caller, turn, spec, request.open, source, count).await
+    accept(state, caller, turn, spec, request.open, source, expected).await
 }
 
 async fn check_staged(
@@ -228,23 +234,28 @@ async fn from_staged(
     caller: &Caller,
     turn: &mut Turn,
     spec: JobSpec,
-    source: Source,
+    mut source: Source,
 ) -> Result<Response> {
-    if source.staged.size <= limits::SYNC_LIST_MAX_BYTES {
+    let is_long = |rows: &RowCount| rows.records as usize > state.config.inline_tasks_max;
+    if source.staged.size <= limits::SYNC_LIST_MAX_BYTES && !source.counted().is_some_and(is_long) {
         let _room = room_within(limits::SYNC_LIST_EXPANDED_MAX_BYTES, caller.id, &state.bodies).await?;
         if let Some(short) = submit::read_short(state, &source, &spec.params).await? {
             turn.warnings().unknown_in_rows(&short.unknown)?;
             if spec.schedule.is_some() {
                 short.check(source.on_invalid_rows, state.config.run_tasks_max)?;
-                return keep_list(state, caller, turn, spec, source, short.rows.len()).await;
+                source.staged.count = Some(Box::new(short.count(state.config.param_policy)?));
+                let expected = source.expected(&spec.params);
+                return keep_list(state, caller, turn, spec, source, expected).await;
             }
             return write_list(state, caller, turn, spec, source, short).await;
         }
     }
+    let expected = counting::briefly(state, caller.id, &mut source, &spec.params).await;
+    counting::refuse(&source, state.config.run_tasks_max)?;
     if spec.schedule.is_some() {
-        return keep_list(state, caller, turn, spec, source, 0).await;
+        return keep_list(state, caller, turn, spec, source, expected).await;
     }
-    accept(state, caller, turn, spec, false, source, 0).await
+    accept(state, caller, turn, spec, false, source, expected).await
 }
 
 /// A scheduled job whose tasks are in a list: every run of it reads the list anew.
@@ -254,21 +265,21 @@ async fn keep_list(
     turn: &mut Turn,
     mut spec: JobSpec,
     source: Source,
-    accepted: usize,
+    expected: Option<Expected>,
 ) -> Result<Response> {
     let ids = Ids::new(state);
-    let expected = (accepted as u64).max(source.staged.size / limits::ROW_LIKELY_BYTES);
+    let likely = likely_rows(&source, expected);
     if let Some(schedule) = &mut spec.schedule {
         schedule.source = Some(source);
     }
-    let spec = ids.fix(state, caller, spec, expected, false);
+    let spec = ids.fix(state, caller, spec, likely, false);
     let Decision { job, run } = lifecycle::template(ids.job, ids.run, caller.id, spec, 0, state.now());
-    let (view, wanted) = (answer::made(&job, &run), run_of_new(&job, accepted));
-    let once = turn.claim(state, move |view| answer::created(view, accepted)).await?;
+    let (view, wanted) = (answer::made(&job, &run), run_of_new(&job, 0));
+    let once = turn.claim(state, move |view| answer::kept(view, expected)).await?;
     let submission = Submission { job, run, tasks: Vec::new(), list: None, once };
     let submit = async { state.store().submit(submission).await.map_err(ApiError::of_upload) };
     admission::within(state, caller.id, wanted, submit).await?;
-    Ok(answer::created(&view, accepted).into_response())
+    Ok(answer::kept(&view, expected).into_response())
 }
 
 /// A staged list that was read on the request: its tasks are written, and the log of its ingest with them.
@@ -379,23 +390,33 @@ async fn accept(
     spec: JobSpec,
     open: bool,
     source: Source,
-    accepted: usize,
+    expected: Option<Expected>,
 ) -> Result<Response> {
     let ids = Ids::new(state);
-    let expected = (accepted as u64).max(source.staged.size / limits::ROW_LIKELY_BYTES);
-    let spec = ids.fix(state, caller, spec, expected, open);
-    let Decision { job, run } = lifecycle::accept(ids.job, ids.run, caller.id, spec, open, state.now());
+    let spec = ids.fix(state, caller, spec, likely_rows(&source, expected), open);
+    let Decision { job, mut run } = lifecycle::accept(ids.job, ids.run, caller.id, spec, open, state.now());
+    run.doc.expected = expected;
     let view = answer::made(&job, &run);
     let document = Accepted::new(&job, &run, source.clone());
-    let once = turn.claim(state, move |view| answer::accepted(view, accepted)).await?;
-    // How many rows a list has is known once it is read.
-    let wanted = run_of_new(&job, accepted.max(1));
+    let once = turn.claim(state, move |view| answer::accepted(view, expected)).await?;
+    // Where nobody has counted it, it has one at least.
+    let wanted = run_of_new(&job, expected.map_or(1, |expected| expected.tasks.max(1)) as usize);
     let accept = async {
         state.store().accept(Acceptance { job, run, source, once }).await.map_err(ApiError::of_upload)
     };
     admission::while_read(state, caller.id, wanted, accept).await?;
     submit::keep(state, &document).await;
-    Ok(answer::accepted(&view, accepted).into_response())
+    Ok(answer::accepted(&view, expected).into_response())
+}
+
+/// How many rows a list is likely to have, to choose where they go.
+fn likely_rows(source: &Source, expected: Option<Expected>) -> u64 {
+    let by_size = source.staged.size / limits::ROW_LIKELY_BYTES;
+    match expected {
+        Some(Expected { tasks, exact: true }) => tasks.into(),
+        Some(Expected { tasks, exact: false }) => by_size.max(tasks.into()),
+        None => by_size,
+    }
 }
 
 /// What a new job asks for of its caller's quotas. The tasks of a schedule count when it fires.

@@ -18,8 +18,10 @@ use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_TYPE, ETAG};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use conveyor_domain::upload::{Part, Staged, Upload};
 use conveyor_domain::{CallerId, UploadId};
+use futures::Stream;
 
 pub(super) async fn put_whole(
     State(state): State<Shared>,
@@ -40,7 +42,8 @@ pub(super) async fn put_whole(
     {
         return Err(staged::size_mismatch(Some(declared), announced));
     }
-    let staged = receive(&state, &upload, request, state.config.list_max_bytes).await?;
+    let (_place, pieces) = receive(&state, &upload, request, state.config.list_max_bytes).await?;
+    let staged = staged::write_counted(&state, &upload, pieces).await?;
     if let Err(error) = staged::check_declared(&upload.declared, &staged) {
         staged::discard(&state, &staged).await;
         return Err(error);
@@ -66,7 +69,8 @@ pub(super) async fn put_part(
     let others = state.store().parts(upload.id).await?;
     let others: u64 = others.iter().filter(|part| part.number != number).map(|part| part.staged.size).sum();
     let room = state.config.list_max_bytes.saturating_sub(others);
-    let staged = receive(&state, &upload, request, room).await?;
+    let (_place, pieces) = receive(&state, &upload, request, room).await?;
+    let staged = staged::write(&state, upload.id, pieces).await?;
     let part = Part { number, staged: staged.clone() };
     let kept = state.store().put_part(upload.id, part, state.now()).await;
     staged::settle(&state, &staged, kept).await.map_err(ApiError::of_upload)?;
@@ -96,10 +100,15 @@ fn check_content_type(headers: &HeaderMap, signed_for: &'static str) -> Result<(
     }
 }
 
-/// Takes in a body of at most `max` bytes.
-async fn receive(state: &ApiState, upload: &Upload, request: Request, max: u64) -> Result<Staged> {
+/// A body of at most `max` bytes, and its place among those that are taken in.
+async fn receive(
+    state: &ApiState,
+    upload: &Upload,
+    request: Request,
+    max: u64,
+) -> Result<(Place<CallerId>, impl Stream<Item = Result<Bytes>> + Send + 'static)> {
     check_encoding(request.headers())?;
-    let _place = take_place(state, upload.caller)?;
+    let place = takeplace(state, upload.caller)?;
     let list_max = state.config.list_max_bytes;
     let announced = announced_length(request.headers());
     // An honest client is told before it sends; what a dishonest one sends is counted.
@@ -107,7 +116,7 @@ async fn receive(state: &ApiState, upload: &Upload, request: Request, max: u64) 
         return Err(too_large(list_max));
     }
     let body = Incoming::new(request.into_body(), announced);
-    staged::write(state, upload.id, body.up_to(max, move || too_large(list_max))).await
+    Ok((place, body.up_to(max, move || too_large(list_max))))
 }
 
 /// Of those that take in a list, or join the parts of one.

@@ -63,7 +63,10 @@ impl Accepted {
     pub fn rows(&self, caller: CallerId) -> Decision {
         let spec = JobSpec::clone(&self.spec);
         let (open, created) = (spec.submitted_open, Timestamp(self.created_ms));
-        lifecycle::accept(self.job_id, self.run_id, caller, spec, open, created)
+        let expected = self.source.expected(&spec.params);
+        let mut rows = lifecycle::accept(self.job_id, self.run_id, caller, spec, open, created);
+        rows.run.doc.expected = expected;
+        rows
     }
 }
 

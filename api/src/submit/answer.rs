@@ -5,6 +5,7 @@ use crate::wire::job::SubmittedJson;
 use crate::wire::run::{RunJson, is_there};
 use crate::wire::webhook::WebhookJson;
 use axum::http::StatusCode;
+use conveyor_domain::run::Expected;
 use conveyor_domain::{Job, Run, RunStats};
 use conveyor_store::port::{JobView, RunView};
 
@@ -16,18 +17,35 @@ pub(crate) fn made(job: &Job, run: &Run) -> JobView {
 
 /// Its tasks are written.
 pub(crate) fn created(view: &JobView, accepted_tasks: usize) -> Snapshot {
-    answer(StatusCode::CREATED, view, accepted_tasks)
+    answer(StatusCode::CREATED, view, accepted_tasks, None)
 }
 
-/// They will be.
-pub(crate) fn accepted(view: &JobView, accepted_tasks: usize) -> Snapshot {
-    answer(StatusCode::ACCEPTED, view, accepted_tasks)
+/// Its list is kept, and read by every run.
+pub(crate) fn kept(view: &JobView, expected: Option<Expected>) -> Snapshot {
+    expecting(StatusCode::CREATED, view, expected)
 }
 
-fn answer(status: StatusCode, view: &JobView, accepted_tasks: usize) -> Snapshot {
+/// Its tasks will be written.
+pub(crate) fn accepted(view: &JobView, expected: Option<Expected>) -> Snapshot {
+    expecting(StatusCode::ACCEPTED, view, expected)
+}
+
+fn expecting(status: StatusCode, view: &JobView, expected: Option<Expected>) -> Snapshot {
+    let Expected { tasks, exact } = expected.unwrap_or(Expected { tasks: 0, exact: false });
+    answer(status, view, tasks as usize, Some(exact))
+}
+
+fn answer(
+    status: StatusCode,
+    view: &JobView,
+    accepted_tasks: usize,
+    total_is_final: Option<bool>,
+) -> Snapshot {
     let JobView { job, latest } = view;
     let latest_run = is_there(&latest.run).then(|| RunJson::from(latest));
     let webhook = job.spec.webhook.as_ref().map(WebhookJson::from);
-    let body = SubmittedJson { job_id: job.id, status: job.status, latest_run, accepted_tasks, webhook };
+    let (job_id, status_of_job) = (job.id, job.status);
+    let body =
+        SubmittedJson { job_id, status: status_of_job, latest_run, accepted_tasks, total_is_final, webhook };
     Snapshot::new(status, &body).at(format!("/v1/jobs/{}", job.id))
 }

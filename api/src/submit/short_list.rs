@@ -9,7 +9,8 @@ use conveyor_domain::ingest::{IngestEvent, IngestState, LogOutOfOrder, Source};
 use conveyor_domain::list::{
     Compression, Layout, ListFault, OnInvalidRows, Position, RejectedRow, UnknownCounts,
 };
-use conveyor_domain::params::Params;
+use conveyor_domain::list_count::{ListCount, RowCount};
+use conveyor_domain::params::{ParamPolicy, Params};
 use conveyor_domain::task_input::Invalid;
 use conveyor_domain::{TaskInput, limits};
 use conveyor_lists::{ListError, Record};
@@ -105,6 +106,12 @@ impl ShortList {
             return Err(ApiError::list(ListFault::TooManyRows, None, &detail));
         }
         Ok(())
+    }
+
+    /// What is known of it now, for the job whose parameters it was checked with.
+    pub fn count(&self, policy: ParamPolicy) -> Result<ListCount> {
+        let valid = u32::try_from(self.rows.len()).map_err(|e| ApiError::internal(e.to_string()))?;
+        Ok(ListCount::Rows(RowCount::checked(policy, self.end.index, valid)))
     }
 
     /// What its ingest would have logged after `accepted`, to `latched`.

@@ -99,6 +99,7 @@ fn of_ingest(event: &IngestEvent, hidden: Option<RunId>) -> Value {
             data
         }
         IngestEvent::Validated { rows } => json!({"rows": rows}),
+        IngestEvent::Counted { records, rows } => json!({"records": records, "rows": rows}),
         IngestEvent::ChunkCommitted { chunk, rows, rejected, next, report: _, inherited, unknown } => {
             let mut data = json!({"chunk": chunk, "rows": rows, "rejected": rejected, "next": next});
             if !inherited.is_zero() {

@@ -162,6 +162,7 @@ fn fault_of(event: &IngestEvent) -> Option<FaultJson<'_>> {
         | IngestEvent::Replaying { .. }
         | IngestEvent::SourcePinned { .. }
         | IngestEvent::Validated { .. }
+        | IngestEvent::Counted { .. }
         | IngestEvent::ChunkCommitted { .. }
         | IngestEvent::TotalSet { .. }
         | IngestEvent::Latched

@@ -106,7 +106,10 @@ mod tests {
     #[test]
     fn numbers_have_a_range() {
         assert_eq!(parse_wanted(br#"{"numbers":[1,1000]}"#, &Warnings::strict()).unwrap().numbers, [1, 1000]);
-        assert_eq!(parse_wanted(br#"{"numbers":[1],"size_bytes":7}"#, &Warnings::strict()).unwrap().size, Some(7));
+        assert_eq!(
+            parse_wanted(br#"{"numbers":[1],"size_bytes":7}"#, &Warnings::strict()).unwrap().size,
+            Some(7)
+        );
         for bad in [
             "{}",
             r#"{"numbers":[]}"#,
@@ -118,6 +121,9 @@ mod tests {
             assert!(parse_wanted(bad.as_bytes(), &Warnings::strict()).is_err(), "{bad}");
         }
         let many: Vec<u32> = (1..=101).collect();
-        assert!(parse_wanted(serde_json::json!({"numbers": many}).to_string().as_bytes(), &Warnings::strict()).is_err());
+        assert!(
+            parse_wanted(serde_json::json!({"numbers": many}).to_string().as_bytes(), &Warnings::strict())
+                .is_err()
+        );
     }
 }

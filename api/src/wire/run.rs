@@ -2,7 +2,7 @@ use super::Time;
 use super::spend::SpendJson;
 use conveyor_domain::headers;
 use conveyor_domain::params::Params;
-use conveyor_domain::run::{IngestStatus, PauseReason, RunFailure, Storage};
+use conveyor_domain::run::{IngestStatus, PauseReason, RunFailure, ShownTotal, Storage};
 use conveyor_domain::{FailureClass, JobId, Run, RunId, RunStats, RunStatus};
 use conveyor_store::port::RunView;
 use schemars::JsonSchema;
@@ -61,7 +61,7 @@ impl<'a> From<&'a RunView> for RunJson<'a> {
             trigger: run.doc.trigger.as_str(),
             rerun_of: run.doc.rerun_of,
             zenrows_params: Some(headers::hidden(&run.doc.overrides)).filter(|params| !params.is_empty()),
-            stats: (*stats).into(),
+            stats: StatsJson::new(run, stats),
             last_batch_received: run.latched,
             // A run that has ended waits for nobody to resume it.
             pause_state: (run.paused && !run.status.is_terminal()).then_some("paused"),
@@ -78,6 +78,9 @@ impl<'a> From<&'a RunView> for RunJson<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 struct StatsJson {
     total: u32,
+    /// False while it is not known how many tasks there will be; left out otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_is_final: Option<bool>,
     completed: u32,
     successful: u32,
     failed: u32,
@@ -91,12 +94,15 @@ struct StatsJson {
     spend: Option<SpendJson>,
 }
 
-impl From<RunStats> for StatsJson {
-    fn from(stats: RunStats) -> Self {
-        let RunStats { total, counts, spend } = stats.shown();
+impl StatsJson {
+    fn new(run: &Run, stats: &RunStats) -> Self {
+        let shown = stats.shown();
+        let ShownTotal { total, is_final } = run.shown_total(&shown);
+        let RunStats { counts, spend, .. } = shown;
         let by_class = FailureClass::ALL.iter().map(|class| (class.as_str(), counts.failed[*class as usize]));
         StatsJson {
             total,
+            total_is_final: (!is_final).then_some(false),
             completed: counts.completed(),
             successful: counts.successful,
             failed: counts.failed_total(),

@@ -82,7 +82,7 @@ async fn a_staged_list_is_read_to_its_end_and_not_claimed() {
     let world = World::new().await;
     let lines: String = (0..12_000).map(|n| format!("https://site.example/{}\n", n / 2)).collect();
     let upload = world.staged(json!({"type": "lines"}), format!("{lines}nonsense\n")).await;
-    for (policy, answer) in [("skip", 202), ("fail", 202)] {
+    for (policy, answer) in [("skip", 202), ("fail", 400)] {
         let body = json!({"file_input_id": upload, "on_invalid_rows": policy});
         let report = dry(&world, body).await;
         assert_eq!((&report["rows"], &report["duplicates"]), (&json!(12_001), &json!(6_000)));

@@ -88,7 +88,7 @@ async fn an_ingest_shows_how_far_it_is() {
     world.ingest(key, &[pinned(), chunk(0, 40, 10, 50, None), chunk(1, 25, 25, 100, None)]).await;
     golden("ingest_reading", &world.shown(key).await);
     let run = world.get(&format!("/v1/jobs/{}", key.job)).await.json()["latest_run"].clone();
-    assert_eq!((&run["stats"]["total"], &run["ingest_status"]), (&json!(65), &json!("pending")));
+    assert_eq!((&run["stats"]["total"], &run["ingest_status"]), (&json!(10_000), &json!("pending")));
 
     let failed =
         |dead_lettered| IngestEvent::AttemptFailed { error: "the disk is away".into(), dead_lettered };

@@ -34,6 +34,7 @@ mod schedules;
 mod shares;
 mod staged_lists;
 mod tasks;
+mod totals;
 mod two_callers;
 mod unread_lists;
 mod uploads;

@@ -100,17 +100,19 @@ async fn a_list_of_ten_thousand_is_accepted_instead() {
 }
 
 #[tokio::test]
-async fn a_list_that_is_large_in_bytes_is_not_even_read() {
+async fn a_list_that_is_large_in_bytes_is_not_written_on_the_request() {
     let world = World::new().await;
-    // Not a list at all: that is for the ingester to find out.
-    let answer = submit_lines(&world, vec![0xff; 4 << 20 | 1], json!({"on_invalid_rows": "fail"})).await;
-    assert_eq!(answer.status, 202);
+    let no_list = submit_lines(&world, vec![0xff; 4 << 20 | 1], json!({"on_invalid_rows": "fail"})).await;
+    no_list.refused(400, "line_too_long");
+    let padded = format!("{}{}", lines(2), "#\n".repeat(2 << 20));
+    let answer = submit_lines(&world, padded, json!({"on_invalid_rows": "fail"})).await;
+    assert_eq!((answer.status.as_u16(), &answer.json()["accepted_tasks"]), (202, &json!(2)));
     let job = answer.run_key().job;
     let sealed = world.backend.store.active_runs().await.unwrap()[0].job.spec.credential.clone().unwrap();
     let opened = Secret::new(SECRET).open(Purpose::Credential, &job.to_string(), &sealed).unwrap();
     assert_eq!(opened, KEY.as_bytes(), "the key is sealed for an accepted job too");
-    let row = format!("https://a.example/{}\n", "x".repeat(1_900));
-    let expands = gzip(row.repeat(9_000).as_bytes());
+    let row = |n: u64| format!("https://a.example/{}/{}\n", n * 2_654_435_761, "x".repeat(1_900));
+    let expands = gzip((0..9_000).map(row).collect::<String>().as_bytes());
     assert!(expands.len() < 1 << 20);
     assert_eq!(
         submit_lines(&world, expands, json!({})).await.status,
@@ -208,5 +210,5 @@ async fn while_a_list_is_ingested_its_run_is_not_at_rest() {
     world.act(&format!("/v1/jobs/{job}/rerun?status=failed")).await.refused(409, "run_not_terminal");
     world.ingest(RunKey { job, run }, &[crate::ingest::cut(0)]).await;
     let again = world.act(&format!("/v1/jobs/{job}/rerun")).await;
-    assert_eq!((again.status.as_u16(), &again.json()["retried_tasks"]), (202, &json!(0)));
+    assert_eq!((again.status.as_u16(), &again.json()["retried_tasks"]), (202, &json!(10_000)));
 }

@@ -31,7 +31,8 @@ impl World {
         let answer = self.again(key, "").await;
         assert_eq!(answer.status, 202, "{}", answer.text());
         let body = answer.json();
-        assert_eq!((&body["rerun_of"], &body["total_is_final"]), (&json!(key.run), &json!(false)));
+        assert_eq!((&body["rerun_of"], &body["total_is_final"]), (&json!(key.run), &json!(true)));
+        assert_eq!(body["retried_tasks"], 10_000);
         let next = answer.run_key();
         let (first, second) = (self.log(key).await.origin, self.log(next).await.origin);
         assert!(matches!(first, Origin::List(_)));

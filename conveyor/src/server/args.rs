@@ -183,6 +183,10 @@ pub struct ServerArgs {
     #[arg(long, env = "CONVEYOR_LIST_EXPANDED_MAX_BYTES", value_name = "BYTES", default_value_t = limits::LIST_EXPANDED_MAX_BYTES, help_heading = "Limits")]
     pub list_expanded_max_bytes: u64,
 
+    /// Count the rows of a list on S3 for so long before a submit is answered; what takes longer, the ingester counts [ms]
+    #[arg(long, env = "CONVEYOR_COUNT_WITHIN_MS", value_name = "MS", default_value_t = ms(limits::COUNT_WITHIN), value_parser = clap::value_parser!(u64).range(0..=10_000), help_heading = "Limits")]
+    pub count_within_ms: u64,
+
     /// For how long results can be seen, of jobs that do not say so themselves [days]
     #[arg(long, env = "CONVEYOR_RESULT_TTL_DAYS", value_name = "DAYS", default_value_t = limits::RESULT_TTL_DAYS, value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::RESULT_TTL_DAYS_MAX)), help_heading = "Limits")]
     pub result_ttl_days: u32,
@@ -288,6 +292,10 @@ impl ServerArgs {
 
     pub fn domain_limits(&self) -> anyhow::Result<DomainLimits> {
         domain_limit::gather(&self.domain_limits).map_err(anyhow::Error::msg)
+    }
+
+    pub fn count_within(&self) -> Duration {
+        Duration::from_millis(self.count_within_ms)
     }
 
     pub fn visibility(&self) -> Duration {

@@ -15,7 +15,7 @@ pub struct CallerArgs {
     #[arg(long, env = "CONVEYOR_SCHEDULED_JOBS_MAX", value_name = "N", value_parser = value_parser!(u32).range(0..=i64::from(limits::QUOTA_JOBS_MAX)), help_heading = "Callers")]
     pub scheduled_jobs_max: Option<u32>,
 
-    /// Tasks of a caller that are not done; by default as many as it likes
+    /// Tasks of a caller that are not done; by default as many as it likes. `api` and `ingest` must be given the same
     #[arg(long, env = "CONVEYOR_QUEUED_TASKS_MAX", value_name = "N", value_parser = value_parser!(u64).range(0..=limits::QUOTA_TASKS_MAX), help_heading = "Callers")]
     pub queued_tasks_max: Option<u64>,
 

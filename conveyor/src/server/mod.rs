@@ -213,6 +213,7 @@ fn start_ingester(parts: &Parts) {
         list_max_bytes: args.list_max_bytes,
         list_expanded_max_bytes: args.list_expanded_max_bytes,
         rules: TaskRules::strict(args.param_policy()),
+        quotas: args.caller.quotas(),
         visibility: args.visibility(),
         ..IngestConfig::default()
     };
@@ -266,6 +267,7 @@ fn serve(
         run_tasks_max: args.run_tasks_max,
         list_max_bytes: args.list_max_bytes,
         list_expanded_max_bytes: args.list_expanded_max_bytes,
+        count_within: args.count_within(),
         param_policy: args.param_policy(),
         built_in_gateway: args.has_built_in_gateway(),
         public_url: args.public_url.as_ref().map(|url| url.trim_end_matches('/').to_owned()),

@@ -55,8 +55,10 @@ async fn a_report_that_counts_is_never_deleted() {
             assert_eq!(end, End::Over);
         })
     });
-    // The first try ends behind the first chunk; the second is overtaken right after it has opened the list.
-    let backend = scripted(&world.backend, [Read::BreaksAfter(300), Read::After(overtake)]);
+    // The first try counts, and ends behind the first chunk; the second is overtaken right after it has opened the list.
+    let counts: Act = Box::new(|| Box::pin(async {}));
+    let reads = [Read::After(counts), Read::BreaksAfter(300), Read::After(overtake)];
+    let backend = scripted(&world.backend, reads);
     let ingester = Arc::new(Ingester::new(backend, world.clock.clone(), &world.entropy, small_chunks()));
     assert!(twin.set(ingester.clone()).is_ok());
     assert!(ingester.ingest(key, &CancellationToken::new()).await.is_err());

@@ -4,7 +4,8 @@ use crate::world::{World, lines, small_chunks};
 use conveyor_domain::RunStatus;
 use conveyor_domain::ingest::IngestEvent;
 use conveyor_domain::list::{ListFault, ListSpec, OnInvalidRows};
-use conveyor_domain::run::{FailureReason, IngestStatus};
+use conveyor_domain::quota::Quotas;
+use conveyor_domain::run::{Expected, FailureReason, IngestStatus};
 use conveyor_domain::task_input::Reason;
 use conveyor_ingest::{End, IngestConfig};
 use conveyor_store::port::RunKey;
@@ -27,7 +28,8 @@ async fn every_row_becomes_one_task_in_order() {
     assert_eq!(world.queued(key).await, (0..37).collect());
     let names: Vec<_> = world.log(key).await.iter().map(IngestEvent::name).collect();
     let chunks = ["chunk_committed"; 4];
-    let expected: Vec<_> = [&["accepted", "source_pinned"][..], &chunks, &["total_set", "latched"]].concat();
+    let expected: Vec<_> =
+        [&["accepted", "source_pinned", "counted"][..], &chunks, &["total_set", "latched"]].concat();
     assert_eq!(names, expected);
 }
 
@@ -111,11 +113,60 @@ async fn limits_fail_with_their_own_code() {
         let end = world.ingester(config).ingest(key, &CancellationToken::new()).await.unwrap();
         assert_eq!(end, End::Over);
         failed_with(&world, key, fault).await;
+        assert_eq!(world.view(key).await.latest.stats.total, 0, "before its first task");
     }
     let exactly = IngestConfig { run_tasks_max: 100, ..small_chunks() };
     let key = world.accept_lines(&lines(100)).await;
     world.ingester(exactly).ingest(key, &CancellationToken::new()).await.unwrap();
     assert_eq!(world.view(key).await.latest.stats.total, 100);
+}
+
+#[tokio::test]
+async fn a_list_is_counted_before_its_first_task() {
+    let world = World::new();
+    let text = format!("{}bad\n", lines(35));
+    let key = world.accept(text.as_bytes(), ListSpec::Lines, OnInvalidRows::Skip).await;
+    assert_eq!(world.view(key).await.latest.run.doc.expected, None);
+    world.ingest(key).await;
+    let counted = IngestEvent::Counted { records: 36, rows: 35 };
+    assert_eq!(world.log(key).await[2], counted);
+    let expected = Some(Expected { tasks: 35, exact: true });
+    assert_eq!(world.view(key).await.latest.run.doc.expected, expected);
+
+    let known = world.stage(text.as_bytes(), ListSpec::Lines, OnInvalidRows::Skip).await;
+    let key = world.accept_expecting(known, expected).await;
+    world.ingest(key).await;
+    assert!(world.log(key).await.iter().all(|event| *event != counted), "the submit knew");
+    assert_eq!(world.view(key).await.latest.stats.total, 35);
+
+    let checked = world.accept(lines(35).as_bytes(), ListSpec::Lines, OnInvalidRows::Fail).await;
+    world.ingest(checked).await;
+    assert_eq!(world.view(checked).await.latest.run.doc.expected, expected, "checked is counted");
+    let counts = |event: &IngestEvent| matches!(event, IngestEvent::Counted { .. });
+    assert!(!world.log(checked).await.iter().any(counts));
+}
+
+/// Of a list that nobody had counted when it was submitted, all rows have to fit before there is a single one.
+#[tokio::test]
+async fn a_list_of_more_than_its_caller_may_have_makes_no_task() {
+    let world = World::new();
+    let quotas = Quotas { queued_tasks: Some(150), ..Quotas::default() };
+    let limited = IngestConfig { quotas, ..small_chunks() };
+    let ingest = async |key| world.ingester(limited).ingest(key, &CancellationToken::new()).await.unwrap();
+    let first = world.accept_lines(&lines(100)).await;
+    assert_eq!(ingest(first).await, End::Over);
+    assert_eq!(world.view(first).await.latest.stats.total, 100);
+    for on_invalid_rows in [OnInvalidRows::Skip, OnInvalidRows::Fail] {
+        let key = world.accept(lines(51).as_bytes(), ListSpec::Lines, on_invalid_rows).await;
+        assert_eq!(ingest(key).await, End::Over);
+        failed_with(&world, key, ListFault::QuotaExceeded).await;
+        assert!(world.tasks(key).await.is_empty());
+        let detail = world.view(key).await.latest.run.failure.unwrap().detail;
+        assert!(detail.contains("`queued_tasks` is 150: 100 are used, and 51 more"), "{detail}");
+    }
+    let fits = world.accept_lines(&lines(50)).await;
+    assert_eq!(ingest(fits).await, End::Over);
+    assert_eq!(world.view(fits).await.latest.stats.total, 50);
 }
 
 #[tokio::test]

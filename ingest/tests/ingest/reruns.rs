@@ -54,7 +54,7 @@ async fn begin(world: &World, earlier: RunKey, selection: Selection) -> RunKey {
         rerun_of: Some(earlier.run),
         overrides: Params::new(),
         sources: vec![earlier.run],
-        tasks: NewTasks::Ingested,
+        tasks: NewTasks::Ingested { expected: None },
     };
     let key = RunKey { job: earlier.job, run: run.id };
     let log = Some(IngestEvent::Replaying { replay: Replay { run: earlier.run, selection } });

@@ -11,6 +11,7 @@ use conveyor_domain::schedule::{Interval, Rule, Schedule, Unit};
 use conveyor_domain::{JobId, RunId, RunStatus, TaskId, TaskInput};
 use conveyor_ingest::End;
 use conveyor_store::port::{RunKey, StartRun, Submission};
+use conveyor_store::template::expected_tasks;
 
 const MINUTE_MS: i64 = 60_000;
 
@@ -32,10 +33,12 @@ async fn fire(world: &World, job: JobId) -> RunKey {
     world.clock.advance_ms(MINUTE_MS);
     let view = world.backend.store.any_job(job).await.unwrap().unwrap();
     let schedule = view.job.spec.schedule.as_ref().unwrap();
-    let (run, first) = schedule.run_of_fire(schedule.next.unwrap(), view.latest.run.id);
+    let expected = expected_tasks(&*world.backend.store, &view.job).await.unwrap();
+    let (run, first) = schedule.run_of_fire(schedule.next.unwrap(), view.latest.run.id, expected);
     let key = RunKey { job, run: run.id };
     let start = StartRun { job, run, tasks: Vec::new(), log: Some(first), once: None };
-    world.backend.store.start_run(start, world.now()).await.unwrap();
+    let begun = world.backend.store.start_run(start, world.now()).await.unwrap();
+    assert_eq!(begun.latest.run.doc.expected, expected);
     assert_eq!(world.ingest(key).await, End::Over);
     key
 }

@@ -5,6 +5,7 @@ use conveyor_domain::ingest::{IngestEvent, IngestState, Source};
 use conveyor_domain::job::JobSpec;
 use conveyor_domain::list::{ListSpec, OnInvalidRows, RejectedRow};
 use conveyor_domain::message::{QueueName, TaskRef};
+use conveyor_domain::run::Expected;
 use conveyor_domain::upload::{Declared, Staged, Upload};
 use conveyor_domain::{
     CallerId, Clock, Entropy, JobId, RunId, Task, Timestamp, UploadId, WorkerId, lifecycle, limits,
@@ -113,8 +114,18 @@ impl World {
     }
 
     pub async fn accept_source(&self, source: Source, open: bool) -> RunKey {
+        self.accept_as(source, open, None).await
+    }
+
+    /// As a submit that knows how many tasks there will be.
+    pub async fn accept_expecting(&self, source: Source, expected: Option<Expected>) -> RunKey {
+        self.accept_as(source, false, expected).await
+    }
+
+    async fn accept_as(&self, source: Source, open: bool, expected: Option<Expected>) -> RunKey {
         let (job, run) = (JobId::new(self.now(), &self.entropy), RunId::new(self.now(), &self.entropy));
-        let rows = lifecycle::accept(job, run, self.caller, JobSpec::default(), open, self.now());
+        let mut rows = lifecycle::accept(job, run, self.caller, JobSpec::default(), open, self.now());
+        rows.run.doc.expected = expected;
         let acceptance = Acceptance { job: rows.job, run: rows.run, source, once: None };
         self.backend.store.accept(acceptance).await.unwrap();
         RunKey { job, run }

@@ -56,6 +56,7 @@ fn count(tally: &mut Tally, event: &IngestEvent) {
         | IngestEvent::Replaying { .. }
         | IngestEvent::SourcePinned { .. }
         | IngestEvent::Validated { .. }
+        | IngestEvent::Counted { .. }
         | IngestEvent::TotalSet { .. }
         | IngestEvent::AttemptFailed { .. }
         | IngestEvent::Resent
@@ -90,6 +91,9 @@ fn event(job: &JobModel, model: &ListModel, from: u32, event: &IngestEvent) -> C
         IngestEvent::Replaying { .. } => false,
         IngestEvent::SourcePinned { compression, .. } => *compression == list.compression,
         IngestEvent::Validated { rows } => checks && *rows == all && list.valid(0, all) == all,
+        IngestEvent::Counted { records, rows } => {
+            !checks && from == 0 && *records == all && *rows == list.valid(0, all)
+        }
         IngestEvent::ChunkCommitted { rows, rejected, next, report, .. } => {
             to = next.index;
             *rows == list.valid(from, to)

@@ -7,8 +7,11 @@ use crate::port::{Appended, Chunk, Error, RunKey, StatusFilter, TasksQuery};
 use conveyor_domain::ingest::{IngestEvent, IngestState};
 use conveyor_domain::lifecycle::{Command, Refusal};
 use conveyor_domain::list::{Compression, Layout, ListFault, Position};
+use conveyor_domain::list_count::{ListCount, RowCount};
 use conveyor_domain::message::{IngestRef, QueueName};
-use conveyor_domain::run::{FailureReason, IngestStatus};
+use conveyor_domain::params::ParamPolicy;
+use conveyor_domain::run::{Expected, FailureReason, IngestStatus};
+use conveyor_domain::upload::Staged;
 use conveyor_domain::{RunStatus, TaskStatus, limits};
 
 pub(super) async fn accepted(world: &World) -> RunKey {
@@ -208,6 +211,35 @@ pub async fn a_stopped_run_takes_no_more_rows_and_is_cut(harness: &dyn Harness) 
     assert_eq!(append(&world, key, IngestEvent::Cut { total: 4 }).await, Appended::Done);
     let run = world.view(key).await.latest;
     assert_eq!((run.run.status, run.run.is_ingesting(), run.stats.total), (RunStatus::Stopped, false, 4));
+}
+
+/// What readers are shown of a run before its tasks are there is kept with it, and a count replaces it.
+pub async fn a_run_keeps_what_is_expected_of_it(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let upload = world.upload().await;
+    let staged = world.staged("list", b"https://a.example\n").await;
+    must(world.backend.store.put_staged(upload.id, staged.clone(), world.now()).await);
+    // What a submit knows of the bytes is no part of which bytes they are.
+    let count = ListCount::Rows(RowCount::checked(ParamPolicy::ZenRows, 9, 7));
+    let mut acceptance = world.acceptance(&upload, &Staged { count: Some(Box::new(count)), ..staged });
+    let least = Some(Expected { tasks: 7, exact: false });
+    acceptance.run.doc.expected = least;
+    let key = RunKey { job: acceptance.job.id, run: acceptance.run.id };
+    must(world.backend.store.accept(acceptance).await);
+    let expected = async |world: &World| world.view(key).await.latest.run.doc.expected;
+    assert_eq!(expected(&world).await, least);
+    append(&world, key, opened()).await;
+    let late = must(state(&world, key).await.entry(IngestEvent::Counted { records: 9, rows: 8 }));
+    assert_eq!(append(&world, key, IngestEvent::Counted { records: 9, rows: 8 }).await, Appended::Done);
+    assert_eq!(must(world.backend.store.append(key, late, world.now()).await), Appended::Lost);
+    let exact = Some(Expected { tasks: 8, exact: true });
+    let crashed = harness.crash().await;
+    let after = world.on(crashed.backend());
+    assert_eq!(expected(&after).await, exact);
+    assert_eq!(after.view(key).await.latest.stats.total, 0, "nothing is counted as written");
+    must(after.backend.store.apply(key.job, Command::Stop, after.now()).await);
+    assert_eq!(append(&after, key, IngestEvent::Cut { total: 0 }).await, Appended::Done);
+    assert_eq!(after.view(key).await.latest.stats.total, 0);
 }
 
 pub async fn a_failed_list_fails_its_run(harness: &dyn Harness) {

@@ -132,6 +132,7 @@ macro_rules! conformance_suite {
             ingest::a_chunk_never_resets_a_settled_row,
             ingest::a_run_completes_with_its_latch_and_not_before,
             ingest::a_stopped_run_takes_no_more_rows_and_is_cut,
+            ingest::a_run_keeps_what_is_expected_of_it,
             ingest::a_failed_list_fails_its_run,
             ingest::nothing_is_written_to_a_deleted_job,
             ingest::a_list_that_is_late_is_found_by_when_it_is_there,
@@ -210,6 +211,7 @@ macro_rules! conformance_suite {
         $crate::conformance_suite! { @each $open;
             quotas::of_many_who_ask_at_once_as_many_are_let_in_as_there_is_room_for,
             quotas::tasks_that_are_added_at_once_never_exceed_what_may_be_queued,
+            quotas::lists_that_are_counted_at_once_never_exceed_what_may_be_queued,
             quotas::a_job_that_ends_makes_room,
         }
     };

@@ -151,7 +151,7 @@ pub async fn a_new_run_and_its_answer_are_one_step(harness: &dyn Harness) {
             overrides: Params::new(),
             sources: Vec::new(),
             fire: None,
-            tasks: NewTasks::Ingested,
+            tasks: NewTasks::Ingested { expected: None },
         };
         let log = Some(IngestEvent::Replaying { replay });
         StartRun { job: first.job, run, tasks: Vec::new(), log, once: Some(once.clone()) }

@@ -74,6 +74,40 @@ pub async fn tasks_that_are_added_at_once_never_exceed_what_may_be_queued(harnes
     submit(&world, quotas, wanted - 1).await.expect("just as many");
 }
 
+/// Lists that were let in as one task each are counted at the same time: as many fit as there is room for.
+pub async fn lists_that_are_counted_at_once_never_exceed_what_may_be_queued(harness: &dyn Harness) {
+    let world = World::new(harness.backend());
+    let quotas = Quotas { queued_tasks: Some(10), ..Quotas::default() };
+    let mut lists = Vec::new();
+    for _ in 0..4 {
+        let upload = world.upload().await;
+        let staged = world.staged("list", b"https://a.example\n").await;
+        must(world.backend.store.put_staged(upload.id, staged.clone(), world.now()).await);
+        lists.push(world.accept(&upload, &staged).await);
+    }
+    let admission = admission(&world, quotas);
+    let hold = async |key: RunKey| match admission.hold_list(world.caller, key.job, 4).await {
+        Ok(()) => true,
+        Err(NotAdmitted::Exceeded(exceeded)) => {
+            assert_eq!(exceeded.quota, Quota::QueuedTasks);
+            false
+        }
+        Err(other) => panic!("{other}"),
+    };
+    // Each by two ingesters: they hold one room.
+    let twice = lists.iter().flat_map(|key| [*key, *key]);
+    let held = join_all(twice.map(&hold)).await;
+    let fit: Vec<bool> = held.chunks(2).map(|pair| pair[0] && pair[1]).collect();
+    assert_eq!(held.iter().filter(|held| **held).count(), 4, "{held:?}");
+    assert_eq!(fit.iter().filter(|fit| **fit).count(), 2, "{held:?}");
+    assert_eq!(submit(&world, quotas, 3).await, Err(Quota::QueuedTasks));
+    submit(&world, quotas, 2).await.expect("what is left");
+    for key in lists {
+        must(world.backend.store.apply(key.job, Command::Stop, world.now()).await);
+    }
+    submit(&world, quotas, 8).await.expect("what ended makes room");
+}
+
 pub async fn a_job_that_ends_makes_room(harness: &dyn Harness) {
     let world = World::new(harness.backend());
     let quotas = Quotas { active_jobs: Some(1), ..Quotas::default() };

@@ -256,7 +256,7 @@ pub async fn an_ingested_rerun_counts_what_is_there(harness: &dyn Harness) {
     must(world.backend.store.apply(first.job, Command::Stop, world.now()).await);
     let replay = Replay { run: first.run, selection: failed_only() };
     let log = Some(IngestEvent::Replaying { replay: replay.clone() });
-    let run = new_run(&world, first, NewTasks::Ingested);
+    let run = new_run(&world, first, NewTasks::Ingested { expected: None });
     let key = RunKey { job: first.job, run: run.id };
     let start = StartRun { job: first.job, run, tasks: Vec::new(), log, once: None };
     let view = must(world.backend.store.start_run(start, world.now()).await);
@@ -287,7 +287,7 @@ pub async fn a_run_that_is_read_stays_until_it_was(harness: &dyn Harness) {
     let world = World::new(harness.backend());
     let first = completed(&world).await;
     let replay = Replay { run: first.run, selection: Selection::default() };
-    let run = NewRun { sources: Vec::new(), ..new_run(&world, first, NewTasks::Ingested) };
+    let run = NewRun { sources: Vec::new(), ..new_run(&world, first, NewTasks::Ingested { expected: None }) };
     let key = RunKey { job: first.job, run: run.id };
     let log = Some(IngestEvent::Replaying { replay: replay.clone() });
     let start = StartRun { job: first.job, run, tasks: Vec::new(), log, once: None };
@@ -308,7 +308,7 @@ pub async fn a_run_that_nothing_was_inherited_from_can_go(harness: &dyn Harness)
     let every =
         Selection { status: vec![TaskStatus::Failed, TaskStatus::Successful], ..Selection::default() };
     let replay = Replay { run: first.run, selection: every };
-    let run = new_run(&world, first, NewTasks::Ingested);
+    let run = new_run(&world, first, NewTasks::Ingested { expected: None });
     let key = RunKey { job: first.job, run: run.id };
     let log = Some(IngestEvent::Replaying { replay: replay.clone() });
     let start = StartRun { job: first.job, run, tasks: Vec::new(), log, once: None };

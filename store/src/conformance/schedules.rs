@@ -182,7 +182,7 @@ async fn fire(world: &World, job: JobId) -> Result<JobView, Error> {
     let view = must(world.backend.store.any_job(job).await).expect("a job");
     let schedule = view.job.spec.schedule.as_ref().expect("a schedule");
     let seen = schedule.next.expect("something to fire");
-    let (run, first) = schedule.run_of_fire(seen, view.latest.run.id);
+    let (run, first) = schedule.run_of_fire(seen, view.latest.run.id, None);
     let start = StartRun { job, run, tasks: Vec::new(), log: Some(first), once: None };
     world.backend.store.start_run(start, world.now()).await
 }

@@ -81,7 +81,7 @@ pub fn claim(connection: &Connection, source: &Source, job: JobId, now: Timestam
     let upload = source.upload;
     let found = find(connection, upload, now)?.ok_or(Error::NotFound)?;
     // Replaced since it was looked at: what the job would pin is about to be deleted.
-    if found.staged.as_ref() != Some(&source.staged) {
+    if !found.staged.is_some_and(|staged| staged.is_same(&source.staged)) {
         return Err(Error::Changed);
     }
     connection
@@ -138,7 +138,7 @@ fn put_staged(
     now: Timestamp,
 ) -> Result<Option<Staged>> {
     let found = find(connection, upload, now)?.ok_or(Error::NotFound)?;
-    if found.staged.as_ref() == Some(&staged) {
+    if found.staged.as_ref().is_some_and(|before| before.is_same(&staged)) {
         // They are, whatever has been made of them since: a repeat is no surprise.
         return Ok(None);
     }
@@ -147,7 +147,7 @@ fn put_staged(
     connection
         .prepare_cached("UPDATE uploads SET doc = ?2 WHERE upload_id = ?1")?
         .execute(params![upload.to_bytes(), to_json(&doc)?])?;
-    Ok(found.staged.filter(|before| doc.staged.as_ref() != Some(before)))
+    Ok(found.staged)
 }
 
 fn parts(connection: &Connection, upload: UploadId) -> Result<Vec<Part>> {

@@ -10,6 +10,7 @@ use conveyor_domain::record::RecordKind;
 use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{JobId, JobStatus, Timestamp};
 use conveyor_store::port::{JobView, StartRun};
+use conveyor_store::template::expected_tasks;
 use conveyor_store::{Error, Result};
 use futures::FutureExt;
 
@@ -88,7 +89,8 @@ async fn fire(sweep: &Sweep<'_>, view: &JobView, seen: Timestamp, now: Timestamp
         return store.apply(job, skip, now).await.map(drop);
     }
     let Some(schedule) = &view.job.spec.schedule else { return Ok(()) };
-    let (run, first) = schedule.run_of_fire(seen, view.latest.run.id);
+    let expected = expected_tasks(&**store, &view.job).await?;
+    let (run, first) = schedule.run_of_fire(seen, view.latest.run.id, expected);
     let start = StartRun { job, run, tasks: Vec::new(), log: Some(first), once: None };
     store.start_run(start, now).await.map(drop)
 }

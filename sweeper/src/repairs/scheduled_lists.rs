@@ -69,7 +69,7 @@ async fn copy(sweep: &Sweep<'_>, job: JobId, from: &Staged) -> Result<Staged> {
     let to = BlobKey::template(job, sweep.clock.now());
     let Stored { size, etag } = blobs.put_stream(&to, blobs.read_pinned(&key, &from.etag, 0).await?).await?;
     match size == from.size {
-        true => Ok(Staged::new(to.to_string(), size, etag)),
+        true => Ok(Staged { count: from.count.clone(), ..Staged::new(to.to_string(), size, etag) }),
         false => Err(Error::Corrupt(format!("a list of {} bytes became one of {size}", from.size))),
     }
 }

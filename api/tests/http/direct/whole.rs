@@ -22,6 +22,7 @@ on_each_server!(
     there_is_no_other_way_in,
     tasks_of_a_long_body_are_staged_in_the_storage,
     a_dry_run_reads_what_was_sent_and_copies_nothing,
+    a_long_list_is_counted_on_the_submit_if_there_is_time,
 );
 
 async fn submit(world: &OnS3, id: &str) -> crate::world::Answer {
@@ -200,6 +201,29 @@ async fn there_is_no_other_way_in(world: OnS3) {
         format!("/v1/uploads/{caller}/{}/parts/1?expires=9999999999&signature=x", id_of(&slot)),
     ] {
         world.call("PUT", &path, None, Some(Value::Null)).await.refused(404, "not_found");
+    }
+}
+
+async fn a_long_list_is_counted_on_the_submit_if_there_is_time(world: OnS3) {
+    for (seconds, accepted, is_final) in [(60, 9, true), (0, 0, false)] {
+        let count_within = std::time::Duration::from_secs(seconds);
+        let config = conveyor_api::ApiConfig { inline_tasks_max: 3, count_within, ..config() };
+        let world = OnS3::with(world.server, config).await;
+        let send = async |list: String| {
+            let slot = world.slot(json!({"type": "lines"})).await;
+            world.sent(&slot["upload"], list).await;
+            submit(&world, id_of(&slot)).await
+        };
+        let answer = send(lines("a", 9)).await;
+        assert_eq!(answer.status, 202, "{}", answer.text());
+        let body = answer.json();
+        assert_eq!((&body["accepted_tasks"], &body["total_is_final"]), (&json!(accepted), &json!(is_final)));
+        assert!(body["latest_run"]["stats"]["total"].as_u64() > Some(0), "{body}");
+        let broken = send(format!("{}{}", lines("a", 9), "x".repeat(limits::LINE_MAX_BYTES + 1))).await;
+        match is_final {
+            true => drop(broken.refused(400, "line_too_long")),
+            false => assert_eq!(broken.status, 202, "its ingest says so"),
+        }
     }
 }
 

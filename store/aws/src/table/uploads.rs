@@ -139,7 +139,7 @@ impl Table {
         let found = self.find_upload(source.upload).await?.filter(|row| row.is_there(now));
         let mut row = found.ok_or(Error::NotFound)?;
         // Replaced since it was looked at: what the job would pin is about to be deleted.
-        if row.upload.staged.as_ref() != Some(&source.staged) {
+        if !row.upload.staged.as_ref().is_some_and(|staged| staged.is_same(&source.staged)) {
             return Err(Error::Changed);
         }
         let seen = Condition::version(row.version);
@@ -201,13 +201,12 @@ fn refuse_claimed(row: &UploadRow) -> Result<()> {
 
 /// Makes bytes the staged ones; returns those that they replace.
 fn stage(row: &mut UploadRow, staged: &Staged) -> Result<Option<Staged>> {
-    if row.upload.staged.as_ref() == Some(staged) {
+    if row.upload.staged.as_ref().is_some_and(|before| before.is_same(staged)) {
         // They are, whatever has been made of them since.
         return Ok(None);
     }
     refuse_claimed(row)?;
-    let before = row.upload.staged.replace(staged.clone());
-    Ok(before.filter(|before| before != staged))
+    Ok(row.upload.staged.replace(staged.clone()))
 }
 
 #[async_trait]
