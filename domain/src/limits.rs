@@ -493,8 +493,6 @@ pub const UNREAD_MAX_BYTES: usize = MIB;
 pub const UNREAD_TIMEOUT: Duration = Duration::from_secs(1);
 /// Request bodies in memory at once, all together and of one caller, and the steps in which room is taken as they arrive.
 pub const BODIES_MAX_BYTES: usize = 256 * MIB;
-/// The part of these places that is for reads by URLs of jobs, and for nothing else: one in so many.
-pub const SIGNED_REQUESTS_PART: usize = 4;
 pub const BODIES_OF_CALLER_MAX_BYTES: usize = 128 * MIB;
 pub const BODY_STEP_BYTES: usize = 16 * KIB;
 /// How long a request waits for messages about what it committed to be sent. After that they are sent in the background.
