@@ -56,7 +56,7 @@ fn list(path: &'static str, id: &'static str, summary: &'static str) -> Operatio
 fn content(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
     let mut operation = Operation::get(path, id, summary)
         .answers_with(200, "The body, typed by the format of the task.", BODY, &BODY_HEADERS)
-        .refuses(&[Code::TaskNotReady, Code::ResultExpired]);
+        .refuses(&[Code::TaskNotReady, Code::ResultExpired, Code::ResultDamaged]);
     operation.fails_like_its_task = true;
     operation
 }
