@@ -416,6 +416,8 @@ pub const RERUN_WORDS_MAX: usize = 100;
 pub const REPLAY_CHAIN_MAX: usize = 100;
 pub const CURSOR_TTL: Duration = Duration::from_secs(24 * 3600);
 pub const RESULT_URL_TTL: Duration = Duration::from_secs(2 * 3600);
+/// The most that a presigned URL of S3 may live.
+pub const RESULT_URL_TTL_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How long an export can be had, from when it was asked for.
 pub const EXPORT_TTL: Duration = Duration::from_secs(12 * 3600);
 /// Its record goes by itself then, should nobody have removed it.

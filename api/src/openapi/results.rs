@@ -20,7 +20,7 @@ const BODY_HEADERS: [&str; 3] = ["Content-Disposition", "X-Content-Type-Options"
 pub(super) fn operations() -> Vec<Operation> {
     let [expires, signature] = signature();
     let mut signed = content("/v1/content/{job}/{run}/{task}", "getSignedContent", "A body, by its URL")
-        .details("What `result_url` points to. It is valid for two hours.")
+        .details("What `result_url` points to, until `result_url_expires_at`.")
         .parameter(expires)
         .parameter(signature);
     signed.access = Access::Signature;

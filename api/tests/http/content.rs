@@ -1,8 +1,9 @@
-use crate::world::{KEY, World};
+use crate::world::{KEY, World, config};
 use conveyor_domain::params::Format;
 use conveyor_domain::task::{Outcome, ResultRef};
 use conveyor_domain::{TaskId, limits};
 use conveyor_store::port::{BlobKey, RunKey};
+use std::time::Duration;
 
 /// The path and query of the first result URL of a job.
 async fn signed(world: &World, key: RunKey) -> String {
@@ -141,6 +142,27 @@ async fn stored_nonsense_is_damage_and_stays_inside() {
     world.settle(key, 0, Outcome::Successful(result)).await;
     let detail = world.get(&content(key, 0)).await.refused(410, "result_damaged");
     assert!(!detail.contains("passwd") && !detail.contains("object"), "{detail}");
+}
+
+#[tokio::test]
+async fn a_result_url_is_good_for_as_long_as_an_operator_decides() {
+    for (ttl, expires) in [(limits::RESULT_URL_TTL, "T02:00:00"), (Duration::from_secs(60), "T00:01:00")] {
+        let mut config = config();
+        config.result_url_ttl = ttl;
+        let world = World::with(config).await;
+        let key = world.submit("closed", 2).await;
+        world.succeed(key, 0, Format::Html, b"x").await;
+        let page = world.get(&format!("/v1/jobs/{}/results", key.job)).await.json();
+        let row = &page["results"][0];
+        // It begins 250 ms later; a URL is good for whole seconds.
+        assert!(row["result_url_expires_at"].as_str().unwrap().contains(expires), "{row}");
+        assert!(page["results"][1].get("result_url_expires_at").is_none(), "without a URL");
+        let url = signed(&world, key).await;
+        world.pass(ttl - Duration::from_millis(251));
+        assert_eq!(world.call("GET", &url, None, None).await.status, 200);
+        world.pass_ms(1);
+        world.call("GET", &url, None, None).await.refused(403, "signature_invalid");
+    }
 }
 
 #[tokio::test]

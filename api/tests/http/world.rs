@@ -68,6 +68,7 @@ pub fn config() -> ApiConfig {
         public_url: None,
         forward_keys: true,
         result_ttl_days: limits::RESULT_TTL_DAYS,
+        result_url_ttl: limits::RESULT_URL_TTL,
         quotas: Quotas::default(),
         // The clock stands still: whoever asks often would run out.
         requests: None,

@@ -32,6 +32,8 @@ async fn a_body_with_an_object_of_its_own_is_read_from_the_storage(world: OnS3) 
     assert!(url(0).starts_with("http://api.test:8080/v1/content/"), "{}", url(0));
     assert_eq!(url(2), "");
     assert!(url(1).starts_with(&world.endpoint) && url(1).contains("X-Amz-Expires=7200"), "{}", url(1));
+    let expires = |n: usize| results["results"][n]["result_url_expires_at"].as_str();
+    assert!(expires(0).is_some() && expires(0) == expires(1) && expires(2).is_none(), "{results}");
     let answer = conveyor_outbound::client_builder().build().unwrap().get(url(1)).send().await.unwrap();
     assert_eq!(answer.status(), 200);
     assert_eq!(answer.headers()["content-type"], Format::Json.content_type());

@@ -20,7 +20,7 @@ fn document(output: &Output) -> Value {
 async fn a_damaged_body_is_named_and_never_served() {
     let dir = TempDir::new().unwrap();
     let data = dir.path().join("data");
-    let server = support::server(&data, &["--gateway-url", "demo:"]);
+    let server = support::server(&data, &["--gateway-url", "demo:", "--result-url-ttl-minutes", "1440"]);
     let client = Client::new(&server);
     let (many, one) = (client.submit(&urls("many", 30)).await, client.submit(&urls("one", 1)).await);
     for job in [&many, &one] {
@@ -65,6 +65,7 @@ async fn a_damaged_body_is_named_and_never_served() {
     let ask = async || client.get(&export).await;
     let (_, done) = support::until_fits("the export is made", ask, is_over).await;
     assert_eq!(done["status"], "completed", "{done}");
+    assert!(done["download_url_expires_at"].as_str() <= done["expires_at"].as_str(), "{done}");
     let zip = client.text(done["download_url"].as_str().unwrap()).await.1;
     let name = format!("{}.damaged.json", results[7]["task_id"].as_str().unwrap());
     assert!(zip.contains(&name), "the damage is named in the file");
