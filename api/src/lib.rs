@@ -96,6 +96,8 @@ pub struct ApiConfig {
     pub forward_keys: bool,
     /// For how long results of jobs that do not say so themselves can be seen.
     pub result_ttl_days: u32,
+    /// How long a signed URL of a result or an export is good.
+    pub result_url_ttl: Duration,
     /// What callers may have of whom no operator said otherwise.
     pub quotas: Quotas,
     /// How many requests of one caller this process takes; `None` is no limit.

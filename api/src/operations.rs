@@ -4,8 +4,8 @@
 use crate::wire;
 use async_trait::async_trait;
 use conveyor_domain::dead_letter::{DeadLetter, Verdict};
-use conveyor_domain::repair::{Audit, Reconciled};
-use conveyor_domain::{JobId, LetterId, RunId};
+use conveyor_domain::repair::{Audit, BodiesAudit, Reconciled};
+use conveyor_domain::{JobId, LetterId, RunId, TaskId};
 use conveyor_store::Result;
 use conveyor_store::port::RunKey;
 
@@ -13,6 +13,9 @@ use conveyor_store::port::RunKey;
 pub trait Operations: Send + Sync {
     /// `None` if there is no such run.
     async fn audit(&self, key: RunKey) -> Result<Option<Audit>>;
+
+    /// Reads bodies of a run behind that of a task, for a bounded time.
+    async fn audit_bodies(&self, key: RunKey, after: Option<TaskId>) -> Result<BodiesAudit>;
 
     /// Looks, and repairs unless it is a dry run, for a bounded time. `NotFound` for a job that is not there: it must not look
     /// like one that is in order.

@@ -2,7 +2,7 @@
 //! an object of its own, from us otherwise (SPEC 10).
 
 use crate::problem::Result;
-use crate::signed_url::{BaseUrl, ContentPath};
+use crate::signed_url::{BaseUrl, ContentPath, Link, link_expires};
 use crate::state::ApiState;
 use conveyor_domain::job::JobSpec;
 use conveyor_domain::retention::result_ttl;
@@ -17,26 +17,26 @@ pub(crate) async fn of(
     spec: &JobSpec,
     run: &Run,
     task: &Task,
-) -> Result<Option<String>> {
+) -> Result<Option<Link>> {
     if task.status != TaskStatus::Successful {
         return Ok(None);
     }
     let from = state.now();
-    let until = expiry(spec, run, task, from);
-    if until <= from {
+    let Some(until) = link_expires(from, state.config.result_url_ttl, seen_until(spec, run, task)) else {
         return Ok(None);
-    }
+    };
     if let (Some(direct), Some((object, result))) = (state.direct(), own_object(task)) {
         let validity = Validity { from, until };
-        return Ok(Some(direct.get_url(&object, result.format.content_type(), None, validity).await?));
+        let url = direct.get_url(&object, result.format.content_type(), None, validity).await?;
+        return Ok(Some(Link { url, expires: until }));
     }
     let path = ContentPath { job: run.job, run: run.id, task: task.id };
-    Ok(Some(path.signed(&state.secret, base, until)))
+    Ok(Some(Link { url: path.signed(&state.secret, base, until), expires: until }))
 }
 
 /// Nobody who asks us sees a result past its time, and a URL, which asks nobody, must not show it either.
-fn expiry(spec: &JobSpec, run: &Run, task: &Task, now: Timestamp) -> Timestamp {
-    let until = now.after(limits::RESULT_URL_TTL).min(task.ended().after(result_ttl(spec)));
+fn seen_until(spec: &JobSpec, run: &Run, task: &Task) -> Timestamp {
+    let until = task.ended().after(result_ttl(spec));
     match run.status.is_terminal() {
         true => until.min(run.updated.after(limits::ROWS_KEPT)),
         false => until,

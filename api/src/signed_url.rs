@@ -12,12 +12,27 @@ use conveyor_domain::seal::Secret;
 use conveyor_domain::{CallerId, ExportId, JobId, RunId, TaskId, Timestamp, UploadId};
 use std::convert::Infallible;
 use std::fmt;
+use std::time::Duration;
 
 /// The parameters that make a URL a signed one.
 pub(crate) const SIGNATURE_PARAMS: &[&str] = &["expires", "signature"];
 
 /// What a list can be sent as.
 const SPECS: [ListSpec; 3] = [ListSpec::Csv { csv: None }, ListSpec::Jsonl, ListSpec::Lines];
+
+/// A URL, and until when it is good.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub url: String,
+    pub expires: Timestamp,
+}
+
+/// Until when a URL that is made now is good, to the second, as URLs have it, and no longer than what it leads to can be
+/// seen. `None` if that is over.
+pub(crate) fn link_expires(now: Timestamp, ttl: Duration, seen_until: Timestamp) -> Option<Timestamp> {
+    let until = now.after(ttl).min(seen_until);
+    (until > now).then_some(Timestamp(until.as_ms() - until.as_ms().rem_euclid(1000)))
+}
 
 /// The address of one body.
 #[derive(Clone, Copy, Debug)]

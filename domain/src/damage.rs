@@ -2,6 +2,7 @@
 //! the rest of the row is served, so that a damaged row costs only itself.
 
 use crate::failure::Problem;
+use crate::id::TaskId;
 use crate::job::Metadata;
 use crate::params::Params;
 use crate::task_input::{Method, TaskInput};
@@ -13,6 +14,44 @@ pub const CODE: &str = "damaged";
 pub fn problem(parts: &str) -> Problem {
     let title = "Stored data is damaged";
     Problem::new(500, CODE, title).with_detail(format!("Of this task, the {parts} cannot be read."))
+}
+
+/// What is wrong with a stored body. Reading it again does not help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyFault {
+    /// Its object is not there.
+    Missing,
+    /// Its object ends before the body does.
+    Truncated,
+    /// The bytes are not those that were written.
+    Damaged,
+}
+
+impl BodyFault {
+    pub const ALL: [BodyFault; 3] = [BodyFault::Missing, BodyFault::Truncated, BodyFault::Damaged];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            BodyFault::Missing => "missing",
+            BodyFault::Truncated => "truncated",
+            BodyFault::Damaged => "damaged",
+        }
+    }
+}
+
+/// The code of a body that is not what was written.
+pub const BODY_CODE: &str = "result_damaged";
+
+/// Stands in the place of such a body.
+pub fn problem_of_body(task: TaskId) -> Problem {
+    Problem::new(410, BODY_CODE, "Result damaged").with_detail(body_detail(task))
+}
+
+pub fn body_detail(task: TaskId) -> String {
+    format!(
+        "What is stored of the result of task {task} is not what was written. Asking again does not help: a rerun of its job, \
+         `POST /v1/jobs/{{job}}/rerun`, fetches it again."
+    )
 }
 
 impl Problem {

@@ -276,8 +276,9 @@ impl Budget {
         self.distrust(now);
         self.holders.retain(|_, h| h.expires > now);
         self.waiting.retain(|_, until| *until > now);
-        self.domain_wait = self.domain_wait.take().filter(|_| self.waits_until() > now);
-        self.domain_wait_believed = self.domain_wait_believed.filter(|_| self.domain_wait.is_some());
+        if self.waits_until() <= now {
+            (self.domain_wait, self.domain_wait_believed) = (None, None);
+        }
     }
 
     /// Nothing is further ahead than this unless a clock was wrong, and then not for longer than if it had been right.

@@ -257,6 +257,7 @@ fn only_a_list_that_nobody_has_counted_is_counted_before_its_first_chunk() {
         next: Position { offset: 50, line: 5, index: 5 },
         report: None,
         inherited: Counts::default(),
+        unknown: Default::default(),
     };
     world.expected = None;
     let mut state = IngestState::fold(&uncounted).unwrap();

@@ -7,6 +7,7 @@
 pub mod api_key;
 pub mod beside;
 pub mod breaker;
+pub mod checksum;
 pub mod clock;
 pub mod damage;
 pub mod dead_letter;

@@ -319,6 +319,13 @@ pub const PROVE_EVERY: Duration = Duration::from_secs(600);
 /// Audits that one process makes at once, and how long others wait for their turn: each reads every row of a run.
 pub const AUDITS_MAX: usize = 2;
 pub const AUDIT_WAIT: Duration = Duration::from_secs(10);
+/// How long one page of an audit of bodies takes, about: less than others wait for their turn. And how many it reads at once,
+/// so much of each in memory.
+pub const AUDIT_BODIES_WITHIN: Duration = Duration::from_secs(5);
+pub const AUDIT_READS_MAX: usize = 32;
+pub const AUDIT_PIECE_BYTES: u64 = MIB as u64;
+/// Bodies at fault that one page names.
+pub const FAULTS_NAMED_MAX: usize = 20;
 /// What one answer to a reconciliation takes, about.
 pub const RECONCILE_WITHIN: Duration = Duration::from_secs(20);
 /// Findings that one answer names.
@@ -409,6 +416,8 @@ pub const RERUN_WORDS_MAX: usize = 100;
 pub const REPLAY_CHAIN_MAX: usize = 100;
 pub const CURSOR_TTL: Duration = Duration::from_secs(24 * 3600);
 pub const RESULT_URL_TTL: Duration = Duration::from_secs(2 * 3600);
+/// The most that a presigned URL of S3 may live.
+pub const RESULT_URL_TTL_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How long an export can be had, from when it was asked for.
 pub const EXPORT_TTL: Duration = Duration::from_secs(12 * 3600);
 /// Its record goes by itself then, should nobody have removed it.
@@ -493,8 +502,6 @@ pub const UNREAD_MAX_BYTES: usize = MIB;
 pub const UNREAD_TIMEOUT: Duration = Duration::from_secs(1);
 /// Request bodies in memory at once, all together and of one caller, and the steps in which room is taken as they arrive.
 pub const BODIES_MAX_BYTES: usize = 256 * MIB;
-/// The part of these places that is for reads by URLs of jobs, and for nothing else: one in so many.
-pub const SIGNED_REQUESTS_PART: usize = 4;
 pub const BODIES_OF_CALLER_MAX_BYTES: usize = 128 * MIB;
 pub const BODY_STEP_BYTES: usize = 16 * KIB;
 /// How long a request waits for messages about what it committed to be sent. After that they are sent in the background.

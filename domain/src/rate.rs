@@ -86,6 +86,11 @@ impl Rate {
         limits::START_LATE_MIN.max(self.interval() / limits::START_LATE_PART).min(limits::START_LATE_MAX)
     }
 
+    /// Whether a call may come too late for one start and too early for the next.
+    pub fn is_strict(self) -> bool {
+        self.burst == 1 && self.interval() > self.late_min()
+    }
+
     /// How long a request for starts may take: a start of a slower answer could be later than a rate allows.
     pub fn round_trip_max(self) -> Duration {
         self.late_max().saturating_sub(self.late_min()).max(limits::START_ROUND_TRIP_MAX)
@@ -248,6 +253,7 @@ mod tests {
         assert_eq!(rate(1.0, 1).late_max(), Duration::from_millis(50));
         assert_eq!(rate(0.001, 1).late_max(), Duration::from_secs(5));
         assert_eq!(rate(1.0, 3).late_max(), Duration::from_millis(999));
+        assert!(rate(1.0, 1).is_strict() && !rate(1.0, 2).is_strict() && !rate(50.0, 1).is_strict());
         // A request may take 100 ms, and starts are told in milliseconds.
         assert_eq!(rate(50.0, 10).lateness_max(), Duration::from_millis(121));
         assert_eq!(rate(1.0, 3).lateness_max(), Duration::from_millis(1_000));

@@ -1,10 +1,13 @@
 //! What repairs and audits say, as data: the roles that find it, serve it and print it share these words (SPEC 6.14, 6.17).
 
+use crate::damage::BodyFault;
 use crate::failure::FailureClass;
-use crate::id::{JobId, LetterId, RunId, UploadId};
+use crate::id::{JobId, LetterId, RunId, TaskId, UploadId};
+use crate::limits;
 use crate::message::QueueName;
 use crate::proof::{RowCounts, Sums};
 use crate::run::{Run, RunStats};
+use crate::task::Task;
 use crate::time::Timestamp;
 use std::fmt;
 
@@ -161,6 +164,37 @@ pub struct Audit {
     pub disagreements: Vec<String>,
     pub findings: Vec<Finding>,
     pub unsure: Vec<(Subject, Timestamp)>,
+}
+
+/// One page of an audit of bodies (SPEC 6.14).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BodiesAudit {
+    pub read: u32,
+    pub bytes: u64,
+    /// Bodies without a checksum, of earlier versions: only their lengths were verified.
+    pub unverified: u32,
+    /// The first of those that are not what was written, with what is wrong.
+    pub at_fault: Vec<(TaskId, BodyFault)>,
+    pub more_at_fault: u32,
+    /// The last task that was read, if more may follow.
+    pub next: Option<TaskId>,
+}
+
+impl BodiesAudit {
+    /// The body of a task was read.
+    pub fn add(&mut self, task: &Task, fault: Option<BodyFault>) {
+        let stored = task.result.iter().filter(|result| result.object.is_some());
+        self.read += 1;
+        self.bytes += stored.clone().map(|result| result.length).sum::<u64>();
+        self.unverified += stored.map(|result| u32::from(result.crc32.is_none())).sum::<u32>();
+        match fault {
+            Some(fault) if self.at_fault.len() < limits::FAULTS_NAMED_MAX => {
+                self.at_fault.push((task.id, fault));
+            }
+            Some(_) => self.more_at_fault += 1,
+            None => {}
+        }
+    }
 }
 
 impl Audit {

@@ -19,14 +19,7 @@ fn task(index: u32, url: &str, status: TaskStatus) -> Task {
 }
 
 fn successful(index: u32) -> Task {
-    let result = ResultRef {
-        object: None,
-        whole: false,
-        offset: 0,
-        length: 0,
-        format: Format::Html,
-        http_status: 203,
-    };
+    let result = ResultRef::empty(Format::Html, 203);
     Task { result: Some(result), ..task(index, "https://a.example/", TaskStatus::Successful) }
 }
 

@@ -49,6 +49,16 @@ pub struct ResultRef {
     pub length: u64,
     pub format: Format,
     pub http_status: u16,
+    /// The CRC-32 of the body (SPEC 6.14). Rows of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crc32: Option<u32>,
+}
+
+impl ResultRef {
+    /// A body without bytes.
+    pub fn empty(format: Format, http_status: u16) -> ResultRef {
+        ResultRef { object: None, whole: false, offset: 0, length: 0, format, http_status, crc32: None }
+    }
 }
 
 /// A task as it is read.

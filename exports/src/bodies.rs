@@ -3,11 +3,10 @@
 use crate::trouble::Trouble;
 use crate::zip::Entry;
 use bytes::Bytes;
+use conveyor_domain::damage::BodyFault;
 use conveyor_domain::export::too_large;
-use conveyor_domain::task::ResultRef;
 use conveyor_domain::{Problem, Task, damage, limits};
-use conveyor_store::port::BlobKey;
-use conveyor_store::{Blobs, Error};
+use conveyor_store::{Blobs, read_body};
 use futures::{Stream, StreamExt, TryStreamExt, future};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -44,10 +43,11 @@ pub(crate) fn packed(
             async move {
                 let (mut task, room) = next?;
                 let body = match read(&*blobs, &task).await? {
-                    Some(body) => body,
-                    None => {
+                    Ok(body) => body,
+                    Err(problem) => {
                         task.result = None;
-                        damaged(&task)
+                        // The others are worth having, and none is left out silently.
+                        serde_json::to_vec(&problem).unwrap_or_default().into()
                     }
                 };
                 let packing = tokio::task::spawn_blocking(move || Entry::pack(body));
@@ -82,27 +82,18 @@ impl Room {
     }
 }
 
-/// `None` if its row is damaged.
-async fn read(blobs: &dyn Blobs, task: &Task) -> Result<Option<Bytes>, Trouble> {
+/// Or what the file says in its place, if its row or what is stored of it is damaged.
+async fn read(blobs: &dyn Blobs, task: &Task) -> Result<Result<Bytes, Problem>, Trouble> {
     let id = task.id;
-    let Some(ResultRef { object, offset, length, .. }) = &task.result else { return Ok(None) };
+    let Some(result) = &task.result else {
+        tracing::error!(task = %id, "the row of a result cannot be read; the export says so in its place");
+        let marker = task.error.clone().filter(Problem::is_damage);
+        return Ok(Err(marker.unwrap_or_else(|| damage::problem("result"))));
+    };
     // The whole key: an inherited result is among those of an earlier run.
-    let Some(object) = object else { return Ok(Some(Bytes::new())) };
-    let Ok(key) = object.parse::<BlobKey>() else { return Ok(None) };
-    match blobs.get(&key, *offset, *length).await {
-        Ok(body) => Ok(Some(body)),
-        Err(Error::NotFound) => Err(Trouble::Final(format!("the result of task {id} is no longer kept"))),
-        Err(Error::Corrupt(_)) => {
-            let damaged = "cannot be read: what is stored is damaged";
-            Err(Trouble::Final(format!("the result of task {id} {damaged}")))
-        }
-        Err(error) => Err(error.into()),
+    match read_body(blobs, id, result).await? {
+        Ok(body) => Ok(Ok(body)),
+        Err(BodyFault::Missing) => Err(Trouble::Final(format!("the result of task {id} is no longer kept"))),
+        Err(BodyFault::Truncated | BodyFault::Damaged) => Ok(Err(damage::problem_of_body(id))),
     }
-}
-
-/// What the file says in the place of a body that cannot be read: the others are worth having, and none is left out silently.
-fn damaged(task: &Task) -> Bytes {
-    let problem = task.error.clone().filter(Problem::is_damage).unwrap_or_else(|| damage::problem("result"));
-    tracing::error!(task = %task.id, "a result cannot be read; the export says so in its place");
-    serde_json::to_vec(&problem).unwrap_or_default().into()
 }

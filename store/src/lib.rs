@@ -4,6 +4,7 @@
 //! `conformance`, a feature that only tests turn on, holds one function per rule; a backend is one that passes them all.
 
 pub mod admission;
+mod bodies;
 pub mod clock_watch;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -13,6 +14,7 @@ pub mod port;
 pub mod server_time;
 pub mod template;
 
+pub use bodies::{check_body, read_body};
 pub use due::Due;
 pub use port::{Blobs, Coordinator, Error, Queue, Result, Store};
 

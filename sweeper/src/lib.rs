@@ -5,6 +5,7 @@
 //! repeat and safe beside another's. A new repair is one file in `repairs/` and one line in its list.
 
 mod audit;
+mod bodies;
 mod facts;
 pub mod letters;
 mod proofs;
@@ -16,6 +17,7 @@ mod sweep;
 mod sweeper;
 
 pub use audit::audit;
+pub use bodies::audit_bodies;
 pub use reconcile::{InvalidCursor, reconcile};
 pub use repair::{Fixed, Found, Look, Next, Pace, Repair, Scope};
 pub use roster::owner;

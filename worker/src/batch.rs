@@ -13,6 +13,7 @@ use crate::sites::{self, Ahead, Full, Needs};
 use crate::slot::Slot;
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::TaskRef;
+use conveyor_domain::rate::Rate;
 use conveyor_domain::{ClaimToken, Clock, RunStatus, Spend, limits};
 use conveyor_store::port::{Claim, ClaimedTask, Delivery, Receipt};
 use conveyor_store::{Error, Result};
@@ -223,7 +224,8 @@ impl Batch {
             needs.push(Needs::new(sites::of(worker, &self.run, &task), std::mem::take(&mut start.sites)));
             tasks.push((start, task));
         }
-        let ahead = Ahead { parking: &self.shared.parking, fresh, call: self.run.usual_call() };
+        let strict = self.run.job.spec.limits().rate.is_some_and(Rate::is_strict);
+        let ahead = Ahead { parking: &self.shared.parking, fresh, call: self.run.usual_call(), strict };
         let admitted = sites::admit(worker, &self.shared.budgets, &ahead, &mut needs).await;
         if fresh {
             let count = u32::try_from(needs.len()).unwrap_or(u32::MAX);
@@ -292,17 +294,14 @@ impl Batch {
         let none = Spend::default();
         tokio::select! {
             biased;
-            () = start(&*worker.clock, permit, sites) => {}
+            started = start(&*worker.clock, permit, sites) => if !started {
+                return (self.wait_again(task, body, receives), none);
+            },
             // Nobody asks for starts any more.
             () = self.shared.stop.cancelled() => return (execute::released(), none),
             // There was to be one soon, and there is none: another task can use the slot.
             () = tokio::time::sleep(limits::START_WAIT_MAX) => {
-                let end = if self.shared.parking.has_room(self.run.job.caller) {
-                    End::Parked(Ticket { sites: sites::of(worker, &self.run, task), body, receives })
-                } else {
-                    End::Bounced(limits::BOUNCE_MIN)
-                };
-                return (end, none);
+                return (self.wait_again(task, body, receives), none);
             }
         }
         let executed = execute::execute(worker, &self.run, task).await;
@@ -325,6 +324,14 @@ impl Batch {
             }
         }
         (executed.end, executed.spend)
+    }
+
+    /// A task that did not find its moment.
+    fn wait_again(&self, task: &ClaimedTask, body: String, receives: u32) -> End {
+        if !self.shared.parking.has_room(self.run.job.caller) {
+            return End::Bounced(limits::BOUNCE_MIN);
+        }
+        End::Parked(Ticket { sites: sites::of(&self.shared.worker, &self.run, task), body, receives })
     }
 
     async fn settle(&self, finished: Finished) {
@@ -394,8 +401,10 @@ impl Batch {
     }
 }
 
-/// Waits until the task may start, by every budget that it draws on.
-async fn start(clock: &dyn Clock, permit: &mut Use, sites: &mut [Use]) {
+/// Waits until the task may start, by every budget that it draws on. False if their moments do not meet: those of two
+/// strict rates stay as far apart as they are for as long as both are taken as early as possible.
+async fn start(clock: &dyn Clock, permit: &mut Use, sites: &mut [Use]) -> bool {
+    let strict = permit.share().is_strict() && sites.iter().any(|site| site.share().is_strict());
     loop {
         for site in sites.iter_mut() {
             site.start(clock).await;
@@ -404,7 +413,10 @@ async fn start(clock: &dyn Clock, permit: &mut Use, sites: &mut [Use]) {
         // One moment may have passed while another was waited for.
         let late = sites.iter_mut().filter_map(|site| site.give_up_if_late().then_some(())).count();
         if !permit.give_up_if_late() && late == 0 {
-            return;
+            return true;
+        }
+        if strict {
+            return false;
         }
     }
 }

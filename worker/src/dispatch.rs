@@ -299,10 +299,7 @@ impl Dispatcher {
                 self.shared.parking.stall(run, true);
                 continue;
             }
-            let parked = parked_room(&self.shared, known, most, now);
-            if parked > 0 {
-                plans.insert(run, Plan { parked, fresh: 0 });
-            }
+            plans.insert(run, parked_room(&self.shared, known, most, now));
             match known.receives.are_due() && may_have_room(&self.shared, known) {
                 true => candidates.push(run),
                 false => resting.push(run),
@@ -322,13 +319,13 @@ impl Dispatcher {
                 continue;
             }
             let Some(known) = self.runs.get_mut(run) else { continue };
-            let parked = plans.get(&run).map_or(0, |plan| plan.parked);
+            let plan: &mut Plan = plans.entry(run).or_default();
             let most = known.context.backoff().lock().most(free, 1);
-            let has = room_of(&self.shared, known, most, now).saturating_sub(parked);
+            let has = room_of(&self.shared, known, most, now).saturating_sub(plan.parked + plan.asked);
             if lingers(&self.shared, known, has) {
                 wait = wait.min(limits::RECEIVE_LINGER);
-            } else if has > 0 {
-                plans.entry(run).or_insert(Plan { parked, fresh: 0 }).fresh = has;
+            } else {
+                plan.fresh = has;
             }
         }
         let room = plans.iter().map(|(run, plan)| (*run, plan.parked.saturating_add(plan.fresh))).collect();

@@ -9,9 +9,12 @@ use std::sync::Arc;
 use tokio::sync::{Notify, Semaphore};
 
 /// What a run could begin now.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Plan {
     /// Messages that wait here and whose domains have room.
     pub parked: u32,
+    /// Those whose domains were asked: what is received is not to take their place.
+    pub asked: u32,
     /// Messages to receive.
     pub fresh: u32,
 }
@@ -22,10 +25,10 @@ fn any(shared: &Shared) -> Need {
 }
 
 /// How many parked messages of a run could start now, at most `most`.
-pub fn parked_room(shared: &Shared, known: &KnownRun, most: u32, now: Timestamp) -> u32 {
+pub fn parked_room(shared: &Shared, known: &KnownRun, most: u32, now: Timestamp) -> Plan {
     let run = &known.context;
     if !shared.parking.has_any(run) {
-        return 0;
+        return Plan::default();
     }
     let share = shared.budgets.share(&run.scope(), run.job.spec.limits());
     let room = share.room(now).min(most);
@@ -33,15 +36,15 @@ pub fn parked_room(shared: &Shared, known: &KnownRun, most: u32, now: Timestamp)
     let stalled = room == 0 && !share.may_have_room(any(shared), now);
     shared.parking.stall(run.key.run, stalled);
     if stalled {
-        return 0;
+        return Plan::default();
     }
     // The job is asked only once one of them could start: a run that only waits costs no write.
-    let startable = shared.parking.startable(&shared.worker, &shared.tasks, run.key.run, room.max(1), now);
-    if startable == 0 {
-        return 0;
+    let (of_worker, most) = ((&shared.worker, &shared.tasks), (room.max(1), share.strict_start()));
+    let (startable, asked) = shared.parking.startable(of_worker, run.key.run, most, now);
+    if startable > 0 {
+        share.want_more(&shared.worker, &shared.tasks, any(shared));
     }
-    share.want_more(&shared.worker, &shared.tasks, any(shared));
-    startable.min(room)
+    Plan { parked: startable.min(room), asked: asked.min(room), fresh: 0 }
 }
 
 /// Whether a run has room, or could be granted some if it asked.

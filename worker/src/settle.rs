@@ -11,6 +11,7 @@ use crate::parked::{Parking, Ticket};
 use crate::slot::Slot;
 use crate::unused;
 use crate::waiting::{TurnNews, Waiting};
+use conveyor_domain::checksum;
 use conveyor_domain::result_index::Label;
 use conveyor_domain::task::{Outcome, ResultRef};
 use conveyor_domain::{Spend, TaskId, Timestamp};
@@ -122,8 +123,12 @@ async fn write_group(worker: &Worker, held: Held, numbers: &ObjectNumbers, group
         let put = || worker.backend.blobs.put(&object.key, object.bytes.clone());
         repeat(worker, "a result could not be stored", &turn, put, |_| true).await;
     }
-    let settles: Vec<Settle> =
-        group.iter().zip(&plan.places).map(|(f, place)| settle_of(f, &plan, *place)).collect();
+    let stored = bodies.iter().zip(&plan.places);
+    let settles: Vec<Settle> = group
+        .iter()
+        .zip(stored)
+        .map(|(f, (body, place))| settle_of(f, body.as_ref().map(|body| result_of(body, &plan, *place))))
+        .collect();
     let settle = || {
         let group = SettleGroup { key: run.key, worker: worker.id, settles: settles.clone() };
         worker.backend.store.settle(group, worker.clock.now())
@@ -169,25 +174,34 @@ fn body_of(finished: &Finished) -> Option<Body> {
     let (task, attempt) = (finished.task.task, finished.task.attempt);
     match &finished.end {
         End::Success { body, format, http_status } => {
-            let label = Label { task, attempt, http_status: *http_status, format: *format };
+            let crc32 = Some(checksum::hash(body));
+            let label = Label { task, attempt, http_status: *http_status, format: *format, crc32 };
             Some(Body { label, bytes: body.clone() })
         }
         End::Settled(_) | End::Bounced(_) | End::Parked(_) => None,
     }
 }
 
-fn settle_of(finished: &Finished, plan: &Plan, place: pack::Place) -> Settle {
-    let outcome = match &finished.end {
-        End::Settled(outcome) => outcome.clone(),
-        End::Bounced(_) | End::Parked(_) => Outcome::Release,
-        End::Success { body, format, http_status } => Outcome::Successful(ResultRef {
-            object: place.map(|(object, _)| plan.objects[object].key.to_string()),
-            whole: place.is_some_and(|(object, _)| plan.objects[object].whole),
-            offset: place.map_or(0, |(_, offset)| offset),
-            length: body.len() as u64,
-            format: *format,
-            http_status: *http_status,
-        }),
+fn result_of(body: &Body, plan: &Plan, place: pack::Place) -> ResultRef {
+    let Label { format, http_status, crc32, .. } = body.label;
+    let Some((object, offset)) = place else { return ResultRef::empty(format, http_status) };
+    let object = &plan.objects[object];
+    ResultRef {
+        object: Some(object.key.to_string()),
+        whole: object.whole,
+        offset,
+        length: body.bytes.len() as u64,
+        format,
+        http_status,
+        crc32,
+    }
+}
+
+fn settle_of(finished: &Finished, result: Option<ResultRef>) -> Settle {
+    let outcome = match (&finished.end, result) {
+        (End::Settled(outcome), _) => outcome.clone(),
+        (End::Success { .. }, Some(result)) => Outcome::Successful(result),
+        (End::Bounced(_) | End::Parked(_) | End::Success { .. }, _) => Outcome::Release,
     };
     Settle { spend: finished.spend, ..Settle::new(&finished.task, outcome) }
 }

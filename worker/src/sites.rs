@@ -7,6 +7,7 @@ use crate::context::RunContext;
 use crate::parked::Parking;
 use crate::prediction::Sites;
 use conveyor_domain::grant::{DomainWait, Hold, Limits, Scope};
+use conveyor_domain::rate::Rate;
 use conveyor_domain::{Timestamp, domains, limits};
 use conveyor_store::port::ClaimedTask;
 use std::collections::HashMap;
@@ -51,7 +52,7 @@ impl Needs {
             let share = budgets.share(&scope, limits);
             let before = ahead.of(&scope);
             // Those that wait already go first.
-            let taken = if ahead.fresh && before > 0 { None } else { share.take_soon(now) };
+            let taken = if ahead.lets_pass(&scope, limits) { share.take_soon(now) } else { None };
             match taken {
                 Some(taken) => self.uses.push(taken),
                 None => {
@@ -79,11 +80,18 @@ pub struct Ahead<'a> {
     pub fresh: bool,
     /// How long a call takes, about.
     pub call: Duration,
+    /// The rate of their job is strict: where a domain's is as well, they wait here until the moments of both meet.
+    pub strict: bool,
 }
 
 impl Ahead<'_> {
     fn of(&self, scope: &Scope) -> u32 {
         self.parking.ahead_at(scope)
+    }
+
+    /// Whether a task may have a start of a site that it has none of yet.
+    fn lets_pass(&self, scope: &Scope, limits: Limits) -> bool {
+        !self.fresh || (self.of(scope) == 0 && !(self.strict && limits.rate.is_some_and(Rate::is_strict)))
     }
 }
 
@@ -96,7 +104,7 @@ pub async fn admit(
 ) -> Vec<Result<(), Full>> {
     let mut missing: HashMap<&Scope, (Limits, u32)> = HashMap::new();
     for (scope, limits) in needs.iter().flat_map(Needs::missing) {
-        if !ahead.fresh || ahead.of(scope) == 0 {
+        if ahead.lets_pass(scope, *limits) {
             missing.entry(scope).or_insert((*limits, 0)).1 += 1;
         }
     }

@@ -176,6 +176,10 @@ const WHEN: &[(&str, &str)] = &[
     ("task_not_ready", "the task has not ended yet."),
     ("conflict", "something else is in the place of what was asked for."),
     ("result_expired", "the result is past its time, or its run was deleted."),
+    (
+        "result_damaged",
+        "what is stored of the body is not what was written. A rerun of the task fetches it again; asking again does not help.",
+    ),
     ("body_too_large", "the body is larger than this route takes."),
     ("too_many_tasks", "more tasks than this route, or a run, takes; `detail` names the limit."),
     (

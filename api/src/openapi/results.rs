@@ -20,7 +20,7 @@ const BODY_HEADERS: [&str; 3] = ["Content-Disposition", "X-Content-Type-Options"
 pub(super) fn operations() -> Vec<Operation> {
     let [expires, signature] = signature();
     let mut signed = content("/v1/content/{job}/{run}/{task}", "getSignedContent", "A body, by its URL")
-        .details("What `result_url` points to. It is valid for two hours.")
+        .details("What `result_url` points to, until `result_url_expires_at`.")
         .parameter(expires)
         .parameter(signature);
     signed.access = Access::Signature;
@@ -56,7 +56,7 @@ fn list(path: &'static str, id: &'static str, summary: &'static str) -> Operatio
 fn content(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
     let mut operation = Operation::get(path, id, summary)
         .answers_with(200, "The body, typed by the format of the task.", BODY, &BODY_HEADERS)
-        .refuses(&[Code::TaskNotReady, Code::ResultExpired]);
+        .refuses(&[Code::TaskNotReady, Code::ResultExpired, Code::ResultDamaged]);
     operation.fails_like_its_task = true;
     operation
 }

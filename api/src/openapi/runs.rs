@@ -7,7 +7,7 @@ use super::schemas::Schemas;
 use crate::problem::Code;
 use crate::wire::bodies::RerunJob;
 use crate::wire::ingest::IngestJson;
-use crate::wire::repair::AuditJson;
+use crate::wire::repair::{AuditJson, BodiesAuditJson};
 use crate::wire::rerun::RerunJson;
 use crate::wire::run::{RunJson, RunsJson};
 use conveyor_domain::list::RejectedRow;
@@ -136,8 +136,13 @@ fn rerun() -> Operation {
 fn looks() -> Vec<Operation> {
     vec![
         Operation::get("/v1/jobs/{job}/runs/{run}/audit", "auditRun", "Everything stored of a run, counted")
-            .details("Rows, counters, results and the list that they came from, and whether they agree. It reads every row.")
+            .details("Rows, counters, results and the list that they came from, and whether they agree. It reads every row, and no body.")
             .answers::<AuditJson<'_>>(200, "What was counted."),
+        Operation::get("/v1/jobs/{job}/runs/{run}/audit/bodies", "auditRunBodies", "Bodies of a run, read and verified")
+            .details("In the order of the list, as many as can be read in about five seconds: a page may be long or short.")
+            .parameter(cursor())
+            .answers::<BodiesAuditJson>(200, "What was read.")
+            .refuses(&[Code::InvalidCursor, Code::ResultExpired]),
         Operation::get("/v1/jobs/{job}/runs/{run}/ingest", "getIngest", "How far a staged list is")
             .details("404 for a run whose tasks did not come from one.")
             .answers::<IngestJson<'_>>(200, "Its state."),

@@ -1,6 +1,7 @@
 //! The codes of error answers (SPEC 11), each with its status and title.
 
 use axum::http::StatusCode;
+use conveyor_domain::damage;
 use conveyor_domain::list::ListFault;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,7 @@ pub(crate) enum Code {
     TaskNotReady,
     Conflict,
     ResultExpired,
+    ResultDamaged,
     BodyTooLarge,
     TooManyTasks,
     UnsupportedMediaType,
@@ -63,7 +65,7 @@ pub(crate) enum Code {
 
 impl Code {
     #[cfg(test)]
-    pub const ALL: [Code; 52] = [
+    pub const ALL: [Code; 53] = [
         Code::InvalidArgument,
         Code::MalformedJson,
         Code::InvalidCursor,
@@ -82,6 +84,7 @@ impl Code {
         Code::TaskNotReady,
         Code::Conflict,
         Code::ResultExpired,
+        Code::ResultDamaged,
         Code::BodyTooLarge,
         Code::TooManyTasks,
         Code::UnsupportedMediaType,
@@ -144,6 +147,7 @@ impl Code {
             Code::TaskNotReady => (StatusCode::CONFLICT, "task_not_ready", "Task not ready"),
             Code::Conflict => (StatusCode::CONFLICT, "conflict", "Conflict"),
             Code::ResultExpired => (StatusCode::GONE, "result_expired", "Result expired"),
+            Code::ResultDamaged => (StatusCode::GONE, damage::BODY_CODE, "Result damaged"),
             Code::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "Body too large"),
             Code::TooManyTasks => (StatusCode::PAYLOAD_TOO_LARGE, "too_many_tasks", "Too many tasks"),
             Code::UnsupportedMediaType => {

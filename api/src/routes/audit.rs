@@ -1,17 +1,19 @@
-//! Everything that is stored of a run, counted (SPEC 6.14).
+//! Everything that is stored of a run, counted, and its bodies, verified (SPEC 6.14).
 
 use super::run_of;
 use crate::auth::Caller;
+use crate::cursor::Cursors;
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
-use crate::state::Shared;
-use crate::wire::repair::AuditJson;
+use crate::state::{ApiState, Shared};
+use crate::wire::repair::{AuditJson, BodiesAuditJson};
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::{JobId, RunId, limits};
 use conveyor_store::port::{RunKey, RunView};
+use conveyor_turns::Turn;
 use tokio::time::timeout;
 
 pub(super) async fn show(
@@ -22,11 +24,32 @@ pub(super) async fn show(
 ) -> Result<Response> {
     query.none()?;
     run_of(&state, &caller, job, Some(run)).await?;
-    let Ok(_turn) = timeout(limits::AUDIT_WAIT, state.audits.turn(caller.id)).await else {
-        let detail = "Other audits are being made, perhaps one of yours: each reads every row of its run.";
-        return Err(ApiError::new(Code::Unavailable, detail));
-    };
+    let _turn = turn(&state, &caller).await?;
     let audit = state.operations.audit(RunKey { job, run }).await?.ok_or_else(ApiError::not_found)?;
     let view = RunView { run: audit.run.clone(), stats: audit.stats };
     Ok(Json(AuditJson::new(&audit, &view)).into_response())
+}
+
+/// One page of bodies. Its cursor is that of a list of tasks.
+pub(super) async fn bodies(
+    caller: Caller,
+    State(state): State<Shared>,
+    Path((Id(job), Id(run))): Path<(Id<JobId>, Id<RunId>)>,
+    query: Query,
+) -> Result<Response> {
+    let query = query.only(&["cursor"])?;
+    let key = run_of(&state, &caller, job, Some(run)).await?.rows(&state)?;
+    let cursors = Cursors::new(&state, caller.id, &format!("bodies|{job}|{run}"));
+    let after = cursors.open(query.get("cursor"))?;
+    let _turn = turn(&state, &caller).await?;
+    let audit = state.operations.audit_bodies(key, after).await?;
+    let next_cursor = audit.next.map(|task| cursors.seal(&task));
+    Ok(Json(BodiesAuditJson::new(&audit, next_cursor)).into_response())
+}
+
+async fn turn(state: &ApiState, caller: &Caller) -> Result<Turn> {
+    timeout(limits::AUDIT_WAIT, state.audits.turn(caller.id)).await.map_err(|_| {
+        let detail = "Other audits are being made, perhaps one of yours: each reads a whole run, or bodies for seconds.";
+        ApiError::new(Code::Unavailable, detail)
+    })
 }

@@ -18,12 +18,11 @@ use axum::http::header::{
     CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::damage;
+use conveyor_domain::damage::{self, BodyFault};
 use conveyor_domain::retention::is_expired;
 use conveyor_domain::task::ResultRef;
 use conveyor_domain::{JobId, RunId, Task, TaskId, TaskStatus};
-use conveyor_store::Error;
-use conveyor_store::port::BlobKey;
+use conveyor_store::{Error, read_body};
 
 pub(super) async fn of_latest(
     caller: Caller,
@@ -89,19 +88,20 @@ async fn content(state: &ApiState, task: Task) -> Result<Response> {
         }
         TaskStatus::Successful => {
             let result = task.result.ok_or_else(|| corrupt(id, "successful without a result"))?;
-            let body = read(state, id, &result).await?;
+            let body = body_of(state, id, &result).await?;
             Ok(answer(&result, body))
         }
     }
 }
 
-async fn read(state: &ApiState, id: TaskId, result: &ResultRef) -> Result<Bytes> {
-    let Some(object) = &result.object else { return Ok(Bytes::new()) };
-    let key: BlobKey = object.parse().map_err(|_| corrupt(id, "its object key is not one"))?;
-    match state.backend.blobs.get(&key, result.offset, result.length).await {
+/// Verified before the first byte is sent: an answer that has begun cannot say that it is wrong.
+async fn body_of(state: &ApiState, task: TaskId, result: &ResultRef) -> Result<Bytes> {
+    match read_body(&*state.backend.blobs, task, result).await? {
         Ok(body) => Ok(body),
-        Err(Error::NotFound) => Err(ApiError::expired("The result is no longer kept.")),
-        Err(error) => Err(error.into()),
+        Err(BodyFault::Missing) => Err(ApiError::expired("The result is no longer kept.")),
+        Err(BodyFault::Truncated | BodyFault::Damaged) => {
+            Err(ApiError::new(Code::ResultDamaged, damage::body_detail(task)))
+        }
     }
 }
 

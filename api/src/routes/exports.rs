@@ -7,7 +7,7 @@ use crate::cursor::Cursors;
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
-use crate::signed_url::{BaseUrl, ExportPath};
+use crate::signed_url::{BaseUrl, ExportPath, Link, link_expires};
 use crate::state::{ApiState, Shared};
 use crate::warnings::{STRICT, Warnings};
 use crate::wire::export::{ExportJson, ExportsJson, StartedExportJson, parse_format};
@@ -171,18 +171,20 @@ async fn refuse_too_many(state: &ApiState, run: RunId) -> Result<()> {
 }
 
 /// Where a finished export can be had without a key, for a while: signed anew whenever somebody looks.
-async fn download_url(state: &ApiState, base: &BaseUrl, export: &Export) -> Result<Option<String>> {
+async fn download_url(state: &ApiState, base: &BaseUrl, export: &Export) -> Result<Option<Link>> {
     let export::State::Completed { object, .. } = &export.state else { return Ok(None) };
     let from = state.now();
-    let until = from.after(limits::RESULT_URL_TTL).min(export.expires());
+    let Some(until) = link_expires(from, state.config.result_url_ttl, export.expires()) else {
+        return Ok(None);
+    };
     if let Some(direct) = state.direct() {
         let object: BlobKey = object.parse().map_err(|_| corrupt(export.id))?;
         let (content_type, name) = (export.format.content_type(), file_name(export));
         let url = direct.get_url(&object, content_type, Some(&name), Validity { from, until }).await?;
-        return Ok(Some(url));
+        return Ok(Some(Link { url, expires: until }));
     }
     let path = ExportPath { job: export.job, run: export.run, export: export.id };
-    Ok(Some(path.signed(&state.secret, base, until)))
+    Ok(Some(Link { url: path.signed(&state.secret, base, until), expires: until }))
 }
 
 /// What whoever downloads it is to call it.

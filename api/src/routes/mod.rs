@@ -135,6 +135,7 @@ fn with_key() -> Routes {
         .route("/v1/jobs/{job}/runs", get(runs::list))
         .route("/v1/jobs/{job}/runs/{run}", get(runs::show).delete(runs::delete))
         .route("/v1/jobs/{job}/runs/{run}/audit", get(audit::show))
+        .route("/v1/jobs/{job}/runs/{run}/audit/bodies", get(audit::bodies))
         .route("/v1/jobs/{job}/runs/{run}/ingest", get(ingest::show))
         .route("/v1/jobs/{job}/runs/{run}/ingest/rejected", get(ingest::rejected))
         .route("/v1/jobs/{job}/runs/{run}/exports", post(exports::start).get(exports::list))

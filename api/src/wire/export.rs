@@ -3,6 +3,7 @@
 use super::Time;
 use crate::fields::Fields;
 use crate::problem::Result;
+use crate::signed_url::Link;
 use crate::warnings::Warnings;
 use conveyor_domain::ExportId;
 use conveyor_domain::export::{Export, ExportFormat, Progress, State};
@@ -50,6 +51,8 @@ pub(crate) struct ExportJson<'a> {
     error: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     download_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    download_url_expires_at: Option<Time>,
     created_at: Time,
     expires_at: Time,
 }
@@ -62,7 +65,8 @@ struct ProgressJson {
 }
 
 impl<'a> ExportJson<'a> {
-    pub fn new(export: &'a Export, download_url: Option<String>) -> ExportJson<'a> {
+    pub fn new(export: &'a Export, download: Option<Link>) -> ExportJson<'a> {
+        let (download_url, expires) = download.map(|link| (link.url, Time(link.expires))).unzip();
         let Progress { tasks_done, tasks_total, bytes } = export.progress;
         let error = match &export.state {
             State::Failed { error } => Some(error.as_str()),
@@ -78,6 +82,7 @@ impl<'a> ExportJson<'a> {
             progress: ProgressJson { tasks_done, tasks_total, bytes },
             error,
             download_url,
+            download_url_expires_at: expires,
             created_at: Time(export.created),
             expires_at: Time(export.expires()),
         }

@@ -2,11 +2,12 @@
 
 use super::Time;
 use super::run::RunJson;
+use conveyor_domain::damage::BodyFault;
 use conveyor_domain::proof::{RowCounts, Sums};
 use conveyor_domain::repair::{
-    Audit, Finding, ListCounts, Outcome, REPAIRS, Reconciled, ResultCounts, Subject, by_class,
+    Audit, BodiesAudit, Finding, ListCounts, Outcome, REPAIRS, Reconciled, ResultCounts, Subject, by_class,
 };
-use conveyor_domain::{FailureClass, JobId, Timestamp};
+use conveyor_domain::{FailureClass, JobId, TaskId, Timestamp};
 use conveyor_store::port::RunView;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -239,6 +240,44 @@ impl<'a> AuditJson<'a> {
             disagreements: &audit.disagreements,
             findings: audit.findings.iter().map(FindingJson::from).collect(),
             unsure: audit.unsure.iter().map(|one| UnsureJson::new(one, audit.at)).collect(),
+        }
+    }
+}
+
+/// A body that is not what was written.
+#[derive(Debug, Serialize, JsonSchema)]
+struct BodyFaultJson {
+    #[schemars(with = "TaskId")]
+    task_id: String,
+    #[schemars(extend("enum" = BodyFault::ALL.map(BodyFault::as_str)))]
+    fault: &'static str,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct BodiesAuditJson {
+    read: u32,
+    bytes: u64,
+    unverified: u32,
+    at_fault: Vec<BodyFaultJson>,
+    more_at_fault: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+impl BodiesAuditJson {
+    pub fn new(audit: &BodiesAudit, next_cursor: Option<String>) -> BodiesAuditJson {
+        let BodiesAudit { read, bytes, unverified, at_fault, more_at_fault, next: _ } = audit;
+        let named = |(task, fault): &(TaskId, BodyFault)| BodyFaultJson {
+            task_id: task.to_string(),
+            fault: fault.as_str(),
+        };
+        BodiesAuditJson {
+            read: *read,
+            bytes: *bytes,
+            unverified: *unverified,
+            at_fault: at_fault.iter().map(named).collect(),
+            more_at_fault: *more_at_fault,
+            next_cursor,
         }
     }
 }

@@ -1,5 +1,6 @@
 use super::Time;
 use super::spend::SpendJson;
+use crate::signed_url::Link;
 use conveyor_domain::job::Metadata;
 use conveyor_domain::params::Format;
 use conveyor_domain::task::Attempt;
@@ -31,6 +32,8 @@ pub(crate) struct TaskJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     result_url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    result_url_expires_at: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a Problem>,
     /// The run that did it, if this row was handed down from an earlier run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,8 +44,10 @@ pub(crate) struct TaskJson<'a> {
 
 impl<'a> TaskJson<'a> {
     /// With the URL of its result, if it has one that can still be seen.
-    pub fn new(run: RunId, task: &'a Task, expired: bool, result_url: Option<String>) -> TaskJson<'a> {
+    pub fn new(run: RunId, task: &'a Task, expired: bool, result: Option<Link>) -> TaskJson<'a> {
         let successful = task.status == TaskStatus::Successful;
+        let link = result.filter(|_| successful && !expired);
+        let (result_url, expires) = link.map(|link| (link.url, Time(link.expires))).unzip();
         // A task that waits for another attempt may carry the error of the last one; that belongs to its history.
         // A damaged row is marked in whatever state it is (SPEC 6.14).
         let shown = |error: &&Problem| task.status == TaskStatus::Failed || error.is_damage();
@@ -56,7 +61,8 @@ impl<'a> TaskJson<'a> {
             method: task.input.method,
             status: if expired { EXPIRED } else { task.status.as_str() },
             format: task.result.as_ref().filter(|_| successful).map(|result| result.format),
-            result_url: result_url.filter(|_| successful && !expired),
+            result_url,
+            result_url_expires_at: expires,
             error,
             source_run_id: task.inherited.map(|from| from.run),
             created_at: Time(task.created),

@@ -1,6 +1,6 @@
 //! Everything that is stored of a run, counted (SPEC 6.14).
 
-use crate::world::{World, golden};
+use crate::world::{OTHER_KEY, World, golden};
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::params::Format;
 use conveyor_domain::proof::Sums;
@@ -58,4 +58,37 @@ async fn rows_that_may_be_gone_prove_nothing() {
     world.pass_days(31);
     let audit = world.audit(key).await;
     assert_eq!((&audit["agrees"], audit.get("rows"), audit.get("results")), (&json!(true), None, None));
+}
+
+#[tokio::test]
+async fn bodies_are_read_and_those_at_fault_are_named() {
+    let world = World::new().await;
+    let key = world.submit("closed", 5).await;
+    for index in 0..4 {
+        world.succeed(key, index, Format::Html, b"what was written").await;
+    }
+    world.fail(key, 4).await;
+    let path = format!("/v1/jobs/{}/runs/{}/audit/bodies", key.job, key.run);
+    let fine = world.get(&path).await.json();
+    let nothing: [u8; 0] = [];
+    assert_eq!(
+        fine,
+        json!({"read": 4, "bytes": 64, "unverified": 0, "at_fault": nothing, "more_at_fault": 0}),
+        "a failed task has no body"
+    );
+    world.change_body(key, 0, |bytes| bytes[6] ^= 1).await;
+    world.change_body(key, 2, |bytes| bytes.truncate(7)).await;
+    let query = TasksQuery { key, filter: StatusFilter::All, after: None, limit: 9, max_bytes: 9_000 };
+    let gone = world.backend.store.tasks(query).await.unwrap().remove(3).result.unwrap().object.unwrap();
+    world.backend.blobs.delete(&gone.parse().unwrap()).await.unwrap();
+    golden("audit_bodies", &world.get(&path).await.json());
+    // What is not read cannot be told.
+    assert_eq!(world.audit(key).await["results"], json!({"present": 3, "missing": 1}));
+
+    world.get(&format!("{path}?cursor=x")).await.refused(400, "invalid_cursor");
+    world.get(&format!("{path}?deep=true")).await.refused(400, "invalid_argument");
+    world.call("GET", &path, Some(OTHER_KEY), None).await.refused(404, "not_found");
+    world.apply(key.job, Command::Stop).await;
+    world.pass_days(31);
+    world.get(&path).await.refused(410, "result_expired");
 }

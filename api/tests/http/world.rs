@@ -4,6 +4,7 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use conveyor_api::{ApiConfig, OperatorKeys};
+use conveyor_domain::checksum;
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::TaskRef;
 use conveyor_domain::params::{Format, ParamPolicy};
@@ -20,6 +21,7 @@ use conveyor_store::Backend;
 use conveyor_store::embedded::Embedded;
 use conveyor_store::port::{BlobKey, Claim, ClaimedTask, RunKey, Settle, SettleGroup, Settled};
 use conveyor_testkit::ManualClock;
+use futures::TryStreamExt;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,6 +68,7 @@ pub fn config() -> ApiConfig {
         public_url: None,
         forward_keys: true,
         result_ttl_days: limits::RESULT_TTL_DAYS,
+        result_url_ttl: limits::RESULT_URL_TTL,
         quotas: Quotas::default(),
         // The clock stands still: whoever asks often would run out.
         requests: None,
@@ -305,8 +308,19 @@ impl World {
         let stored = [b"other".as_slice(), body, b"other".as_slice()].concat();
         self.backend.blobs.put(&object, stored.into()).await.unwrap();
         let (object, length) = (Some(object.to_string()), body.len() as u64);
-        let result = ResultRef { object, whole: false, offset: 5, length, format, http_status: 200 };
+        let crc32 = Some(checksum::hash(body));
+        let result = ResultRef { object, whole: false, offset: 5, length, format, http_status: 200, crc32 };
         self.settle(key, index, Outcome::Successful(result)).await;
+    }
+
+    /// Damages the object in which the body of a task is.
+    pub async fn change_body(&self, key: RunKey, index: u32, change: impl FnOnce(&mut Vec<u8>)) {
+        let task = self.backend.store.task(key, TaskId::of(key.run, index)).await.unwrap().unwrap();
+        let object: BlobKey = task.result.unwrap().object.unwrap().parse().unwrap();
+        let pieces: Vec<Bytes> = self.backend.blobs.read(&object).await.unwrap().try_collect().await.unwrap();
+        let mut bytes = pieces.concat();
+        change(&mut bytes);
+        self.backend.blobs.put(&object, bytes.into()).await.unwrap();
     }
 
     pub async fn fail(&self, key: RunKey, index: u32) {

@@ -93,7 +93,7 @@ async fn take_all(
     bar: &ProgressBar,
     output: Output,
 ) -> Result<Tally, Failure> {
-    // Small pages: a result_url is valid for two hours from when its page was made.
+    // Small pages: a result_url is good for a limited time from when its page was made.
     let pages = pages(api, args, limits::RESULTS_PAGE_DEFAULT);
     let rows = pages.map_ok(|page| stream::iter(page.into_iter().map(Ok))).try_flatten();
     let taken = rows.map(|row| async { take(api, directory, &row?).await });

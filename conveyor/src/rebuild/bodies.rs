@@ -65,6 +65,7 @@ impl Bodies {
             length: body.entry.length,
             format: label.format,
             http_status: label.http_status,
+            crc32: label.crc32,
         }))
     }
 
@@ -161,15 +162,15 @@ async fn index_of(blobs: &dyn Blobs, listed: &Listed) -> Result<Option<Vec<Index
             }
         });
         let Some(bytes) = read.await? else { return Ok(None) };
-        let Some(trailer) = bytes.len().checked_sub(TRAILER_BYTES) else { return Ok(None) };
-        let Ok(begin) = result_index::entries_begin(listed.size, &bytes[trailer..]) else { return Ok(None) };
+        let Some(trailer) = bytes.last_chunk::<TRAILER_BYTES>() else { return Ok(None) };
+        let Ok(begin) = result_index::entries_begin(listed.size, trailer) else { return Ok(None) };
         let needed = listed.size - begin;
         if needed > tail {
             tail = needed;
             continue;
         }
-        let skipped = usize::try_from(tail - needed).unwrap_or(trailer);
-        return Ok(result_index::decode(begin, &bytes[skipped..trailer]).ok());
+        let skipped = usize::try_from(tail - needed).unwrap_or(bytes.len());
+        return Ok(result_index::decode(begin, &bytes[skipped..]).ok());
     }
 }
 
@@ -180,7 +181,7 @@ mod tests {
 
     fn body(worker: u8, n: u64, attempt: u32) -> Body {
         let task = TaskId::of(RunId::from_bytes([2; 16]), 5);
-        let label = Label { task, attempt, http_status: 200, format: Format::Html };
+        let label = Label { task, attempt, http_status: 200, format: Format::Html, crc32: Some(7) };
         let object = ObjectName { worker: WorkerId::from_bytes([worker; 16]), n };
         Body { object, entry: IndexEntry { label, offset: 0, length: 9 }, whole: true }
     }

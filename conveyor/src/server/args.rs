@@ -191,6 +191,10 @@ pub struct ServerArgs {
     #[arg(long, env = "CONVEYOR_RESULT_TTL_DAYS", value_name = "DAYS", default_value_t = limits::RESULT_TTL_DAYS, value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::RESULT_TTL_DAYS_MAX)), help_heading = "Limits")]
     pub result_ttl_days: u32,
 
+    /// How long a signed URL of a result or an export is good [min]
+    #[arg(long, env = "CONVEYOR_RESULT_URL_TTL_MINUTES", value_name = "MINUTES", default_value_t = limits::RESULT_URL_TTL.as_secs() / 60, value_parser = clap::value_parser!(u64).range(1..=limits::RESULT_URL_TTL_MAX.as_secs() / 60), help_heading = "Limits")]
+    pub result_url_ttl_minutes: u64,
+
     #[command(flatten)]
     pub caller: CallerArgs,
 
@@ -296,6 +300,10 @@ impl ServerArgs {
 
     pub fn count_within(&self) -> Duration {
         Duration::from_millis(self.count_within_ms)
+    }
+
+    pub fn result_url_ttl(&self) -> Duration {
+        Duration::from_secs(self.result_url_ttl_minutes * 60)
     }
 
     pub fn visibility(&self) -> Duration {

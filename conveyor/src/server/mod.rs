@@ -273,6 +273,7 @@ fn serve(
         public_url: args.public_url.as_ref().map(|url| url.trim_end_matches('/').to_owned()),
         forward_keys: args.forwards_keys(),
         result_ttl_days: args.result_ttl_days,
+        result_url_ttl: args.result_url_ttl(),
         quotas: args.caller.quotas(),
         requests: args.caller.requests(),
         requests_inflight_max: listen::requests_inflight_max(connections_max),

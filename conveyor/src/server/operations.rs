@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use conveyor_api::{LetterFilter, LetterView, LettersPage, Operations, Reconcile, Redriven};
-use conveyor_domain::repair::{Audit, Reconciled};
-use conveyor_domain::{Clock, LetterId, limits};
+use conveyor_domain::repair::{Audit, BodiesAudit, Reconciled};
+use conveyor_domain::{Clock, LetterId, TaskId, limits};
 use conveyor_store::port::RunKey;
 use conveyor_store::{Backend, Error, Result};
 use conveyor_sweeper::{Look, Scope, Sweep, letters};
@@ -32,6 +32,10 @@ impl Operations for Repairs {
     async fn audit(&self, key: RunKey) -> Result<Option<Audit>> {
         let look = Look::new(&self.backend, self.clock.as_ref(), Scope::Job(key.job), true);
         conveyor_sweeper::audit(&look, key).await
+    }
+
+    async fn audit_bodies(&self, key: RunKey, after: Option<TaskId>) -> Result<BodiesAudit> {
+        conveyor_sweeper::audit_bodies(&self.backend, key, after, limits::AUDIT_BODIES_WITHIN).await
     }
 
     async fn reconcile(&self, Reconcile { job, dry_run, from }: Reconcile) -> Result<Reconciled> {

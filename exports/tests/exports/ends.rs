@@ -2,8 +2,8 @@ use crate::world::{World, attend, bodies, expected, unzip};
 use conveyor_domain::export::{ExportFormat, State};
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::record::{Expected, RecordWrite};
-use conveyor_domain::task::{Outcome, ResultRef};
-use conveyor_domain::{TaskId, limits};
+use conveyor_domain::task::Outcome;
+use conveyor_domain::{Problem, TaskId, limits};
 use conveyor_exports::{End, ExportConfig};
 use conveyor_store::clock_watch;
 use conveyor_store::port::BlobKey;
@@ -26,14 +26,28 @@ async fn a_body_that_is_gone_fails_it_and_is_named() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_shorter_than_it_was_fails_it_too() {
+async fn a_damaged_body_is_named_in_its_place_and_the_others_are_there() {
     let world = World::new();
-    let key = world.run(1).await;
-    let result = world.store_bodies(key, &[b"one".to_vec()], true).await.remove(0);
-    world.end(key, vec![(0, Outcome::Successful(ResultRef { length: 9, ..result }))]).await;
+    let key = world.run(3).await;
+    let bodies = [b"one".to_vec(), b"two".to_vec(), b"three".to_vec()];
+    let results = world.store_bodies(key, &bodies, true).await;
+    for (index, stored) in [(0, &b"0ne"[..]), (2, b"thr")] {
+        let object: BlobKey = results[index].object.as_ref().unwrap().parse().unwrap();
+        world.backend.blobs.put(&object, stored.into()).await.unwrap();
+    }
+    let ends = (0..).zip(results).map(|(i, result)| (i, Outcome::Successful(result)));
+    world.end(key, ends.collect()).await;
     let export = world.ask(key, ExportFormat::Zip).await;
-    assert_eq!(world.build().await, [End::Failed]);
-    assert!(world.error(&export).await.contains("what is stored is damaged"));
+    assert_eq!(world.build().await, [End::Completed]);
+    let entries = unzip(&world.file(&export).await);
+    assert_eq!(entries.len(), 3);
+    for index in [0, 2] {
+        let task = TaskId::of(key.run, index);
+        let problem: Problem = serde_json::from_slice(&entries[&format!("{task}.damaged.json")]).unwrap();
+        assert_eq!(problem.code, "result_damaged");
+        assert!(problem.detail.unwrap().contains(&task.to_string()));
+    }
+    assert_eq!(entries[&format!("{}.html", TaskId::of(key.run, 1))], b"two");
 }
 
 #[tokio::test]

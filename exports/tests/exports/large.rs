@@ -13,14 +13,7 @@ async fn a_zip_may_have_more_entries_than_the_old_format_can_count() {
     const COUNT: u32 = 65_800;
     let world = World::new();
     let key = world.run(COUNT).await;
-    let nothing = ResultRef {
-        object: None,
-        whole: false,
-        offset: 0,
-        length: 0,
-        format: Format::Json,
-        http_status: 200,
-    };
+    let nothing = ResultRef::empty(Format::Json, 200);
     let ends: Vec<_> = (0..COUNT).map(|i| (i, Outcome::Successful(nothing.clone()))).collect();
     for part in ends.chunks(5_000) {
         world.end(key, part.to_vec()).await;

@@ -1,6 +1,7 @@
 //! A store in a temporary directory, a run in it whose tasks have ended, and its exports.
 
 use bytes::Bytes;
+use conveyor_domain::checksum;
 use conveyor_domain::export::{Export, ExportFormat, State};
 use conveyor_domain::job::JobSpec;
 use conveyor_domain::params::Format;
@@ -97,6 +98,7 @@ impl World {
                     length,
                     format: Format::Html,
                     http_status: 200,
+                    crc32: Some(checksum::hash(body)),
                 });
             }
             self.backend.blobs.put(&object, Bytes::from(bytes)).await.unwrap();

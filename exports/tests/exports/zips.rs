@@ -33,14 +33,7 @@ async fn names_are_ids_with_the_type_and_only_successful_tasks_are_in_it() {
         .zip(typed)
         .map(|(i, (format, result))| (i, Outcome::Successful(ResultRef { format, ..result })));
     world.end(key, ends.collect()).await;
-    let nothing = ResultRef {
-        object: None,
-        whole: false,
-        offset: 0,
-        length: 0,
-        format: Format::Json,
-        http_status: 204,
-    };
+    let nothing = ResultRef::empty(Format::Json, 204);
     world.end(key, vec![(5, failed()), (6, Outcome::Successful(nothing))]).await;
     let export = world.ask(key, ExportFormat::Zip).await;
     assert_eq!(world.build().await, [End::Completed], "though the run goes on");

@@ -167,14 +167,7 @@ async fn settle(world: &World, key: RunKey, index: u32) {
     let store = &world.backend.store;
     let claimed = store.claim(key, vec![claim], 20, world.now()).await.unwrap().remove(0);
     let Claim::Claimed(claimed) = claimed else { panic!("{claimed:?}") };
-    let result = ResultRef {
-        object: None,
-        whole: false,
-        offset: 0,
-        length: 0,
-        format: Format::Html,
-        http_status: 200,
-    };
+    let result = ResultRef::empty(Format::Html, 200);
     let settles = vec![Settle::new(&claimed, Outcome::Successful(result))];
     let worker = WorkerId::new(world.now(), &world.entropy);
     store.settle(SettleGroup { key, worker, settles }, world.now()).await.unwrap();

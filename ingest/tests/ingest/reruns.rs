@@ -35,6 +35,7 @@ async fn earlier(world: &World) -> RunKey {
                 length: 1,
                 format: Format::Html,
                 http_status: 200,
+                crc32: None,
             }),
         };
         let settles = vec![Settle::new(&claimed, outcome)];

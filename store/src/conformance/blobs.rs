@@ -3,7 +3,12 @@
 use super::Harness;
 use super::world::must;
 use crate::port::{BlobKey, Error};
+use crate::{check_body, read_body};
 use bytes::Bytes;
+use conveyor_domain::damage::BodyFault;
+use conveyor_domain::params::Format;
+use conveyor_domain::task::ResultRef;
+use conveyor_domain::{RunId, TaskId, checksum, limits};
 use futures::{StreamExt, TryStreamExt};
 
 fn key(text: &str) -> BlobKey {
@@ -26,6 +31,57 @@ pub async fn a_short_object_is_corrupt(harness: &dyn Harness) {
     let blobs = harness.backend().blobs;
     must(blobs.put(&key("short"), Bytes::from_static(b"abc")).await);
     assert!(matches!(blobs.get(&key("short"), 1, 3).await, Err(Error::Corrupt(_))));
+}
+
+pub async fn a_body_is_verified_when_it_is_read(harness: &dyn Harness) {
+    let blobs = harness.backend().blobs;
+    // More than a piece, and between other bodies.
+    let body: Vec<u8> = (0..limits::AUDIT_PIECE_BYTES + 9).map(|n| (n % 251) as u8).collect();
+    let stored = [b"before".as_slice(), &body, b"behind"].concat();
+    let flipped = |at: usize| {
+        let mut bytes = stored.clone();
+        bytes[at] ^= 1;
+        bytes
+    };
+    let (first, last) = (6, 5 + body.len());
+    let task = TaskId::of(RunId::from_bytes([7; 16]), 3);
+    let of = |object: &str, crc32| ResultRef {
+        object: Some(object.to_owned()),
+        whole: false,
+        offset: 6,
+        length: body.len() as u64,
+        format: Format::Html,
+        http_status: 200,
+        crc32,
+    };
+    let crc32 = Some(checksum::hash(&body));
+    for (name, bytes) in [
+        ("b/fine", stored.clone()),
+        ("b/first", flipped(first)),
+        ("b/last", flipped(last)),
+        ("b/beside", flipped(first - 1)),
+        ("b/short", stored[..last].to_vec()),
+    ] {
+        must(blobs.put(&key(name), bytes.into()).await);
+    }
+    for (result, expected) in [
+        (of("b/fine", crc32), Ok(())),
+        (of("b/beside", crc32), Ok(())),
+        (of("b/first", crc32), Err(BodyFault::Damaged)),
+        (of("b/last", crc32), Err(BodyFault::Damaged)),
+        (of("b/short", crc32), Err(BodyFault::Truncated)),
+        (of("b/gone", crc32), Err(BodyFault::Missing)),
+        (of("../b/fine", crc32), Err(BodyFault::Damaged)),
+        // Rows of earlier versions have no checksum.
+        (of("b/last", None), Ok(())),
+        (of("b/short", None), Err(BodyFault::Truncated)),
+        (ResultRef::empty(Format::Html, 204), Ok(())),
+    ] {
+        let read = must(read_body(&*blobs, task, &result).await);
+        assert_eq!(read.as_ref().map(|_| ()), expected.as_ref().copied(), "{:?}", result.object);
+        assert!(read.is_err() || read.is_ok_and(|read| read.len() as u64 == result.length));
+        assert_eq!(must(check_body(&*blobs, task, &result).await), expected, "{:?}", result.object);
+    }
 }
 
 pub async fn deleting_is_repeatable_and_stays_in_its_prefix(harness: &dyn Harness) {

@@ -12,6 +12,7 @@ use conveyor_domain::params::ParamPolicy;
 use conveyor_domain::rate::Rate;
 use conveyor_domain::retry::RetryChoice;
 use conveyor_domain::task::Outcome;
+use conveyor_domain::task_input::TaskRules;
 use conveyor_domain::{
     CallerId, FailureClass, JobId, JobStatus, Problem, RunStatus, TaskInput, TaskStatus, Timestamp,
 };
@@ -83,7 +84,7 @@ fn largest_task() -> TaskInput {
         "method": "POST",
         "body": "\u{1}".repeat(limits::TASK_BODY_MAX_BYTES),
     });
-    must(TaskInput::from_json(&task, &std::collections::BTreeMap::new(), ParamPolicy::Any))
+    must(TaskInput::from_json(&task, &std::collections::BTreeMap::new(), TaskRules::strict(ParamPolicy::Any)))
 }
 
 /// The longest error that is kept of a task.

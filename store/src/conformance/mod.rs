@@ -60,6 +60,7 @@ macro_rules! conformance_suite {
             blobs::an_object_reads_back_by_range,
             blobs::a_missing_object_is_not_found,
             blobs::a_short_object_is_corrupt,
+            blobs::a_body_is_verified_when_it_is_read,
             blobs::deleting_is_repeatable_and_stays_in_its_prefix,
             blobs::an_acknowledged_object_survives_a_crash,
             blobs::a_streamed_object_is_whole_and_pinned,

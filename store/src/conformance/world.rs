@@ -242,6 +242,7 @@ pub fn success() -> Outcome {
         length: 5,
         format: Format::Html,
         http_status: 200,
+        crc32: Some(0xcbf4_3926),
     })
 }
 

@@ -204,12 +204,5 @@ fn files_under(folder: &Path) -> Vec<String> {
 
 /// A result whose body is empty, so that it needs no object.
 pub fn success() -> TaskOutcome {
-    TaskOutcome::Successful(ResultRef {
-        object: None,
-        whole: false,
-        offset: 0,
-        length: 0,
-        format: Format::Html,
-        http_status: 200,
-    })
+    TaskOutcome::Successful(ResultRef::empty(Format::Html, 200))
 }

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test, an unwrap that fails is the report")]
 
+mod bodies;
 mod counters;
 mod crashes;
 mod harness;

@@ -85,6 +85,21 @@ impl Share {
         state.used > 0 && !state.asking && (outdated || too_many || state.age() >= limits::GRANT_RENEW_EVERY)
     }
 
+    pub fn is_strict(&self) -> bool {
+        self.lock().limits().rate.is_some_and(Rate::is_strict)
+    }
+
+    /// The first moment that no task has yet, of a rate whose moments do not meet those of another by themselves.
+    pub fn strict_start(&self) -> Option<Instant> {
+        let state = self.lock();
+        let strict = state.limits().rate.is_some_and(Rate::is_strict);
+        state.starts.get(state.unstarted as usize).filter(|_| strict).map(|start| start.at)
+    }
+
+    pub fn may_start_by(&self, moment: Instant) -> bool {
+        self.lock().may_start_by(moment)
+    }
+
     pub fn is_asking(&self) -> bool {
         self.lock().asking
     }
@@ -229,10 +244,11 @@ impl Share {
     pub fn wake_at(&self, now: Timestamp) -> Option<Timestamp> {
         let state = self.lock();
         state.limits().rate?;
-        let receive =
-            state.starts.get(state.unstarted as usize).map(|start| ahead(start.at - limits::START_LEAD, now));
+        let next = state.starts.get(state.unstarted as usize);
+        let [receive, meet] = [limits::START_LEAD, limits::START_LATE_MIN]
+            .map(|lead| next.map(|start| ahead(start.at - lead, now)));
         let more_starts = state.more_starts_at.map(|at| ahead(at, now));
-        let known = [receive, more_starts, state.held_until];
+        let known = [receive, meet, more_starts, state.held_until];
         known.into_iter().flatten().filter(|at| *at > now).min()
     }
 

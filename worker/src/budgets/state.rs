@@ -36,6 +36,8 @@ pub(super) struct State {
     /// Uses that took a start since some were last asked for ahead.
     pub begun: u32,
     pub more_starts_at: Option<Instant>,
+    /// The latest that was handed out.
+    last_start: Option<Instant>,
     pub held_until: Option<Timestamp>,
     pub asked: Option<Instant>,
     pub asking: bool,
@@ -87,6 +89,13 @@ impl State {
         // Further ahead than this it was said by a clock that has been set back since.
         let longest = now.after(limits::RETRY_AFTER_MAX + limits::GRANT_MARGIN);
         self.held_until.is_some_and(|until| until > now && until <= longest)
+    }
+
+    /// Whether its next start may be at this moment or earlier, as far as is known.
+    pub fn may_start_by(&self, moment: Instant) -> bool {
+        let Some(rate) = self.limits().rate else { return true };
+        let next = self.more_starts_at.map(|at| at + limits::STARTS_AHEAD);
+        next.max(self.last_start.map(|last| last + rate.interval())).is_none_or(|next| next <= moment)
     }
 
     pub fn are_starts_due(&self) -> bool {
@@ -258,6 +267,7 @@ impl State {
         }
         let starts = grant.starts[..starts].iter();
         self.starts.extend(starts.map(|start| Start { at: at + grant.after(*start), round_trip }));
+        self.last_start = self.starts.iter().map(|start| start.at).max().max(self.last_start);
         // The answer before this one may have taken longer.
         self.starts.make_contiguous().sort_by_key(|start| start.at);
         self.more_starts_at = grant.more_starts_at.map(|more| at + grant.after(more));

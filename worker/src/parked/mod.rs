@@ -86,22 +86,22 @@ impl Parking {
         self.lock().renew(run)
     }
 
-    /// How many of a run's messages could start now, by their domains; `most` is what the job has room for. Asks for more
-    /// starts where there could be, for no more messages than that at once: nobody else could use them.
+    /// How many of a run's messages could start now, by their domains, and how many perhaps in a moment; `most` is what the
+    /// job has room for. Asks for more starts where there could be, for no more messages than that at once: nobody else
+    /// could use them.
     pub fn startable(
         &self,
-        worker: &Arc<Worker>,
-        tasks: &TaskTracker,
+        (worker, tasks): (&Arc<Worker>, &TaskTracker),
         run: RunId,
-        most: u32,
+        (most, meet): (u32, Option<Instant>),
         now: Timestamp,
-    ) -> u32 {
+    ) -> (u32, u32) {
         let state = self.lock();
-        let Some(of_run) = state.runs.get(&run) else { return 0 };
+        let Some(of_run) = state.runs.get(&run) else { return (0, 0) };
         let mut startable: u32 = 0;
         for group in &of_run.groups {
             if startable >= most {
-                return most;
+                return (most, 0);
             }
             startable = startable.saturating_add(group.room(now));
         }
@@ -110,9 +110,10 @@ impl Parking {
             if missing == 0 {
                 break;
             }
-            missing = missing.saturating_sub(group.ask(worker, tasks, missing));
+            missing = missing.saturating_sub(group.ask(worker, tasks, missing, meet));
         }
-        startable.min(most)
+        let startable = startable.min(most);
+        (startable, most - startable - missing)
     }
 
     /// Takes up to `most` messages of a run, each with its room: `rest` is that of the job and of the worker.

@@ -85,9 +85,19 @@ impl Group {
     }
 
     /// Asks for more starts if there could be, for at most so many messages. Returns how many the answers may bring.
-    pub fn ask(&self, worker: &Arc<Worker>, tasks: &TaskTracker, most: u32) -> u32 {
+    /// `meet` is the job's next start if its rate is strict: a start of a strict rate has to be at about that moment, or
+    /// both are lost, and so are those after them. So it is asked for only then, when its bucket is full.
+    pub fn ask(&self, worker: &Arc<Worker>, tasks: &TaskTracker, most: u32, meet: Option<Instant>) -> u32 {
         let wanted = self.waiting().min(most);
         let asked = self.shares.iter().filter(|share| {
+            if let Some(meet) = meet.filter(|_| share.is_strict()) {
+                if !share.may_start_by(meet + limits::START_LATE_MIN) {
+                    return false;
+                }
+                if Instant::now() + limits::START_LATE_MIN < meet {
+                    return true;
+                }
+            }
             let most = share.used().saturating_add(wanted);
             share.want_more(worker, tasks, Need { most, waiting: wanted, ahead: false });
             share.is_asking()

@@ -2,11 +2,15 @@
 
 use super::{OnS3, on_each_server};
 use conveyor_domain::WorkerId;
+use conveyor_domain::checksum;
 use conveyor_domain::params::Format;
 use conveyor_domain::task::{Outcome, ResultRef};
 use conveyor_store::port::BlobKey;
 
-on_each_server!(a_body_with_an_object_of_its_own_is_read_from_the_storage);
+on_each_server!(
+    a_body_with_an_object_of_its_own_is_read_from_the_storage,
+    a_damaged_body_is_told_by_its_checksum,
+);
 
 async fn a_body_with_an_object_of_its_own_is_read_from_the_storage(world: OnS3) {
     let key = world.submit("closed", 3).await;
@@ -20,6 +24,7 @@ async fn a_body_with_an_object_of_its_own_is_read_from_the_storage(world: OnS3) 
         length: 2,
         format: Format::Json,
         http_status: 200,
+        crc32: Some(checksum::hash(b"{}")),
     };
     world.settle(key, 1, Outcome::Successful(result)).await;
     let results = world.get(&format!("/v1/jobs/{}/results", key.job)).await.json();
@@ -27,6 +32,8 @@ async fn a_body_with_an_object_of_its_own_is_read_from_the_storage(world: OnS3) 
     assert!(url(0).starts_with("http://api.test:8080/v1/content/"), "{}", url(0));
     assert_eq!(url(2), "");
     assert!(url(1).starts_with(&world.endpoint) && url(1).contains("X-Amz-Expires=7200"), "{}", url(1));
+    let expires = |n: usize| results["results"][n]["result_url_expires_at"].as_str();
+    assert!(expires(0).is_some() && expires(0) == expires(1) && expires(2).is_none(), "{results}");
     let answer = conveyor_outbound::client_builder().build().unwrap().get(url(1)).send().await.unwrap();
     assert_eq!(answer.status(), 200);
     assert_eq!(answer.headers()["content-type"], Format::Json.content_type());
@@ -50,4 +57,25 @@ async fn a_body_with_an_object_of_its_own_is_read_from_the_storage(world: OnS3) 
     let results = world.get(&format!("/v1/jobs/{}/results", key.job)).await.json();
     let row = &results["results"][1];
     assert_eq!((row["status"].as_str(), row.get("result_url")), (Some("expired"), None));
+}
+
+/// The damage is done through the API of S3, as nobody else would do it.
+async fn a_damaged_body_is_told_by_its_checksum(world: OnS3) {
+    let key = world.submit("closed", 3).await;
+    for index in 0..3 {
+        world.succeed(key, index, Format::Html, b"<p>what was written</p>").await;
+    }
+    world.change_body(key, 0, |bytes| bytes[9] ^= 1).await;
+    world.change_body(key, 1, |bytes| bytes.truncate(9)).await;
+    let results = world.get(&format!("/v1/jobs/{}/results", key.job)).await.json();
+    for (index, status) in [(0, 410), (1, 410), (2, 200)] {
+        let url = results["results"][index]["result_url"].as_str().unwrap();
+        let answer = world.call("GET", url.strip_prefix("http://api.test:8080").unwrap(), None, None).await;
+        assert_eq!(answer.status, status, "{}", answer.text());
+    }
+    let audit = format!("/v1/jobs/{}/runs/{}/audit/bodies", key.job, key.run);
+    let audit = world.get(&audit).await.json();
+    let faults: Vec<&str> =
+        audit["at_fault"].as_array().unwrap().iter().map(|one| one["fault"].as_str().unwrap()).collect();
+    assert_eq!((audit["read"].as_u64(), &faults[..]), (Some(3), &["damaged", "truncated"][..]));
 }

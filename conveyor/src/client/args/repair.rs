@@ -14,6 +14,10 @@ pub struct AuditArgs {
     #[arg(long, env = "CONVEYOR_RUN")]
     pub run: Option<String>,
 
+    /// Also read every body, and verify it against its checksum
+    #[arg(long, env = "CONVEYOR_DEEP")]
+    pub deep: bool,
+
     #[command(flatten)]
     pub client: ClientArgs,
 }

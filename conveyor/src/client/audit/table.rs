@@ -1,5 +1,6 @@
 //! An audit as a person reads it: the numbers side by side, whether they agree, and what the next sweep would do.
 
+use super::bodies::{Bodies, Fault};
 use super::document::{Audit, Finding};
 use crate::client::print::{self, clean};
 use comfy_table::{CellAlignment, Table};
@@ -7,10 +8,10 @@ use std::collections::BTreeSet;
 
 const HEADER: [&str; 6] = ["", "list", "total", "rows", "counters", "results"];
 
-pub fn text(audit: &Audit) -> String {
+pub fn text(audit: &Audit, bodies: Option<&Bodies>) -> String {
     let mut text = format!("run {}, {}\n\n", clean(&audit.run.run_id), clean(&audit.run.status));
     text.push_str(&print::table_text(numbers(audit)));
-    for line in verdict(audit) {
+    for line in verdict(audit, bodies) {
         text.push('\n');
         text.push_str(&clean(&line));
     }
@@ -55,9 +56,9 @@ fn numbers(audit: &Audit) -> Table {
     table
 }
 
-fn verdict(audit: &Audit) -> Vec<String> {
+fn verdict(audit: &Audit, bodies: Option<&Bodies>) -> Vec<String> {
     let mut lines = vec![String::new()];
-    if audit.agrees {
+    if audit.agrees && bodies.is_none_or(Bodies::agree) {
         let proved = match (&audit.rows, audit.run.status.as_str()) {
             (Some(_), _) => "everything agrees",
             (None, "deleted") => "it was deleted: there is nothing to compare",
@@ -67,6 +68,20 @@ fn verdict(audit: &Audit) -> Vec<String> {
     } else {
         lines.push("NOT everything agrees:".to_owned());
         lines.extend(audit.disagreements.iter().map(|why| format!("  {why}")));
+        lines.extend(bodies.into_iter().flat_map(of_faults));
+    }
+    match bodies {
+        Some(Bodies { read, bytes, unverified, .. }) => {
+            let remark = match unverified {
+                0 => String::new(),
+                n => format!("; {n} have no checksum, and only their lengths were verified"),
+            };
+            lines.push(format!("{read} bodies were read, {bytes} bytes{remark}"));
+        }
+        None if audit.rows.is_some() => {
+            lines.push("bodies were not read: `--deep` reads and verifies each".to_owned());
+        }
+        None => {}
     }
     let finding = |Finding { repair, subject, why, remedy, .. }: &&Finding| {
         format!("  {repair}, {}: {why}; {remedy}", subject.line())
@@ -90,6 +105,15 @@ fn verdict(audit: &Audit) -> Vec<String> {
     lines
 }
 
+/// Bodies that are not what was written, by their tasks.
+fn of_faults(bodies: &Bodies) -> Vec<String> {
+    let line = |Fault { task_id, fault }: &Fault| format!("  the body of task {task_id} is {fault}");
+    let more =
+        (bodies.more_at_fault > 0).then(|| format!("  {} more bodies are at fault", bodies.more_at_fault));
+    let remedy = (!bodies.agree()).then(|| "  a rerun of these tasks fetches them again".to_owned());
+    bodies.at_fault.iter().map(line).chain(more).chain(remedy).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,7 +121,7 @@ mod tests {
 
     fn lines(audit: serde_json::Value) -> Vec<String> {
         let audit: Audit = serde_json::from_value(audit).unwrap();
-        text(&audit).lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+        text(&audit, None).lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
     }
 
     #[test]
@@ -132,11 +156,36 @@ mod tests {
                 "",
                 "NOT everything agrees:",
                 "counters say -4 successful, rows 4",
+                "bodies were not read: `--deep` reads and verifies each",
                 "the next sweep, or `conveyor reconcile --job J`, would do this:",
                 "wrong_counters, run R: they differ; add 8",
                 "an operator has to decide about this; no sweep does:",
                 "stalled_ingest, run R: gone; let them fail",
                 "cannot be told before T: run R",
+            ]
+        );
+    }
+
+    #[test]
+    fn bodies_at_fault_are_named() {
+        let audit = json!({
+            "job_id": "J", "agrees": true, "run": {"run_id": "R", "status": "completed"}, "total": 1,
+            "rows": {"pending": 0, "processing": 0, "successful": 1, "failed": 0},
+            "counters": {"successful": 1, "failed": 0},
+        });
+        let fault = Fault { task_id: "T".to_owned(), fault: "truncated".to_owned() };
+        let bodies = Bodies { read: 9, bytes: 90, unverified: 2, at_fault: vec![fault], more_at_fault: 3 };
+        let text = text(&serde_json::from_value(audit).unwrap(), Some(&bodies));
+        let shown: Vec<&str> =
+            text.lines().map(str::trim).skip_while(|line| !line.starts_with("NOT")).collect();
+        assert_eq!(
+            shown[..5],
+            [
+                "NOT everything agrees:",
+                "the body of task T is truncated",
+                "3 more bodies are at fault",
+                "a rerun of these tasks fetches them again",
+                "9 bodies were read, 90 bytes; 2 have no checksum, and only their lengths were verified",
             ]
         );
     }
@@ -159,7 +208,9 @@ mod tests {
             "rows": {"pending": 0, "processing": 0, "successful": 1, "failed": 0},
             "counters": {"successful": 1, "failed": 0}, "results": {"present": 1, "missing": 0},
         }));
-        assert_eq!(shown[shown.len() - 2..], ["everything agrees", "the next sweep would change nothing"]);
+        let not_read = "bodies were not read: `--deep` reads and verifies each";
+        let expected = ["everything agrees", not_read, "the next sweep would change nothing"];
+        assert_eq!(shown[shown.len() - 3..], expected);
         assert!(shown.contains(&"successful 1 1 1".to_owned()), "{shown:?}");
     }
 }

@@ -275,3 +275,32 @@ async fn an_answer_keeps_its_own_words() {
     let answer: Answer<Job> = api.get(api.url(&["jobs", "J"])).await.unwrap();
     assert_eq!(answer.text, text);
 }
+
+#[tokio::test]
+async fn a_deep_audit_follows_the_pages_of_bodies_to_the_last() {
+    let pages = [
+        json!({"read": 2, "bytes": 20, "unverified": 1, "at_fault": [], "more_at_fault": 0, "next_cursor": "c"}),
+        json!({"read": 1, "bytes": 10, "unverified": 0, "at_fault": [{"task_id": "T", "fault": "damaged"}],
+               "more_at_fault": 0}),
+    ];
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&asked);
+    let bodies = get(async move |Query(query): Query<HashMap<String, String>>| {
+        let mut seen = seen.lock().unwrap();
+        seen.push(query.get("cursor").cloned());
+        axum::Json(pages[seen.len() - 1].clone())
+    });
+    let audit = json!({
+        "job_id": "J", "agrees": true, "run": {"run_id": "R", "status": "completed"}, "total": 3,
+        "rows": {"pending": 0, "processing": 0, "successful": 3, "failed": 0},
+        "counters": {"successful": 3, "failed": 0},
+    });
+    let router = Router::new()
+        .route("/v1/jobs/J/runs/R/audit", get(async move || axum::Json(audit)))
+        .route("/v1/jobs/J/runs/R/audit/bodies", bodies);
+    let server = serve(router).await;
+    let words = ["audit", "J", "--run", "R"];
+    assert_eq!(run(&server, &words).await.unwrap(), ExitCode::SUCCESS, "no body is read unless asked for");
+    assert_eq!(run(&server, &[&words[..], &["--deep"]].concat()).await.unwrap(), ExitCode::FAILURE);
+    assert_eq!(*asked.lock().unwrap(), [None, Some("c".to_owned())]);
+}

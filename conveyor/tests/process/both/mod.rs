@@ -1,5 +1,6 @@
 //! On the embedded store, and as a cluster on AWS.
 
+mod bodies;
 mod chaos;
 mod cli;
 mod crash;

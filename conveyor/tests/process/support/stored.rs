@@ -39,6 +39,26 @@ fn files(dir: &Path) -> Kept {
     kept
 }
 
+/// Damages the one object that has this text in it.
+pub async fn change_object(dir: &Path, text: &str, change: impl FnOnce(&mut Vec<u8>, usize)) {
+    let services = if on_aws() { Some(Services::of_cluster(dir).await) } else { None };
+    let kept = match &services {
+        Some(services) => services.objects().await,
+        None => files(&dir.join("blobs")),
+    };
+    let at = |bytes: &[u8]| bytes.windows(text.len()).position(|window| window == text.as_bytes());
+    let mut found = kept.into_iter().filter_map(|(name, bytes)| Some((at(&bytes)?, name, bytes)));
+    let (at, name, mut bytes) = found.next().expect("an object with that text");
+    assert!(found.next().is_none(), "{text:?} is in several objects");
+    change(&mut bytes, at);
+    match services {
+        Some(Services { name: bucket, clients }) => {
+            clients.s3.put_object().bucket(bucket).key(name).body(bytes.into()).send().await.unwrap();
+        }
+        None => std::fs::write(name, bytes).unwrap(),
+    }
+}
+
 /// What is left of a job that was removed, by name: rows, and files or objects. A tombstone is meant to stay.
 pub async fn remains(dir: &Path, job: &str, run: &str) -> Vec<String> {
     if !on_aws() {

@@ -11,6 +11,7 @@ use crate::model::is_end;
 use crate::violation::Check;
 use crate::world::World;
 use bytes::BytesMut;
+use conveyor_domain::checksum;
 use conveyor_domain::lifecycle::Command;
 use conveyor_domain::message::QueueName;
 use conveyor_domain::params::Format;
@@ -45,6 +46,7 @@ impl Worker {
                 length: body.as_ref().map_or(0, String::len) as u64,
                 format: Format::Html,
                 http_status: 200,
+                crc32: body.as_ref().map(|body| checksum::hash(body.as_bytes())),
             };
             let outcome = outcome::of(world, claimed, end, result);
             told.push(format!("{} {}", claimed.task.index(), outcome.status().as_str()));

@@ -144,3 +144,17 @@ async fn a_job_at_its_cap_does_not_keep_others_from_the_domain_that_it_waits_for
     world.witness.let_all_go();
     world.wait_for(capped).await;
 }
+
+/// The moments of two rates that allow little lateness do not meet by themselves.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_strict_rate_of_a_job_meets_those_of_its_domains() {
+    let mut world = World::new(Witness::taking(Duration::ZERO));
+    let domain_limits = every_host(4.0, 1);
+    let spec = JobSpec { domain_limits, rate: Rate::new(4.0, Some(1)).ok(), ..JobSpec::default() };
+    let list: Vec<String> = (0..8).flat_map(|n| urls(&format!("host{n}.example"), 2)).collect();
+    let job = world.submit(spec, &list).await;
+    world.work(config(10));
+    world.wait_for(job).await;
+    let excess = world.witness.worst_excess(1, 4.0);
+    assert!(excess <= 0.0 && world.witness.calls() == 16, "{excess} too many");
+}

@@ -50,7 +50,15 @@ struct Interrupted {
 
 fn reference(object: &BlobKey) -> ResultRef {
     let object = Some(object.to_string());
-    ResultRef { object, whole: true, offset: 0, length: 4, format: Format::Html, http_status: 200 }
+    ResultRef {
+        object,
+        whole: true,
+        offset: 0,
+        length: 4,
+        format: Format::Html,
+        http_status: 200,
+        crc32: None,
+    }
 }
 
 impl Interrupted {

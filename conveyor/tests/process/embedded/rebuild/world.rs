@@ -138,6 +138,10 @@ impl World {
         let (status, audit) = client.get(&format!("/v1/jobs/{}/runs/{run}/audit", self.job)).await;
         assert_eq!((status, &audit["agrees"]), (200, &json!(true)), "{audit}");
         assert_eq!(audit["results"]["missing"], 0, "{audit}");
+        let bodies = client.get(&format!("/v1/jobs/{}/runs/{run}/audit/bodies", self.job)).await.1;
+        let faults = [&bodies["unverified"], &bodies["more_at_fault"]];
+        assert_eq!(faults, [&json!(0), &json!(0)], "what was restored has its checksum: {bodies}");
+        assert_eq!(bodies["at_fault"], json!([]), "{bodies}");
     }
 }
 
