@@ -33,13 +33,13 @@ pub(crate) async fn base_of(
     for _ in 0..limits::REPLAY_CHAIN_MAX {
         // A run completes only behind the end of its list.
         if base.run.ingest.is_none() || base.run.status == RunStatus::Completed {
-            return Ok(Base::Run(Box::new(base)));
+            return Ok(Base::Run(base));
         }
         let key = RunKey { job: job.id, run: base.run.id };
         let Some(ingest) = state.store().ingest(key).await? else { return Err(gone(latest)) };
         let log = IngestState::fold(&ingest.log).map_err(|error| Error::Corrupt(error.to_string()))?;
         if log.read_to_end {
-            return Ok(Base::Run(Box::new(base)));
+            return Ok(Base::Run(base));
         }
         if !selection.is_everything() {
             let advice = "Rerun the job without a filter, which reads all of it.";

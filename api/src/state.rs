@@ -24,8 +24,6 @@ pub(crate) struct ApiState {
     /// Places for requests, for event streams, and for lists being uploaded: each of those holds a file, and perhaps much
     /// of the disk.
     pub requests: Arc<Places<Who>>,
-    /// Places for reads by URLs of jobs.
-    pub signed_requests: Arc<Places<Who>>,
     pub own_requests: Arc<Turns>,
     /// Places for reads by URLs of jobs.
     pub signed_requests: Arc<Places<Who>>,

@@ -108,7 +108,7 @@ async fn receive(
     max: u64,
 ) -> Result<(Place<CallerId>, impl Stream<Item = Result<Bytes>> + Send + 'static)> {
     check_encoding(request.headers())?;
-    let place = takeplace(state, upload.caller)?;
+    let place = take_place(state, upload.caller)?;
     let list_max = state.config.list_max_bytes;
     let announced = announced_length(request.headers());
     // An honest client is told before it sends; what a dishonest one sends is counted.
