@@ -196,46 +196,6 @@ async fn unknown_keys_are_slowed_by_address_and_known_ones_are_not() {
     let world = World::new().await;
     let from = async |last: u8, path: &str, key: &str| {
         let request = Request::get(path).header("x-api-key", key);
-        /// With one place for a caller there is none for a second list: that is known before anything about the list is read.
-        #[tokio::test]
-        async fn an_upload_has_a_place_before_anything_is_read() {
-            let world = World::with(ApiConfig { requests_inflight_max: 2, ..config() }).await;
-            let (first, gone) =
-                (world.slot(json!({"type": "lines"})).await, world.slot(json!({"type": "lines"})).await);
-            let aborted = format!("/v1/job_inputs/{}", gone["file_input_id"].as_str().unwrap());
-            assert_eq!(world.call("DELETE", &aborted, Some(KEY), None).await.status, 204);
-            let bodies = Unfinished::default();
-            let request =
-                Request::put(crate::world::path_of(&first["upload"])).header("content-type", "text/plain");
-            let held = Box::pin(under_way(&world, request.body(bodies.body()).unwrap()));
-            bodies.until_read(1).await;
-            refused_for_now(&world.put(&gone["upload"], "https://a.example/\n").await, "too_many_in_flight");
-            assert!(held.now_or_never().is_none());
-        }
-
-        /// A caller may have any number of jobs, and so of URLs: whoever reads none of what they lead to keeps out nobody with a key.
-        #[tokio::test]
-        async fn urls_of_many_jobs_take_no_place_of_requests_with_a_key() {
-            let world = World::with(ApiConfig { requests_inflight_max: 8, ..config() }).await;
-            let mut urls = Vec::new();
-            for _ in 0..8 {
-                let key = world.submit("closed", 1).await;
-                world.succeed(key, 0, Format::Html, b"hello").await;
-                let page = world.get(&format!("/v1/jobs/{}/results", key.job)).await.json();
-                urls.push(crate::world::path_of(&json!({"url": page["results"][0]["result_url"]})));
-            }
-            let mut held = Vec::new();
-            for url in &urls {
-                held.push(under_way(&world, Request::get(url).body(Body::empty()).unwrap()).await);
-            }
-            let answers: Vec<_> = held.iter().map(|answer| answer.status().as_u16()).collect();
-            assert_eq!(answers, [200, 200, 503, 503, 503, 503, 503, 503]);
-            assert_eq!(world.get("/v1/jobs").await.status, 200);
-            assert_eq!(world.call("GET", "/v1/jobs", Some(OTHER_KEY), None).await.status, 200);
-            drop(held);
-            assert_eq!(world.call("GET", &urls[7], None, None).await.status, 200, "there is room again");
-        }
-
         let peer = Peer::new([127, 0, 0, last].into());
         world.send(request.extension(peer).body(Body::empty()).unwrap()).await
     };
