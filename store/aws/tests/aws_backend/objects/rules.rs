@@ -24,6 +24,7 @@ rules!(
     an_object_reads_back_by_range,
     a_missing_object_is_not_found,
     a_short_object_is_corrupt,
+    a_body_is_verified_when_it_is_read,
     deleting_is_repeatable_and_stays_in_its_prefix,
     an_acknowledged_object_survives_a_crash,
     a_streamed_object_is_whole_and_pinned,
