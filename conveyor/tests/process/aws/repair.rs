@@ -128,9 +128,11 @@ async fn additions_that_failed_do_not_lock_a_job() {
     client.wait_for(job, &["pending"]).await;
     // What 256 additions leave that reserved their indexes and never got to count their rows.
     let holes: Vec<(u32, u32)> = (1..=256).map(|n| (n, n + 1)).collect();
+    let long_ago = serde_json::to_string(&vec![1; holes.len()]).unwrap();
     let holes = serde_json::to_string(&holes).unwrap();
     let row = (format!("Job#{job}"), format!("R#{run}"));
-    damage(&deployment, &environment, (&row.0, &row.1), &[("holes", &holes), ("nxt", "257")]).await;
+    let left = [("hs", &*long_ago), ("holes", &holes), ("nxt", "257")];
+    damage(&deployment, &environment, (&row.0, &row.1), &left).await;
     for n in 0..3 {
         let (status, answer) = deployment
             .client()
