@@ -282,3 +282,22 @@ fn tries_are_counted_until_there_is_progress() {
     assert_eq!((state.failures, state.resends, state.progress), (0, 0, state.events));
     assert_eq!(state.last_error.as_deref(), Some("no disk"), "it is still what last went wrong");
 }
+
+/// The bytes are counted before anybody knows whether the submit is strict.
+#[test]
+fn a_count_with_unknown_fields_says_nothing_to_a_submit_that_refuses_them() {
+    let mut source = source(OnInvalidRows::Skip);
+    let policy = ParamPolicy::ZenRows;
+    source.param_policy = Some(policy);
+    for (unknown, unknown_fields, known) in [
+        (0, UnknownFields::Refuse, true),
+        (1, UnknownFields::Ignore, true),
+        (1, UnknownFields::Refuse, false),
+    ] {
+        let rows = RowCount { unknown, ..RowCount::checked(policy, 9, 8) };
+        source.staged.count = Some(Box::new(ListCount::Rows(rows)));
+        source.unknown_fields = unknown_fields;
+        let expected = known.then_some(Expected { tasks: 8, exact: true });
+        assert_eq!(source.expected(&Params::new()), expected, "{unknown} {unknown_fields:?}");
+    }
+}
