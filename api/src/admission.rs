@@ -46,7 +46,9 @@ async fn admitted<T>(
     done: Became,
 ) -> Result<T> {
     let admission = state.admission();
+    let turn = state.admissions.turn(caller).await;
     let admitted = admission.admit(caller, wanted).await.map_err(refused)?;
+    drop(turn);
     let outcome = operation.await;
     let became = match &outcome {
         Ok(_) => done,

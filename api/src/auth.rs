@@ -93,7 +93,7 @@ async fn caller_of(state: &Shared, hash: KeyHash) -> Result<Option<CallerId>> {
     let read = || async { Ok(state.store().caller_of(hash).await?.map(Who::Caller)) };
     match state.keys.find(Asked::Caller(hash), state.now(), read).await? {
         Some(Who::Caller(caller)) => Ok(Some(caller)),
-        Some(Who::Operator(_) | Who::Upload(_) | Who::Job(_)) | None => Ok(None),
+        Some(Who::Operator(_) | Who::Upload(_) | Who::Signed(_)) | None => Ok(None),
     }
 }
 

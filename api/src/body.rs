@@ -7,7 +7,6 @@ use axum::extract::Request;
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use bytes::{Bytes, BytesMut};
-use conveyor_domain::limits;
 use std::sync::Arc;
 
 /// A body, and its share of the room for bodies, until both are dropped.
@@ -27,13 +26,13 @@ pub(crate) async fn read_json(request: Request, max: usize, bodies: &Arc<Bodies>
     }
     let most = announced.and_then(|length| usize::try_from(length).ok()).unwrap_or(max);
     let who = in_flight::who(request.extensions());
-    let work = async {
-        let mut room = bodies.enter(who, most).await?;
-        let bytes = read(Incoming::new(request.into_body(), announced), most, &mut room).await?;
-        room.settle(bytes.len());
-        Ok(JsonBody { bytes, room })
-    };
-    tokio::time::timeout(limits::BODY_TIMEOUT, work).await.map_err(|_| slow())?
+    let until = bodies.until();
+    let mut room = bodies.enter(who, most, until).await?;
+    let body = Incoming::new(request.into_body(), announced, bodies.deadlines());
+    let read = read(body, most, &mut room);
+    let bytes = tokio::time::timeout_at(until, read).await.map_err(|_| slow())??;
+    room.settle(bytes.len());
+    Ok(JsonBody { bytes, room })
 }
 
 /// The same for a route that can do without a body.
@@ -93,8 +92,10 @@ pub(crate) fn too_large(max: usize) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shares::BodyDeadlines;
     use axum::body::Body;
     use axum::response::IntoResponse;
+    use conveyor_domain::limits;
 
     async fn status(content_type: Option<&str>, length: Option<&str>, chunks: &[&'static str]) -> u16 {
         let mut request = Request::builder();
@@ -151,10 +152,14 @@ mod tests {
             let json = Request::builder().header(CONTENT_TYPE, "application/json");
             json.body(Body::from("{}")).unwrap()
         };
-        let bodies = Arc::new(Bodies::new(limits::MIB, limits::KIB));
+        let bodies = Arc::new(Bodies::new(limits::MIB, limits::KIB, BodyDeadlines::default()));
         let first = read_json(request(), 8, &bodies).await.unwrap();
         let second = read_json(request(), 8, &bodies).await.unwrap_err();
-        assert_eq!(second.into_response().status(), 408, "no room came free in time");
+        assert_eq!(
+            second.into_response().status(),
+            429,
+            "no room came free in time: not for how its body arrives"
+        );
         drop(first);
         assert!(read_json(request(), 8, &bodies).await.is_ok());
     }

@@ -2,9 +2,9 @@
 
 use crate::idempotency::Intent;
 use crate::problem::{ApiError, Code, Result};
+use crate::shares::BodyDeadlines;
 use axum::body::{Body, BodyDataStream};
 use bytes::Bytes;
-use conveyor_domain::limits;
 use conveyor_store::Error;
 use conveyor_store::port::ByteStream;
 use futures::{Stream, StreamExt, stream};
@@ -18,6 +18,7 @@ use tokio::time::Instant;
 pub(crate) struct Incoming {
     body: BodyDataStream,
     announced: Option<u64>,
+    deadlines: BodyDeadlines,
     received: u64,
     /// Since the first piece was asked for.
     begun: Option<Instant>,
@@ -26,8 +27,9 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    pub fn new(body: Body, announced: Option<u64>) -> Incoming {
-        Incoming { body: body.into_data_stream(), announced, received: 0, begun: None, intent: None }
+    pub fn new(body: Body, announced: Option<u64>, deadlines: BodyDeadlines) -> Incoming {
+        let body = body.into_data_stream();
+        Incoming { body, announced, deadlines, received: 0, begun: None, intent: None }
     }
 
     /// Lets what arrives pass by this.
@@ -50,7 +52,7 @@ impl Incoming {
     pub async fn next(&mut self) -> Result<Option<Bytes>> {
         let now = Instant::now();
         let begun = *self.begun.get_or_insert(now);
-        let until = (now + limits::BODY_TIMEOUT).min(begun + self.may_take());
+        let until = (now + self.deadlines.timeout).min(begun + self.may_take());
         match tokio::time::timeout_at(until, self.body.next()).await.map_err(|_| slow())? {
             Some(Ok(piece)) => {
                 self.received += piece.len() as u64;
@@ -66,7 +68,7 @@ impl Incoming {
 
     /// How long what was received so far may have taken.
     fn may_take(&self) -> Duration {
-        Duration::from_secs(self.received / limits::BODY_RATE_MIN_BYTES).max(limits::BODY_GRACE)
+        Duration::from_secs(self.received / self.deadlines.rate_min_bytes).max(self.deadlines.grace)
     }
 
     /// What is left of it, as long as the whole has at most `max` bytes.
@@ -124,10 +126,15 @@ pub(crate) fn for_store(
 mod tests {
     use super::*;
     use axum::response::IntoResponse;
+    use conveyor_domain::limits;
     use std::io;
 
     fn body(pieces: Vec<io::Result<&'static str>>) -> Body {
         Body::from_stream(stream::iter(pieces.into_iter().map(|piece| piece.map(Bytes::from))))
+    }
+
+    fn incoming(body: Body, announced: Option<u64>) -> Incoming {
+        Incoming::new(body, announced, BodyDeadlines::default())
     }
 
     async fn refused(mut incoming: Incoming) -> u16 {
@@ -150,7 +157,7 @@ mod tests {
                 Ok::<_, io::Error>(piece)
             }
         });
-        Incoming::new(Body::from_stream(pieces.chain(stream::pending())), None)
+        incoming(Body::from_stream(pieces.chain(stream::pending())), None)
     }
 
     #[tokio::test(start_paused = true)]
@@ -176,16 +183,16 @@ mod tests {
     #[tokio::test]
     async fn a_body_that_is_not_whole_is_told_from_one_that_is() {
         let whole = || body(vec![Ok("abc"), Ok("de")]);
-        assert_eq!(refused(Incoming::new(whole(), None)).await, 200);
-        assert_eq!(refused(Incoming::new(whole(), Some(5))).await, 200);
-        assert_eq!(refused(Incoming::new(whole(), Some(6))).await, 400);
+        assert_eq!(refused(incoming(whole(), None)).await, 200);
+        assert_eq!(refused(incoming(whole(), Some(5))).await, 200);
+        assert_eq!(refused(incoming(whole(), Some(6))).await, 400);
         let reset = body(vec![Ok("abc"), Err(io::Error::other("reset"))]);
-        assert_eq!(refused(Incoming::new(reset, None)).await, 400);
+        assert_eq!(refused(incoming(reset, None)).await, 400);
     }
 
     #[tokio::test]
     async fn the_callers_fault_is_told_from_the_stores() {
-        let pieces = Incoming::new(body(vec![Ok("abc"), Ok("de")]), None).up_to(4, slow);
+        let pieces = incoming(body(vec![Ok("abc"), Ok("de")]), None).up_to(4, slow);
         let (mut stream, fault) = for_store(pieces);
         assert!(stream.next().await.unwrap().is_ok());
         let seen = stream.next().await.unwrap().unwrap_err();

@@ -58,7 +58,7 @@ pub use managed_keys::{AbsentKeys, settle_keys};
 pub use operations::{
     LetterFilter, LetterView, LettersPage, Operations, Reconcile, Redriven, reconciled_document,
 };
-pub use shares::Peer;
+pub use shares::{BodyDeadlines, Peer, Shares};
 
 use axum::Router;
 use conveyor_domain::params::ParamPolicy;
@@ -104,6 +104,7 @@ pub struct ApiConfig {
     pub requests: Option<RequestRate>,
     /// Requests with a known key that this process answers at once, of all callers: fewer than it has connections.
     pub requests_inflight_max: usize,
+    pub shares: Shares,
 }
 
 /// The API over one backend, and what it needs. While `shutting_down` is true, everything but `/healthz` and `/metrics`

@@ -11,7 +11,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use conveyor_domain::request_rate::{Bucket, RequestRate, Standing};
 use conveyor_domain::seal::KeyHash;
-use conveyor_domain::{CallerId, JobId, Timestamp, limits};
+use conveyor_domain::{CallerId, Timestamp, limits};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -26,9 +26,10 @@ const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 pub(crate) enum Who {
     Caller(CallerId),
     Operator(KeyHash),
-    /// With a signed URL for an upload of a caller, or for something of a job.
+    /// With a signed URL: for an upload of a caller, or to read a result or an export of it. Those of earlier versions, which
+    /// name no caller, are one together.
     Upload(CallerId),
-    Job(JobId),
+    Signed(Option<CallerId>),
 }
 
 #[derive(Debug)]

@@ -7,14 +7,14 @@ use crate::state::ApiState;
 use conveyor_domain::job::JobSpec;
 use conveyor_domain::retention::result_ttl;
 use conveyor_domain::task::ResultRef;
-use conveyor_domain::{Run, Task, TaskStatus, Timestamp, limits};
+use conveyor_domain::{Job, Run, Task, TaskStatus, Timestamp, limits};
 use conveyor_store::port::{BlobKey, Validity};
 
 /// `None` for a task that has no result.
 pub(crate) async fn of(
     state: &ApiState,
     base: &BaseUrl,
-    spec: &JobSpec,
+    job: &Job,
     run: &Run,
     task: &Task,
 ) -> Result<Option<Link>> {
@@ -22,7 +22,8 @@ pub(crate) async fn of(
         return Ok(None);
     }
     let from = state.now();
-    let Some(until) = link_expires(from, state.config.result_url_ttl, seen_until(spec, run, task)) else {
+    let Some(until) = link_expires(from, state.config.result_url_ttl, seen_until(&job.spec, run, task))
+    else {
         return Ok(None);
     };
     if let (Some(direct), Some((object, result))) = (state.direct(), own_object(task)) {
@@ -31,7 +32,7 @@ pub(crate) async fn of(
         return Ok(Some(Link { url, expires: until }));
     }
     let path = ContentPath { job: run.job, run: run.id, task: task.id };
-    Ok(Some(Link { url: path.signed(&state.secret, base, until), expires: until }))
+    Ok(Some(Link { url: path.signed(job.caller, &state.secret, base, until), expires: until }))
 }
 
 /// Nobody who asks us sees a result past its time, and a URL, which asks nobody, must not show it either.

@@ -16,6 +16,8 @@ use std::time::Duration;
 
 /// The parameters that make a URL a signed one.
 pub(crate) const SIGNATURE_PARAMS: &[&str] = &["expires", "signature"];
+/// The same of a URL that reads.
+pub(crate) const READ_PARAMS: &[&str] = &["caller", "expires", "signature"];
 
 /// What a list can be sent as.
 const SPECS: [ListSpec; 3] = [ListSpec::Csv { csv: None }, ListSpec::Jsonl, ListSpec::Lines];
@@ -49,17 +51,25 @@ impl fmt::Display for ContentPath {
 }
 
 impl ContentPath {
-    pub fn signed(&self, secret: &Secret, base: &BaseUrl, expires: Timestamp) -> String {
-        self.allowed().url(secret, base, expires)
+    pub fn signed(&self, caller: CallerId, secret: &Secret, base: &BaseUrl, expires: Timestamp) -> String {
+        Allowed::read(self, Some(&caller.to_string())).url(secret, base, expires)
     }
 
-    pub fn verify(&self, secret: &Secret, query: &Params, now: Timestamp) -> Result<()> {
-        self.allowed().verify(secret, query, now)
+    pub fn verify(&self, secret: &Secret, query: &Params, now: Timestamp) -> Result<Option<CallerId>> {
+        verify_read(self, secret, query, now)
     }
+}
 
-    fn allowed(&self) -> Allowed {
-        Allowed { method: "GET", content_type: None, path: self.to_string() }
-    }
+/// The caller that a URL is counted for. URLs of earlier versions name none.
+fn verify_read(
+    path: &impl fmt::Display,
+    secret: &Secret,
+    query: &Params,
+    now: Timestamp,
+) -> Result<Option<CallerId>> {
+    let caller = query.get("caller");
+    Allowed::read(path, caller).verify(secret, query, now)?;
+    caller.map(|caller| caller.parse().map_err(|_| refuse())).transpose()
 }
 
 /// The address of one export.
@@ -70,18 +80,19 @@ pub(crate) struct ExportPath {
     pub export: ExportId,
 }
 
+impl fmt::Display for ExportPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "/v1/exports/{}/{}/{}", self.job, self.run, self.export)
+    }
+}
+
 impl ExportPath {
-    pub fn signed(&self, secret: &Secret, base: &BaseUrl, expires: Timestamp) -> String {
-        self.allowed().url(secret, base, expires)
+    pub fn signed(&self, caller: CallerId, secret: &Secret, base: &BaseUrl, expires: Timestamp) -> String {
+        Allowed::read(self, Some(&caller.to_string())).url(secret, base, expires)
     }
 
-    pub fn verify(&self, secret: &Secret, query: &Params, now: Timestamp) -> Result<()> {
-        self.allowed().verify(secret, query, now)
-    }
-
-    fn allowed(&self) -> Allowed {
-        let path = format!("/v1/exports/{}/{}/{}", self.job, self.run, self.export);
-        Allowed { method: "GET", content_type: None, path }
+    pub fn verify(&self, secret: &Secret, query: &Params, now: Timestamp) -> Result<Option<CallerId>> {
+        verify_read(self, secret, query, now)
     }
 }
 
@@ -115,11 +126,13 @@ impl UploadPath {
     }
 
     fn whole(&self, content_type: &'static str) -> Allowed {
-        Allowed { method: "PUT", content_type: Some(content_type), path: self.to_string() }
+        let path = self.to_string();
+        Allowed { method: "PUT", content_type: Some(content_type), path, of: String::new() }
     }
 
     fn part(&self, number: u32) -> Allowed {
-        Allowed { method: "PUT", content_type: None, path: format!("{self}/parts/{number}") }
+        let path = format!("{self}/parts/{number}");
+        Allowed { method: "PUT", content_type: None, path, of: String::new() }
     }
 }
 
@@ -135,14 +148,22 @@ struct Allowed {
     method: &'static str,
     content_type: Option<&'static str>,
     path: String,
+    /// What the query begins with.
+    of: String,
 }
 
 impl Allowed {
+    /// `caller` as the URL has it.
+    fn read(path: &impl fmt::Display, caller: Option<&str>) -> Allowed {
+        let of = caller.map(|caller| format!("caller={caller}&")).unwrap_or_default();
+        Allowed { method: "GET", content_type: None, path: path.to_string(), of }
+    }
+
     /// To the second, as the URL has it.
     fn url(&self, secret: &Secret, base: &BaseUrl, expires: Timestamp) -> String {
         let expires_s = (expires.as_ms() / 1000).to_string();
         let signature = secret.sign_url(&self.text(&expires_s));
-        format!("{}{}?expires={expires_s}&signature={signature}", base.0, self.path)
+        format!("{}{}?{}expires={expires_s}&signature={signature}", base.0, self.path, self.of)
     }
 
     /// Checks what came back of a signed URL. Missing, edited and expired are one answer: it tells a forger nothing.
@@ -158,7 +179,8 @@ impl Allowed {
 
     /// What is signed. None of the words before the path holds a space.
     fn text(&self, expires: &str) -> String {
-        format!("{} {} {}?expires={expires}", self.method, self.content_type.unwrap_or("-"), self.path)
+        let Allowed { method, content_type, path, of } = self;
+        format!("{method} {} {path}?{of}expires={expires}", content_type.unwrap_or("-"))
     }
 }
 
@@ -213,8 +235,10 @@ mod tests {
 
     /// Expires and signature of a URL.
     fn parts_of(url: &str) -> (&str, &str) {
-        url.split_once("?expires=").unwrap().1.split_once("&signature=").unwrap()
+        url.split_once("expires=").unwrap().1.split_once("&signature=").unwrap()
     }
+
+    const CALLER: CallerId = CallerId::from_bytes([7; 16]);
 
     fn params(pairs: &[(&'static str, &str)]) -> Params {
         Params::of(pairs)
@@ -222,14 +246,16 @@ mod tests {
 
     fn verifies(path: ContentPath, expires: &str, signature: &str, now_s: i64) -> bool {
         let secret = Secret::new([1; 32]);
-        let query = params(&[("expires", expires), ("signature", signature)]);
-        path.verify(&secret, &query, Timestamp(now_s * 1000)).is_ok()
+        let caller = CALLER.to_string();
+        let query = params(&[("caller", &caller), ("expires", expires), ("signature", signature)]);
+        path.verify(&secret, &query, Timestamp(now_s * 1000)).is_ok_and(|caller| caller == Some(CALLER))
     }
 
     #[test]
     fn a_url_opens_one_body_until_it_expires() {
-        let url = path().signed(&Secret::new([1; 32]), &BaseUrl::of_host(Some("h:1")), Timestamp(7_201_500));
-        assert!(url.starts_with(&format!("http://h:1{}?expires=7201&", path())));
+        let base = BaseUrl::of_host(Some("h:1"));
+        let url = path().signed(CALLER, &Secret::new([1; 32]), &base, Timestamp(7_201_500));
+        assert!(url.starts_with(&format!("http://h:1{}?caller={CALLER}&expires=7201&", path())));
         let (expires, signature) = parts_of(&url);
         assert!(verifies(path(), expires, signature, 7_200));
         assert!(!verifies(path(), expires, signature, 7_201), "expired");
@@ -240,6 +266,18 @@ mod tests {
         }
         assert!(!verifies(path(), expires, &signature[1..], 0));
         assert!(!verifies(path(), expires, "", 0));
+    }
+
+    #[test]
+    fn a_url_of_an_earlier_version_is_good_and_names_no_caller() {
+        let secret = Secret::new([1; 32]);
+        let signature = secret.sign_url(&format!("GET - {}?expires=9", path()));
+        let query = |more: &[(&'static str, &str)]| {
+            params(&[&[("expires", "9"), ("signature", signature.as_str())][..], more].concat())
+        };
+        assert_eq!(path().verify(&secret, &query(&[]), Timestamp(0)).unwrap(), None);
+        let caller = CALLER.to_string();
+        assert!(path().verify(&secret, &query(&[("caller", &caller)]), Timestamp(0)).is_err());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::metrics_page::MetricsPage;
 use crate::problem::Result;
 use crate::readiness::Readiness;
 use crate::request_rates::{RequestRates, Who};
-use crate::shares::{Bodies, Places, Turns, UnknownKeys};
+use crate::shares::{Answers, Bodies, Places, Turns, UnknownKeys};
 use conveyor_domain::headers::HeaderSeal;
 use conveyor_domain::{CallerId, Timestamp, UploadId, WorkerId, limits};
 use conveyor_store::Store;
@@ -21,11 +21,13 @@ pub(crate) struct ApiState {
     api: Api,
     /// Room for request bodies: what callers send at once must not decide how much memory we use.
     pub bodies: Arc<Bodies>,
+    /// The same for answers.
+    pub answers: Arc<Answers>,
     /// Places for requests, for event streams, and for lists being uploaded: each of those holds a file, and perhaps much
     /// of the disk.
     pub requests: Arc<Places<Who>>,
     pub own_requests: Arc<Turns>,
-    /// Places for reads by URLs of jobs.
+    /// Places for reads by URLs of results and exports.
     pub signed_requests: Arc<Places<Who>>,
     pub reads: Arc<Turns>,
     pub streams: Arc<Places<CallerId>>,
@@ -35,6 +37,8 @@ pub(crate) struct ApiState {
     pub audits: Gate,
     /// Submits that count a staged list.
     pub counts: Gate,
+    /// Submits that count what their caller has: each may read a thousand jobs.
+    pub admissions: Gate,
     /// Reads of parts of lists: round robin over callers.
     lists: Gate,
     /// Checks of lists that came in the body of a submit and were staged.
@@ -52,20 +56,26 @@ pub(crate) type Shared = Arc<ApiState>;
 
 impl ApiState {
     pub fn new(api: Api) -> ApiState {
-        let all_max = api.config.requests_inflight_max;
+        let (all_max, shares) = (api.config.requests_inflight_max, api.config.shares);
         let signed_max = (all_max / limits::SIGNED_REQUESTS_PART).max(1);
         let keyed_max = all_max.saturating_sub(signed_max).max(1);
         ApiState {
-            bodies: Arc::default(),
+            bodies: Arc::new(Bodies::new(
+                shares.bodies_max_bytes,
+                shares.bodies_of_caller_max_bytes,
+                shares.body,
+            )),
+            answers: Answers::new(shares.answers_max_bytes),
             requests: Places::new("requests", keyed_max, keyed_max),
             signed_requests: Places::new("signed", signed_max, signed_max),
-            own_requests: Turns::new(limits::REQUESTS_OF_CALLER_MAX),
+            own_requests: Turns::new(shares.requests_of_caller_max),
             reads: Turns::new(limits::READS_OF_CALLER_MAX),
-            streams: Places::new("streams", limits::EVENT_STREAMS_MAX, limits::EVENT_STREAMS_OF_CALLER_MAX),
-            uploads: Places::new("uploads", limits::UPLOADS_INFLIGHT_MAX, limits::UPLOADS_OF_CALLER_MAX),
-            unknown_keys: UnknownKeys::default(),
+            streams: Places::new("streams", shares.event_streams_max, shares.event_streams_of_caller_max),
+            uploads: Places::new("uploads", shares.uploads_max, shares.uploads_of_caller_max),
+            unknown_keys: UnknownKeys::new(shares.unknown_keys),
             audits: Gate::new(limits::AUDITS_MAX, 1),
             counts: Gate::new(limits::COUNTS_MAX, limits::COUNTS_OF_CALLER_MAX),
+            admissions: Gate::new(limits::ADMISSIONS_MAX, limits::ADMISSIONS_OF_CALLER_MAX),
             lists: Gate::new(limits::LIST_TURNS_MAX, limits::LIST_TURNS_OF_CALLER_MAX),
             checks: Gate::new(limits::LIST_CHECKS_MAX, limits::LIST_CHECKS_OF_CALLER_MAX),
             rates: RequestRates::new(api.config.requests),

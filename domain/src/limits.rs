@@ -404,6 +404,9 @@ pub const LIST_LOOK_MAX: u32 = 500;
 pub const LIST_TURNS_MAX: usize = 16;
 /// Of one caller.
 pub const LIST_TURNS_OF_CALLER_MAX: usize = 4;
+/// Looks at what a caller has, before it gets more: at once in one API process, and of one caller.
+pub const ADMISSIONS_MAX: usize = 16;
+pub const ADMISSIONS_OF_CALLER_MAX: usize = 4;
 pub const RESULTS_PAGE_DEFAULT: u32 = 100;
 pub const RESULTS_PAGE_MAX: u32 = 1_000;
 /// A page of results ends early once its rows hold about this much.
@@ -504,6 +507,8 @@ pub const UNREAD_TIMEOUT: Duration = Duration::from_secs(1);
 pub const BODIES_MAX_BYTES: usize = 256 * MIB;
 pub const BODIES_OF_CALLER_MAX_BYTES: usize = 128 * MIB;
 pub const BODY_STEP_BYTES: usize = 16 * KIB;
+/// Answers in memory at once: results, and other large answers that are made whole.
+pub const ANSWERS_MAX_BYTES: usize = 256 * MIB;
 /// How long a request waits for messages about what it committed to be sent. After that they are sent in the background.
 pub const SENT_WITHIN: Duration = Duration::from_secs(2);
 /// Messages that wait to be sent in one process, all together. Beyond it they are left to the sweeper.

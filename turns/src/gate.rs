@@ -15,7 +15,12 @@ struct State {
     places: Places,
     each: usize,
     line: Line<(), oneshot::Sender<Turn>>,
+    /// How long the line may be before those who left it are taken out.
+    look_at: usize,
 }
+
+/// A line shorter than this is not worth a look.
+const LOOK_AT_MIN: usize = 64;
 
 /// Over when it is dropped.
 #[derive(Debug)]
@@ -27,14 +32,19 @@ pub struct Turn {
 
 impl Gate {
     pub fn new(max: usize, each: usize) -> Gate {
-        Gate(Arc::new(Mutex::new(State { places: Places::new(max), each, line: Line::default() })))
+        Gate(Arc::new(Mutex::new(State {
+            places: Places::new(max),
+            each,
+            line: Line::default(),
+            look_at: LOOK_AT_MIN,
+        })))
     }
 
     /// Waits for as long as it takes.
     pub async fn turn(&self, caller: CallerId) -> Turn {
         loop {
             let (send, called) = oneshot::channel();
-            self.change(|state| state.line.push(caller, (), send));
+            self.change(|state| state.push(caller, send));
             // Never an error: a sender stays in line until it is used.
             if let Ok(turn) = called.await {
                 return turn;
@@ -42,11 +52,15 @@ impl Gate {
         }
     }
 
+    pub fn has_turn(&self, caller: CallerId) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).places.held_by(caller) > 0
+    }
+
     /// Changes who waits or has a turn, and calls those whose turn it is then.
     fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut state);
-        let State { places, each, line } = &mut *state;
+        let State { places, each, line, .. } = &mut *state;
         while let Some((caller, (), send)) =
             line.take(|caller, ()| places.held_by(caller) < *each && places.has_room_for(caller))
         {
@@ -57,6 +71,17 @@ impl Gate {
                 places.leave(caller);
             }
         }
+    }
+}
+
+impl State {
+    /// Who stopped waiting stays in line until it has doubled, so that a look costs each that joins it the same.
+    fn push(&mut self, caller: CallerId, send: oneshot::Sender<Turn>) {
+        if self.line.len() >= self.look_at {
+            self.line.retain(|waiting| !waiting.is_closed());
+            self.look_at = LOOK_AT_MIN.max(2 * self.line.len());
+        }
+        self.line.push(caller, (), send);
     }
 }
 
@@ -91,6 +116,20 @@ mod tests {
         let first = again.await;
         assert!(gate.turn(third).now_or_never().is_some(), "a request that was given up has no turn");
         drop(first);
+    }
+
+    #[tokio::test]
+    async fn those_who_stop_waiting_leave_the_line() {
+        let (gate, [one, other, third]) = (Gate::new(2, 1), callers());
+        let (first, _second) = (gate.turn(one).await, gate.turn(other).await);
+        let mut waiting = Box::pin(gate.turn(third));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        for _ in 0..10_000 {
+            assert!(gate.turn(one).now_or_never().is_none());
+            assert!(gate.0.lock().unwrap().line.len() <= LOOK_AT_MIN);
+        }
+        drop(first);
+        assert!(waiting.now_or_never().is_some(), "who waits still has its turn");
     }
 
     #[tokio::test]

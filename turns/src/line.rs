@@ -50,6 +50,17 @@ impl<G: PartialEq, T> Line<G, T> {
         }
     }
 
+    /// Keeps only what is still worth waiting for.
+    pub fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
+        for caller in &mut self.callers {
+            caller.groups.iter_mut().for_each(|(_, things)| things.retain(&mut keep));
+            caller.groups.retain(|(_, things)| !things.is_empty());
+            caller.length = caller.groups.iter().map(|(_, things)| things.len()).sum();
+        }
+        self.callers.retain(|caller| caller.length > 0);
+        self.length = self.callers.iter().map(|caller| caller.length).sum();
+    }
+
     /// The next whose group may be served. Its caller, and its group within the caller, go to the end of the line.
     pub fn take(&mut self, mut may: impl FnMut(CallerId, &G) -> bool) -> Option<(CallerId, G, T)>
     where
@@ -97,6 +108,17 @@ mod tests {
         let order: Vec<i32> = std::iter::from_fn(|| line.take(|_, _| true).map(|(.., n)| n)).collect();
         assert_eq!(order, [0, 20, 10, 1, 2, 3]);
         assert!(line.is_empty());
+    }
+
+    #[test]
+    fn what_is_not_kept_leaves_nothing_behind() {
+        let mut line = Line::default();
+        for n in 0..6 {
+            line.push(caller(n / 2), n % 3, n);
+        }
+        line.retain(|n| *n == 3);
+        assert_eq!((line.len(), line.len_of(caller(1)), line.callers.len()), (1, 1, 1));
+        assert_eq!(line.take(|_, _| true), Some((caller(1), 0, 3)));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The results of a run in one file.
 
 use super::operation::{Access, Content, Operation};
-use super::parameters::{cursor, limit, signature};
+use super::parameters::{cursor, limit, signature_to_read};
 use super::schemas::Schemas;
 use crate::problem::Code;
 use crate::wire::bodies::StartExport;
@@ -29,7 +29,7 @@ const FILE: Content = Content::Raw(&[
 
 pub(super) fn operations() -> Vec<Operation> {
     let started = Content::Json(Schemas::answer::<StartedExportJson>);
-    let [expires, signature] = signature();
+    let [caller, expires, signature] = signature_to_read();
     let all = [
         Operation::post(IN_RUN, "startExport", "Ask for the results of a run in one file")
             .details("It is built in the background, and kept for 12 hours.")
@@ -51,6 +51,7 @@ pub(super) fn operations() -> Vec<Operation> {
         Operation::get("/v1/exports/{job}/{run}/{export}", "downloadExport", "The file, by its URL")
             .details("What `download_url` points to. Where exports are kept on S3, it leads there.")
             .access(Access::Signature)
+            .parameter(caller)
             .parameter(expires)
             .parameter(signature)
             .answers_with(200, "The file.", FILE, &["Content-Disposition", "X-Content-Type-Options"]),

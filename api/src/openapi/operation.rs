@@ -208,6 +208,7 @@ impl Operation {
                 vec![
                     Code::RateLimited,
                     Code::TooManyInFlight,
+                    Code::TooManyBytes,
                     Code::TooManyUnknownKeys,
                     Code::Overloaded,
                     Code::Unauthenticated,
@@ -219,6 +220,7 @@ impl Operation {
             Access::OperatorKey => vec![
                 Code::RateLimited,
                 Code::TooManyInFlight,
+                Code::TooManyBytes,
                 Code::TooManyUnknownKeys,
                 Code::Overloaded,
                 Code::Unauthenticated,
@@ -229,6 +231,7 @@ impl Operation {
             ],
             Access::Signature => vec![
                 Code::TooManyInFlight,
+                Code::TooManyBytes,
                 Code::Overloaded,
                 Code::SignatureInvalid,
                 Code::InvalidArgument,

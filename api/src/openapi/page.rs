@@ -145,8 +145,11 @@ fn curl(shown: &Shown<'_>) -> String {
     {
         path = path.replace(&format!("{{{}}}", text(&one["name"])), &plain(&one["example"]));
     }
-    let signed = shown.path.starts_with("/v1/content") || shown.path.starts_with("/v1/uploads");
-    let query = if signed { "?expires=…&signature=…" } else { "" };
+    let query = match shown.path.split('/').nth(2) {
+        Some("content" | "exports") => "?caller=…&expires=…&signature=…",
+        Some("uploads") => "?expires=…&signature=…",
+        Some(_) | None => "",
+    };
     let verb = shown.method.to_ascii_uppercase();
     let mut command = format!("curl -X {verb} \"$URL{path}{query}\"");
     if key(shown.operation) != "Needs no key." {

@@ -100,6 +100,13 @@ pub(super) fn strict() -> Value {
     )
 }
 
+/// What makes a URL to read something a signed one.
+pub(super) fn signature_to_read() -> [Value; 3] {
+    let caller = id::<CallerId>("caller", "Whose it is; URLs of earlier versions do without.");
+    let [expires, signature] = signature();
+    [caller, expires, signature]
+}
+
 /// What makes a URL a signed one.
 pub(super) fn signature() -> [Value; 2] {
     let text = json!({"type": "string"});

@@ -195,6 +195,11 @@ const WHEN: &[(&str, &str)] = &[
         "too_many_unknown_keys",
         "unknown keys come from this address too fast, and the key is not known, or not yet.",
     ),
+    (
+        "too_many_bytes",
+        "the caller has as many bytes of bodies, or of answers, in memory as it may; nothing was done.",
+    ),
+    ("too_many_audits", "the caller has an audit under way, and may have one at a time."),
     ("overloaded", "all callers together have too much under way; nothing was done; try again."),
     ("internal", "a defect; the request id finds it in the log."),
     ("unavailable", "the store does not answer, or the process is shutting down; try again."),

@@ -1,7 +1,7 @@
 //! What became of tasks.
 
 use super::operation::{Access, Content, Operation};
-use super::parameters::{choice, cursor, limit, signature};
+use super::parameters::{choice, cursor, limit, signature_to_read};
 use crate::problem::Code;
 use crate::wire::task::{HistoryJson, ResultsJson};
 use conveyor_domain::limits;
@@ -18,9 +18,10 @@ const BODY: Content = Content::Raw(&[
 const BODY_HEADERS: [&str; 3] = ["Content-Disposition", "X-Content-Type-Options", "Content-Security-Policy"];
 
 pub(super) fn operations() -> Vec<Operation> {
-    let [expires, signature] = signature();
+    let [caller, expires, signature] = signature_to_read();
     let mut signed = content("/v1/content/{job}/{run}/{task}", "getSignedContent", "A body, by its URL")
         .details("What `result_url` points to, until `result_url_expires_at`.")
+        .parameter(caller)
         .parameter(expires)
         .parameter(signature);
     signed.access = Access::Signature;

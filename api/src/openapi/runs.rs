@@ -137,12 +137,13 @@ fn looks() -> Vec<Operation> {
     vec![
         Operation::get("/v1/jobs/{job}/runs/{run}/audit", "auditRun", "Everything stored of a run, counted")
             .details("Rows, counters, results and the list that they came from, and whether they agree. It reads every row, and no body.")
-            .answers::<AuditJson<'_>>(200, "What was counted."),
+            .answers::<AuditJson<'_>>(200, "What was counted.")
+            .refuses(&[Code::TooManyAudits]),
         Operation::get("/v1/jobs/{job}/runs/{run}/audit/bodies", "auditRunBodies", "Bodies of a run, read and verified")
             .details("In the order of the list, as many as can be read in about five seconds: a page may be long or short.")
             .parameter(cursor())
             .answers::<BodiesAuditJson>(200, "What was read.")
-            .refuses(&[Code::InvalidCursor, Code::ResultExpired]),
+            .refuses(&[Code::InvalidCursor, Code::ResultExpired, Code::TooManyAudits]),
         Operation::get("/v1/jobs/{job}/runs/{run}/ingest", "getIngest", "How far a staged list is")
             .details("404 for a run whose tasks did not come from one.")
             .answers::<IngestJson<'_>>(200, "Its state."),

@@ -58,6 +58,8 @@ pub(crate) enum Code {
     TooManyStreams,
     TooManyUploads,
     TooManyUnknownKeys,
+    TooManyBytes,
+    TooManyAudits,
     Overloaded,
     /// A staged list that was read on the request.
     List(ListFault),
@@ -65,7 +67,7 @@ pub(crate) enum Code {
 
 impl Code {
     #[cfg(test)]
-    pub const ALL: [Code; 53] = [
+    pub const ALL: [Code; 55] = [
         Code::InvalidArgument,
         Code::MalformedJson,
         Code::InvalidCursor,
@@ -118,12 +120,20 @@ impl Code {
         Code::TooManyStreams,
         Code::TooManyUploads,
         Code::TooManyUnknownKeys,
+        Code::TooManyBytes,
+        Code::TooManyAudits,
         Code::Overloaded,
     ];
 
     /// Refusals that end by themselves: they say when to try again.
-    pub const PASSING: [Code; 4] =
-        [Code::TooManyInFlight, Code::TooManyStreams, Code::TooManyUploads, Code::TooManyUnknownKeys];
+    pub const PASSING: [Code; 6] = [
+        Code::TooManyInFlight,
+        Code::TooManyStreams,
+        Code::TooManyUploads,
+        Code::TooManyUnknownKeys,
+        Code::TooManyBytes,
+        Code::TooManyAudits,
+    ];
 
     pub fn parts(self) -> (StatusCode, &'static str, &'static str) {
         match self {
@@ -215,6 +225,10 @@ impl Code {
             Code::TooManyUnknownKeys => {
                 (StatusCode::TOO_MANY_REQUESTS, "too_many_unknown_keys", "Too many unknown keys")
             }
+            Code::TooManyBytes => {
+                (StatusCode::TOO_MANY_REQUESTS, "too_many_bytes", "Too many bytes under way")
+            }
+            Code::TooManyAudits => (StatusCode::TOO_MANY_REQUESTS, "too_many_audits", "Too many audits"),
             Code::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, "overloaded", "Overloaded"),
             Code::List(fault) => (status_of(fault), fault.as_str(), "The list cannot be taken"),
         }

@@ -49,7 +49,11 @@ pub(super) async fn bodies(
 
 async fn turn(state: &ApiState, caller: &Caller) -> Result<Turn> {
     timeout(limits::AUDIT_WAIT, state.audits.turn(caller.id)).await.map_err(|_| {
-        let detail = "Other audits are being made, perhaps one of yours: each reads a whole run, or bodies for seconds.";
-        ApiError::new(Code::Unavailable, detail)
+        if state.audits.has_turn(caller.id) {
+            let detail = "An audit of the caller is under way; it reads a whole run, or bodies for seconds.";
+            return ApiError::new(Code::TooManyAudits, detail);
+        }
+        let detail = "Audits of others are under way: each reads a whole run, or bodies for seconds.";
+        ApiError::new(Code::Overloaded, detail)
     })
 }

@@ -8,7 +8,7 @@ use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
 use crate::request_rates::Who;
 use crate::shares::in_flight;
-use crate::signed_url::{ContentPath, SIGNATURE_PARAMS};
+use crate::signed_url::{ContentPath, READ_PARAMS};
 use crate::state::{ApiState, Shared};
 use crate::wire::run::is_there;
 use axum::body::{Body, Bytes};
@@ -29,10 +29,11 @@ pub(super) async fn of_latest(
     State(state): State<Shared>,
     Path((Id(job), Id(task))): Path<(Id<JobId>, Id<TaskId>)>,
     query: Query,
+    extensions: Extensions,
 ) -> Result<Response> {
     query.none()?;
     let run = run_of(&state, &caller, job, None).await?;
-    seen_by_caller(&state, &run, task).await
+    seen_by_caller(&state, &extensions, &run, task).await
 }
 
 pub(super) async fn of_run(
@@ -40,10 +41,11 @@ pub(super) async fn of_run(
     State(state): State<Shared>,
     Path((Id(job), Id(run), Id(task))): Path<(Id<JobId>, Id<RunId>, Id<TaskId>)>,
     query: Query,
+    extensions: Extensions,
 ) -> Result<Response> {
     query.none()?;
     let run = run_of(&state, &caller, job, Some(run)).await?;
-    seen_by_caller(&state, &run, task).await
+    seen_by_caller(&state, &extensions, &run, task).await
 }
 
 pub(super) async fn by_signature(
@@ -52,29 +54,34 @@ pub(super) async fn by_signature(
     query: Query,
     extensions: Extensions,
 ) -> Result<Response> {
-    let query = query.only(SIGNATURE_PARAMS)?;
+    let query = query.only(READ_PARAMS)?;
     let path = ContentPath { job, run, task };
     // Before any lookup: without a signature nobody learns what exists.
-    path.verify(&state.secret, &query, state.now())?;
-    in_flight::admit(&state, &extensions, Who::Job(job)).await?;
+    let caller = path.verify(&state.secret, &query, state.now())?;
+    in_flight::admit(&state, &extensions, Who::Signed(caller)).await?;
     let view = state.store().run(job, run).await?;
     let run = view.map(|view| view.run).filter(is_there).ok_or_else(ApiError::not_found)?;
     rows_of(&run, state.now())?;
     // The signature says until when the result can be seen: no URL is signed for longer than that.
     let task = task_of(&state, &run, task).await?;
-    content(&state, task).await
+    content(&state, &extensions, task).await
 }
 
-async fn seen_by_caller(state: &ApiState, found: &FoundRun, task: TaskId) -> Result<Response> {
+async fn seen_by_caller(
+    state: &ApiState,
+    extensions: &Extensions,
+    found: &FoundRun,
+    task: TaskId,
+) -> Result<Response> {
     found.rows(state)?;
     let task = task_of(state, &found.view.run, task).await?;
     if is_expired(&task, &found.job.spec, state.now()) {
         return Err(ApiError::expired("The result is past the time for which the job keeps results."));
     }
-    content(state, task).await
+    content(state, extensions, task).await
 }
 
-async fn content(state: &ApiState, task: Task) -> Result<Response> {
+async fn content(state: &ApiState, extensions: &Extensions, task: Task) -> Result<Response> {
     let id = task.id;
     match task.status {
         TaskStatus::Pending | TaskStatus::Processing => {
@@ -88,6 +95,7 @@ async fn content(state: &ApiState, task: Task) -> Result<Response> {
         }
         TaskStatus::Successful => {
             let result = task.result.ok_or_else(|| corrupt(id, "successful without a result"))?;
+            in_flight::room_for(state, extensions.get(), result.length).await?;
             let body = body_of(state, id, &result).await?;
             Ok(answer(&result, body))
         }

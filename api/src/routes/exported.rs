@@ -6,7 +6,7 @@ use crate::problem::{ApiError, Result};
 use crate::query::Query;
 use crate::request_rates::Who;
 use crate::shares::in_flight;
-use crate::signed_url::{ExportPath, SIGNATURE_PARAMS};
+use crate::signed_url::{ExportPath, READ_PARAMS};
 use crate::state::Shared;
 use axum::body::Body;
 use axum::extract::State;
@@ -25,10 +25,10 @@ pub(super) async fn by_signature(
     query: Query,
     extensions: Extensions,
 ) -> Result<Response> {
-    let query = query.only(SIGNATURE_PARAMS)?;
+    let query = query.only(READ_PARAMS)?;
     // Before any lookup: without a signature nobody learns what exists.
-    ExportPath { job, run, export }.verify(&state.secret, &query, state.now())?;
-    in_flight::admit(&state, &extensions, Who::Job(job)).await?;
+    let caller = ExportPath { job, run, export }.verify(&state.secret, &query, state.now())?;
+    in_flight::admit(&state, &extensions, Who::Signed(caller)).await?;
     let view = state.store().run(job, run).await?;
     view.filter(|view| view.run.status != RunStatus::Deleted).ok_or_else(ApiError::not_found)?;
     let (_, export) = export_of(&state, run, export).await?;

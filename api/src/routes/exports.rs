@@ -18,7 +18,7 @@ use axum::http::header::{LOCATION, RETRY_AFTER};
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::export::{self, Export};
 use conveyor_domain::record::{Expected, Record, RecordKind, RecordWrite, Unreadable};
-use conveyor_domain::{ExportId, JobId, JobStatus, RunId, RunStatus, limits};
+use conveyor_domain::{CallerId, ExportId, JobId, JobStatus, RunId, RunStatus, limits};
 use conveyor_store::Error;
 use conveyor_store::port::{BlobKey, RecordsQuery, Validity, readable};
 
@@ -73,7 +73,7 @@ pub(super) async fn list(
     exports.retain(|export| export.is_there(state.now()));
     let mut shown = Vec::with_capacity(exports.len());
     for export in &exports {
-        shown.push(ExportJson::new(export, download_url(&state, &base, export).await?));
+        shown.push(ExportJson::new(export, download_url(&state, caller.id, &base, export).await?));
     }
     Ok(Json(ExportsJson { exports: shown, next_cursor }).into_response())
 }
@@ -88,7 +88,7 @@ pub(super) async fn show(
     query.none()?;
     kept(&run_of(&state, &caller, job, Some(run)).await?)?;
     let (_, export) = export_of(&state, run, id).await?;
-    let download_url = download_url(&state, &base, &export).await?;
+    let download_url = download_url(&state, caller.id, &base, &export).await?;
     Ok(Json(ExportJson::new(&export, download_url)).into_response())
 }
 
@@ -171,7 +171,12 @@ async fn refuse_too_many(state: &ApiState, run: RunId) -> Result<()> {
 }
 
 /// Where a finished export can be had without a key, for a while: signed anew whenever somebody looks.
-async fn download_url(state: &ApiState, base: &BaseUrl, export: &Export) -> Result<Option<Link>> {
+async fn download_url(
+    state: &ApiState,
+    caller: CallerId,
+    base: &BaseUrl,
+    export: &Export,
+) -> Result<Option<Link>> {
     let export::State::Completed { object, .. } = &export.state else { return Ok(None) };
     let from = state.now();
     let Some(until) = link_expires(from, state.config.result_url_ttl, export.expires()) else {
@@ -184,7 +189,7 @@ async fn download_url(state: &ApiState, base: &BaseUrl, export: &Export) -> Resu
         return Ok(Some(Link { url, expires: until }));
     }
     let path = ExportPath { job: export.job, run: export.run, export: export.id };
-    Ok(Some(Link { url: path.signed(&state.secret, base, until), expires: until }))
+    Ok(Some(Link { url: path.signed(caller, &state.secret, base, until), expires: until }))
 }
 
 /// What whoever downloads it is to call it.

@@ -52,10 +52,11 @@ use table::Routes;
 
 pub(crate) fn all(state: Shared) -> Router {
     let serving = middleware::from_fn_with_state(state.clone(), refuse_while_shutting_down);
+    let with_room = middleware::from_fn_with_state(state.clone(), in_flight::with_room);
     let keyed = with_key().merge(with_operator_key()).router.layer(middleware::from_fn(request_rates::tell));
     let open = with_signature().merge(described()).router;
     Router::new()
-        .merge(keyed.merge(open).layer(serving))
+        .merge(keyed.merge(open).layer(with_room).layer(serving))
         .merge(operations().router)
         .fallback(|| async { ApiError::not_found() })
         // Last, so outermost: also around the fallbacks.
@@ -81,6 +82,7 @@ pub(crate) use reconcile::FIELDS as RECONCILE_FIELDS;
 /// The paths of all routes.
 #[cfg(test)]
 pub(crate) fn paths() -> Vec<&'static str> {
+    let with_room = middleware::from_fn_with_state(state.clone(), in_flight::with_room);
     let keyed = with_key().merge(with_operator_key());
     keyed.merge(with_signature()).merge(described()).merge(operations()).paths
 }

@@ -70,7 +70,7 @@ async fn page(
     let spec = &found.job.spec;
     // One that is over is not there, whether or not it was removed yet.
     for task in tasks.iter().filter(|task| !is_over(task, state.now())) {
-        let result_url = result_url::of(state, base, spec, &found.view.run, task).await?;
+        let result_url = result_url::of(state, base, &found.job, &found.view.run, task).await?;
         results.push(TaskJson::new(run, task, is_expired(task, spec, state.now()), result_url));
     }
     Ok(Json(ResultsJson { results, next_cursor }).into_response())

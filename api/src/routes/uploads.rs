@@ -115,7 +115,7 @@ async fn receive(
     if announced.is_some_and(|length| length > max) {
         return Err(too_large(list_max));
     }
-    let body = Incoming::new(request.into_body(), announced);
+    let body = Incoming::new(request.into_body(), announced, state.config.shares.body);
     Ok((place, body.up_to(max, move || too_large(list_max))))
 }
 

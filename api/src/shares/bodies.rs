@@ -2,19 +2,22 @@
 //! takes room of all as its bytes arrive. When that is used up, the caller that holds most in arriving bodies loses its
 //! youngest one, so bodies never wait for each other.
 
-use crate::incoming::{Incoming, slow};
-use crate::problem::{ApiError, Result};
+use super::{BodyDeadlines, Shares};
+use crate::incoming::Incoming;
+use crate::problem::{ApiError, Code, Result};
 use crate::request_rates::Who;
 use bytes::Bytes;
 use conveyor_domain::{CallerId, limits};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 #[derive(Debug)]
 pub(crate) struct Bodies {
     part_max: usize,
+    deadlines: BodyDeadlines,
     inner: Mutex<Inner>,
     freed: Notify,
 }
@@ -53,21 +56,32 @@ enum Step {
 
 impl Default for Bodies {
     fn default() -> Bodies {
-        Bodies::new(limits::BODIES_MAX_BYTES, limits::BODIES_OF_CALLER_MAX_BYTES)
+        let shares = Shares::default();
+        Bodies::new(shares.bodies_max_bytes, shares.bodies_of_caller_max_bytes, shares.body)
     }
 }
 
 impl Bodies {
-    pub fn new(max: usize, part_max: usize) -> Bodies {
+    pub fn new(max: usize, part_max: usize, deadlines: BodyDeadlines) -> Bodies {
         let inner = Inner { free: max, next: 0, held: BTreeMap::new(), parts: HashMap::new() };
-        Bodies { part_max, inner: Mutex::new(inner), freed: Notify::new() }
+        Bodies { part_max, deadlines, inner: Mutex::new(inner), freed: Notify::new() }
+    }
+
+    pub fn deadlines(&self) -> BodyDeadlines {
+        self.deadlines
+    }
+
+    /// Until when a body that begins now has to be in memory.
+    pub fn until(&self) -> Instant {
+        Instant::now() + self.deadlines.timeout
     }
 
     /// Waits until so many bytes fit into the caller's own part. None is taken of the others' room yet.
-    pub async fn enter(self: &Arc<Self>, who: Option<Who>, most: usize) -> Result<Room> {
+    pub async fn enter(self: &Arc<Self>, who: Option<Who>, most: usize, until: Instant) -> Result<Room> {
         let part = self.part_of(who);
-        let permit = part.clone().acquire_many_owned(kib(most.min(self.part_max))).await;
-        let permit = permit.map_err(|e| ApiError::internal(e.to_string()))?;
+        let permit = part.clone().acquire_many_owned(kib(most.min(self.part_max)));
+        let permit = tokio::time::timeout_at(until, permit).await;
+        let permit = permit.map_err(|_| no_room())?.map_err(|e| ApiError::internal(e.to_string()))?;
         let refused = CancellationToken::new();
         let mut inner = self.lock();
         let number = inner.next;
@@ -215,13 +229,18 @@ impl Drop for Room {
 /// Room for what is not a body and takes as much memory, in one step. It waits no longer than a body does.
 pub(crate) async fn room_within(bytes: u64, caller: CallerId, bodies: &Arc<Bodies>) -> Result<Room> {
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-    let work = async {
-        let mut room = bodies.enter(Some(Who::Caller(caller)), bytes).await?;
-        room.grow_to(bytes).await?;
-        room.settle(bytes);
-        Ok(room)
-    };
-    tokio::time::timeout(limits::BODY_TIMEOUT, work).await.map_err(|_| slow())?
+    let until = bodies.until();
+    let mut room = bodies.enter(Some(Who::Caller(caller)), bytes, until).await?;
+    let grown = tokio::time::timeout_at(until, room.grow_to(bytes)).await;
+    grown.map_err(|_| ApiError::overloaded())??;
+    room.settle(bytes);
+    Ok(room)
+}
+
+fn no_room() -> ApiError {
+    let detail =
+        "The caller's other bodies take all the memory that it may have; wait for one of them to end.";
+    ApiError::new(Code::TooManyBytes, detail)
 }
 
 fn kib(bytes: usize) -> u32 {
@@ -241,11 +260,11 @@ mod tests {
 
     /// Room for eight steps, four of a caller.
     fn bodies() -> Arc<Bodies> {
-        Arc::new(Bodies::new(8 * STEP, 4 * STEP))
+        Arc::new(Bodies::new(8 * STEP, 4 * STEP, BodyDeadlines::default()))
     }
 
     async fn arriving(bodies: &Arc<Bodies>, n: u8, steps: usize) -> Room {
-        let mut room = bodies.enter(caller(n), steps * STEP).await.unwrap();
+        let mut room = bodies.enter(caller(n), steps * STEP, bodies.until()).await.unwrap();
         room.grow_to(steps * STEP).now_or_never().expect("room at once").unwrap();
         room
     }
@@ -257,13 +276,16 @@ mod tests {
     #[tokio::test]
     async fn what_is_announced_costs_others_nothing() {
         let bodies = bodies();
-        let announced = bodies.enter(caller(1), 4 * STEP).await.unwrap();
-        assert!(bodies.enter(caller(1), 1).now_or_never().is_none(), "the caller's own part is full");
+        let announced = bodies.enter(caller(1), 4 * STEP, bodies.until()).await.unwrap();
+        assert!(
+            bodies.enter(caller(1), 1, bodies.until()).now_or_never().is_none(),
+            "the caller's own part is full"
+        );
         assert_eq!(free(&bodies), 8);
         arriving(&bodies, 2, 4).await;
         drop(announced);
         assert!(bodies.lock().parts.is_empty());
-        assert!(bodies.enter(caller(1), 1).now_or_never().is_some());
+        assert!(bodies.enter(caller(1), 1, bodies.until()).now_or_never().is_some());
     }
 
     #[tokio::test]
@@ -284,11 +306,11 @@ mod tests {
     #[tokio::test]
     async fn the_largest_that_asks_for_more_is_refused_itself_and_nobody_waits_for_ever() {
         let bodies = bodies();
-        let mut first = bodies.enter(caller(1), 4 * STEP).await.unwrap();
+        let mut first = bodies.enter(caller(1), 4 * STEP, bodies.until()).await.unwrap();
         first.grow_to(3 * STEP).await.unwrap();
-        let mut second = bodies.enter(caller(2), 4 * STEP).await.unwrap();
+        let mut second = bodies.enter(caller(2), 4 * STEP, bodies.until()).await.unwrap();
         second.grow_to(3 * STEP).await.unwrap();
-        let mut third = bodies.enter(caller(3), 4 * STEP).await.unwrap();
+        let mut third = bodies.enter(caller(3), 4 * STEP, bodies.until()).await.unwrap();
         third.grow_to(2 * STEP).await.unwrap();
         // Each needs more than there is: of two that are as large, the younger goes.
         assert!(first.grow_to(4 * STEP).now_or_never().is_none());
@@ -296,10 +318,10 @@ mod tests {
         drop(second);
         first.grow_to(4 * STEP).now_or_never().unwrap().unwrap();
         third.grow_to(4 * STEP).now_or_never().unwrap().unwrap();
-        let mut late = bodies.enter(caller(1), 1).now_or_never();
+        let mut late = bodies.enter(caller(1), 1, bodies.until()).now_or_never();
         assert!(late.is_none());
         drop(first);
-        late = bodies.enter(caller(1), 1).now_or_never();
+        late = bodies.enter(caller(1), 1, bodies.until()).now_or_never();
         assert!(late.is_some());
     }
 
@@ -308,7 +330,7 @@ mod tests {
         let bodies = bodies();
         let mut done = [arriving(&bodies, 1, 4).await, arriving(&bodies, 2, 4).await];
         done.iter_mut().for_each(|room| room.settle(4 * STEP));
-        let mut asking = bodies.enter(caller(3), STEP).await.unwrap();
+        let mut asking = bodies.enter(caller(3), STEP, bodies.until()).await.unwrap();
         let mut grown = Box::pin(asking.grow_to(STEP));
         assert!(grown.as_mut().now_or_never().is_none());
         done[0].settle(3 * STEP);

@@ -3,12 +3,12 @@
 
 use super::peer::PlaceHere;
 use super::turns::Turn;
-use super::{Full, Peer, Place, Places};
+use super::{AnswerRoom, Full, Peer, Place, Places};
 use crate::problem::{ApiError, Code, Result};
 use crate::request_rates::Who;
-use crate::state::ApiState;
+use crate::state::{ApiState, Shared};
 use axum::body::{Body, HttpBody};
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{Extensions, Method};
 use axum::middleware::Next;
@@ -32,6 +32,8 @@ struct Admitted {
     _here: Option<PlaceHere>,
     /// While a read is worked on.
     read: Mutex<Option<Turn>>,
+    /// Of its answer, if that is large.
+    room: OnceLock<AnswerRoom>,
 }
 
 /// Gives a request with a key its place, and a read its turn, or refuses it.
@@ -48,7 +50,7 @@ async fn read_in_turn(state: &ApiState, extensions: &Extensions, who: Who) -> Re
         && let Some(admitted) = cell.get()
     {
         // All that wait have a place: no more than those can.
-        let turn = state.reads.turn(who, limits::REQUESTS_OF_CALLER_MAX).await?;
+        let turn = state.reads.turn(who, state.config.shares.requests_of_caller_max).await?;
         *admitted.read.lock().unwrap_or_else(PoisonError::into_inner) = turn;
     }
     Ok(())
@@ -63,8 +65,8 @@ pub(crate) async fn admit(state: &ApiState, extensions: &Extensions, who: Who) -
             }
             take_place(state, &state.requests, extensions, who).await
         }
-        // A caller may have any number of jobs: these have places apart, and their connections are told apart by address only.
-        Who::Job(_) => {
+        // Anybody may hold such a URL, and be slow: these have places apart, and their connections are told apart by address only.
+        Who::Signed(_) => {
             take_place(state, &state.signed_requests, extensions, who).await?;
             read_in_turn(state, extensions, who).await
         }
@@ -86,7 +88,14 @@ async fn take_place(
     })?;
     if let Some(InFlight(cell)) = extensions.get() {
         let here = extensions.get::<Peer>().map(Peer::give_place);
-        let admitted = Admitted { who, _own: own, _place: place, _here: here, read: Mutex::default() };
+        let admitted = Admitted {
+            who,
+            _own: own,
+            _place: place,
+            _here: here,
+            read: Mutex::default(),
+            room: OnceLock::new(),
+        };
         // Set before only if one request was admitted twice; then the first place stays.
         let _ = cell.set(admitted);
     }
@@ -96,6 +105,37 @@ async fn take_place(
 fn too_many() -> ApiError {
     let detail = "The caller has as many requests under way as it may; wait for one to end.";
     ApiError::new(Code::TooManyInFlight, detail)
+}
+
+/// Room for an answer of so many bytes, before it is made.
+pub(crate) async fn room_for(state: &ApiState, in_flight: Option<&InFlight>, bytes: u64) -> Result<()> {
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let Some(admitted) = in_flight.and_then(|InFlight(cell)| cell.get()) else { return Ok(()) };
+    if bytes <= limits::ANSWER_PIECE_BYTES || admitted.room.get().is_some() {
+        return Ok(());
+    }
+    let room = state.answers.room(admitted.who, bytes).await.map_err(|full| match full {
+        Full::Own => too_many_bytes(),
+        Full::All => ApiError::overloaded(),
+    })?;
+    // Set before only if one request has two answers; then the first room stays.
+    let _ = admitted.room.set(room);
+    Ok(())
+}
+
+/// Takes room for the answer to a read that was made without. It has its turn still, so few are made at once.
+pub(crate) async fn with_room(State(state): State<Shared>, request: Request, next: Next) -> Result<Response> {
+    let in_flight = of(request.extensions()).filter(|_| request.method() == Method::GET);
+    let response = next.run(request).await;
+    if let Some(bytes) = response.body().size_hint().exact() {
+        room_for(&state, in_flight.as_ref(), bytes).await?;
+    }
+    Ok(response)
+}
+
+fn too_many_bytes() -> ApiError {
+    let detail = "The caller has as many bytes of answers under way as it may; read those first.";
+    ApiError::new(Code::TooManyBytes, detail)
 }
 
 /// Who asks, once that is known.

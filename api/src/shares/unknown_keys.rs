@@ -24,19 +24,17 @@ pub(crate) struct UnknownKeys {
     waiting: AtomicUsize,
 }
 
-impl Default for UnknownKeys {
-    fn default() -> UnknownKeys {
+impl UnknownKeys {
+    pub fn new(rate: Option<RequestRate>) -> UnknownKeys {
         UnknownKeys {
-            rate: RequestRate::new(limits::UNKNOWN_KEYS_PER_SECOND, limits::UNKNOWN_KEYS_BURST),
+            rate,
             buckets: Mutex::default(),
             accepted: Mutex::default(),
             lookups: Semaphore::new(limits::UNKNOWN_KEY_LOOKUPS_MAX),
             waiting: AtomicUsize::new(0),
         }
     }
-}
 
-impl UnknownKeys {
     /// Looks up a key, unless its address has sent too many that nobody has.
     pub async fn look_up<T>(
         &self,
@@ -143,6 +141,10 @@ mod tests {
     use futures::FutureExt;
     use std::future::{pending, ready};
 
+    fn unknown_keys() -> UnknownKeys {
+        UnknownKeys::new(super::super::Shares::default().unknown_keys)
+    }
+
     fn from(address: [u8; 4]) -> Extensions {
         let mut extensions = Extensions::new();
         extensions.insert(Peer::new(address.into()));
@@ -159,7 +161,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_address_has_so_many_and_more_with_time() {
-        let (keys, here) = (UnknownKeys::default(), [127, 0, 0, 2]);
+        let (keys, here) = (unknown_keys(), [127, 0, 0, 2]);
         for n in 0..limits::UNKNOWN_KEYS_BURST {
             assert_eq!(unknown(&keys, here, n, 0).await.unwrap(), None);
         }
@@ -173,7 +175,7 @@ mod tests {
 
     #[tokio::test]
     async fn lookups_at_the_same_time_have_a_token_each() {
-        let (keys, here) = (UnknownKeys::default(), from([127, 0, 0, 2]));
+        let (keys, here) = (unknown_keys(), from([127, 0, 0, 2]));
         let look = |n, known: bool| {
             let lookup = async move { if known { Ok(Some(())) } else { pending().await } };
             keys.look_up(&here, key(n), Timestamp(0), lookup)
@@ -188,7 +190,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_key_that_is_known_passes_and_others_wait_for_few_lookups() {
-        let (keys, here) = (UnknownKeys::default(), [127, 0, 0, 2]);
+        let (keys, here) = (unknown_keys(), [127, 0, 0, 2]);
         let extensions = from(here);
         let known = |n| keys.look_up(&extensions, key(n), Timestamp(0), ready(Ok(Some(()))));
         assert!(known(7).await.unwrap().is_some());

@@ -120,14 +120,13 @@ pub(crate) async fn receive(
         return Err(body::too_large(max));
     }
     let who = in_flight::who(request.extensions());
-    let body = Incoming::new(request.into_body(), announced).passing(intent);
+    let body = Incoming::new(request.into_body(), announced, state.config.shares.body).passing(intent);
     // What is held in memory takes room from others, and has no longer than any body; what is staged does not.
     let most = announced.and_then(|length| usize::try_from(length).ok()).unwrap_or(max).min(max);
-    let held = async {
-        let room = state.bodies.enter(who, most).await?;
-        hold(state, body, room, max).await
-    };
-    match tokio::time::timeout(limits::BODY_TIMEOUT, held).await.map_err(|_| slow())?? {
+    let until = state.bodies.until();
+    let room = state.bodies.enter(who, most, until).await?;
+    let held = hold(state, body, room, max);
+    match tokio::time::timeout_at(until, held).await.map_err(|_| slow())?? {
         Held::All { rest, lines, room, intent } => {
             Ok(Submitted { rest, tasks: Tasks::Inline(lines), room, intent })
         }

@@ -4,7 +4,7 @@ use crate::world::{Answer, KEY, OTHER_KEY, World, config};
 use axum::body::{Body, Bytes};
 use axum::http::Request;
 use axum::response::Response;
-use conveyor_api::{ApiConfig, Peer};
+use conveyor_api::{ApiConfig, Peer, Shares};
 use conveyor_domain::limits;
 use conveyor_domain::params::Format;
 use conveyor_testkit::until;
@@ -168,10 +168,11 @@ async fn an_upload_has_a_place_before_anything_is_read() {
     assert!(held.now_or_never().is_none());
 }
 
-/// A caller may have any number of jobs, and so of URLs: whoever reads none of what they lead to keeps out nobody with a key.
+/// A caller may have any number of jobs, and so of URLs: whoever reads none of what they lead to keeps out nobody with a key,
+/// and no URL of another caller.
 #[tokio::test]
-async fn urls_of_many_jobs_take_no_place_of_requests_with_a_key() {
-    let world = World::with(ApiConfig { requests_inflight_max: 8, ..config() }).await;
+async fn urls_of_many_jobs_cost_their_own_caller_its_places() {
+    let world = World::with(ApiConfig { requests_inflight_max: 16, ..config() }).await;
     let mut urls = Vec::new();
     for _ in 0..8 {
         let key = world.submit("closed", 1).await;
@@ -179,16 +180,50 @@ async fn urls_of_many_jobs_take_no_place_of_requests_with_a_key() {
         let page = world.get(&format!("/v1/jobs/{}/results", key.job)).await.json();
         urls.push(crate::world::path_of(&json!({"url": page["results"][0]["result_url"]})));
     }
+    let task = json!({"tasks": [{"url": "https://a.example/"}]});
+    let other = world.call("POST", "/v1/jobs", Some(OTHER_KEY), Some(task)).await.run_key();
+    world.succeed(other, 0, Format::Html, b"hello").await;
     let mut held = Vec::new();
     for url in &urls {
         held.push(under_way(&world, Request::get(url).body(Body::empty()).unwrap()).await);
     }
     let answers: Vec<_> = held.iter().map(|answer| answer.status().as_u16()).collect();
-    assert_eq!(answers, [200, 200, 503, 503, 503, 503, 503, 503]);
+    assert_eq!(answers, [200, 200, 429, 429, 429, 429, 429, 429]);
     assert_eq!(world.get("/v1/jobs").await.status, 200);
-    assert_eq!(world.call("GET", "/v1/jobs", Some(OTHER_KEY), None).await.status, 200);
+    let others = world.call("GET", &format!("/v1/jobs/{}/results", other.job), Some(OTHER_KEY), None).await;
+    let others = crate::world::path_of(&json!({"url": others.json()["results"][0]["result_url"]}));
+    assert_eq!(world.call("GET", &others, None, None).await.status, 200);
     drop(held);
     assert_eq!(world.call("GET", &urls[7], None, None).await.status, 200, "there is room again");
+}
+
+/// Results are verified before they are sent, so each is held whole: nobody holds more of them than its part.
+#[tokio::test]
+async fn answers_that_nobody_reads_leave_memory_to_others() {
+    const SIZE: usize = 256 * limits::KIB;
+    const BODY: &[u8] = &[b'x'; SIZE];
+    let shares = Shares { answers_max_bytes: 8 * SIZE, ..Shares::default() };
+    let world = World::with(ApiConfig { shares, ..config() }).await;
+    let key = world.submit("closed", 1).await;
+    world.succeed(key, 0, Format::Html, BODY).await;
+    let page = world.get(&format!("/v1/jobs/{}/results", key.job)).await.json();
+    let url = crate::world::path_of(&json!({"url": page["results"][0]["result_url"]}));
+    let task = page["results"][0]["task_id"].as_str().unwrap();
+    let path = format!("/v1/jobs/{}/tasks/{task}/content", key.job);
+    let unread = || Request::get(&path).header("x-api-key", KEY).body(Body::empty()).unwrap();
+    let mut held = Vec::new();
+    for _ in 0..4 {
+        held.push(under_way(&world, unread()).await);
+    }
+    assert!(held.iter().all(|answer| answer.status() == 200));
+    let mut more = Box::pin(under_way(&world, unread()));
+    // Whoever holds the URL is another, and finds room meanwhile: what comes with the key waits for its own.
+    let by_url = world.call("GET", &url, None, None).await;
+    assert_eq!((by_url.status.as_u16(), by_url.body.len()), (200, SIZE));
+    assert_eq!(world.get("/v1/jobs").await.status, 200, "small answers need no room");
+    assert!(more.as_mut().now_or_never().is_none());
+    held.pop();
+    assert_eq!(more.await.status(), 200);
 }
 
 #[tokio::test]

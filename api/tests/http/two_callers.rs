@@ -259,18 +259,23 @@ async fn signed_urls_are_of_no_use_edited() {
                 .await
         };
         let (path, query) = url.split_once('?').unwrap();
-        let (expires, signature) = query.split_once("&signature=").unwrap();
+        let (before, signature) = query.split_once("&signature=").unwrap();
+        let (caller, expires) = before.split_at(before.find("expires=").unwrap());
         let later: i64 = expires.strip_prefix("expires=").unwrap().parse::<i64>().unwrap() + 60;
         let mut forged = vec![
             path.to_owned(),
-            format!("{path}?{expires}"),
-            format!("{path}?{expires}&signature="),
-            format!("{path}?expires={later}&signature={signature}"),
+            format!("{path}?{before}"),
+            format!("{path}?{before}&signature="),
+            format!("{path}?{caller}expires={later}&signature={signature}"),
         ];
         forged.extend(
             [0, signature.len() / 2, signature.len() - 2]
-                .map(|at| format!("{path}?{expires}&signature={}", edited(signature, at))),
+                .map(|at| format!("{path}?{before}&signature={}", edited(signature, at))),
         );
+        if let Some(caller) = caller.strip_suffix('&') {
+            forged.push(format!("{path}?{}&{expires}&signature={signature}", another(caller)));
+            forged.push(format!("{path}?{expires}&signature={signature}"));
+        }
         // Another job, run, task, caller, upload or part under the same signature.
         let parts: Vec<&str> = path.split('/').collect();
         for (n, part) in parts.iter().enumerate().skip(3).filter(|(_, part)| **part != "parts") {

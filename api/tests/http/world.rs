@@ -73,6 +73,7 @@ pub fn config() -> ApiConfig {
         // The clock stands still: whoever asks often would run out.
         requests: None,
         requests_inflight_max: limits::REQUESTS_INFLIGHT_MAX,
+        shares: conveyor_api::Shares::default(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::aws::AwsArgs;
 use super::caller_args::CallerArgs;
+use super::share_args::ShareArgs;
 use crate::domain_limit::{self, NamedLimit};
 use crate::secret_text::SecretText;
 use clap::builder::RangedU64ValueParser;
@@ -197,6 +198,9 @@ pub struct ServerArgs {
 
     #[command(flatten)]
     pub caller: CallerArgs,
+
+    #[command(flatten)]
+    pub share: ShareArgs,
 
     /// Ingest so many long lists of one caller at once, and as many short ones; twice that of all callers
     #[arg(long, env = "CONVEYOR_INGESTS_MAX", value_name = "N", default_value_t = limits::INGESTS_MAX, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Limits")]

@@ -13,6 +13,7 @@ mod notify;
 mod observe;
 mod operations;
 mod secrets;
+mod share_args;
 mod system;
 mod webhooks;
 
@@ -38,6 +39,7 @@ use conveyor_store::Backend;
 use conveyor_sweeper::Sweeper;
 use conveyor_worker::gateway::{self, Credential};
 use conveyor_worker::{Worker, WorkerConfig};
+use listen::Connections;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -103,6 +105,7 @@ pub async fn run(role: Role, args: ServerArgs) -> anyhow::Result<ExitCode> {
     let metrics = observe::start_metrics()?;
     // What cannot be started is refused before anything is touched.
     args.domain_limits()?;
+    args.share.check()?;
     let mut signals = Signals::new()?;
     // First the port, then the data: a port that is taken must not cost the other process its lock's note.
     let listener = bind(&args)?;
@@ -260,7 +263,7 @@ fn serve(
 ) -> anyhow::Result<()> {
     let args = &parts.args;
     let address = listener.local_addr().context("listening address")?;
-    let connections_max = listen::connections_max();
+    let connections_max = listen::connections_max(args.share.connections_max);
     let config = ApiConfig {
         max_body_bytes: args.max_body_bytes,
         inline_tasks_max: args.inline_tasks_max,
@@ -277,6 +280,7 @@ fn serve(
         quotas: args.caller.quotas(),
         requests: args.caller.requests(),
         requests_inflight_max: listen::requests_inflight_max(connections_max),
+        shares: args.share.shares(),
     };
     let repairs = Repairs::new(parts.backend.clone(), parts.clock.clone(), parts.stop.clone());
     let api = Api {
@@ -292,7 +296,8 @@ fn serve(
         shutting_down,
     };
     let app = if role.serves_api() { api.router() } else { api.operations() };
-    let serving = listen::serve(listener, app, connections_max, parts.stop.clone(), args.shutdown_grace());
+    let connections = Connections::new(connections_max, args.share.deadlines());
+    let serving = listen::serve(listener, app, connections, parts.stop.clone(), args.shutdown_grace());
     parts.start("HTTP server", serving);
     println!("listening on http://{address}");
     println!("{}, gateway {}", backend::describe(&args.place)?, args.gateway());

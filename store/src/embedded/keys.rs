@@ -52,6 +52,6 @@ impl KeyStore for Embedded {
     }
 
     async fn caller_of(&self, key: KeyHash) -> Result<Option<CallerId>> {
-        self.read(Lane::Points, move |connection| find(connection, key)).await
+        self.read(Lane::Keys, move |connection| find(connection, key)).await
     }
 }

@@ -139,8 +139,10 @@ mod tests {
     use super::*;
     use crate::conformance::{World, success};
     use crate::port::{
-        IngestStore, JobStore, JobsQuery, KeyStore, Settled, StatusFilter, TaskStore, TasksQuery,
+        IngestStore, JobStore, JobsQuery, KeyStore, RecordStore, Settled, StatusFilter, TaskStore, TasksQuery,
     };
+    use conveyor_domain::JobId;
+    use conveyor_domain::api_key::operator_key;
     use conveyor_domain::limits::LOOK_ROWS_MAX;
     use conveyor_domain::seal::KeyHash;
     use futures::FutureExt;
@@ -234,6 +236,25 @@ mod tests {
             assert!(list.await.unwrap().unwrap().rows.is_empty());
         }
         assert_eq!(jobs.await.unwrap().unwrap().rows.len(), 1);
+    }
+
+    /// However much callers that are known have to look up, others become known.
+    #[tokio::test]
+    async fn authentication_does_not_wait_for_what_known_callers_read() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let store = Embedded::open(dir.path(), Timestamp(1)).unwrap();
+        let world = World::new(store.backend());
+        let hash = KeyHash::of("a key");
+        store.put_key(hash, world.caller, world.now()).await.unwrap();
+        let _held = occupy(&store.readers, Lane::Points).await;
+        let job = store.job(world.caller, JobId::from_bytes([1; 16]));
+        tokio::pin!(job);
+        assert!(job.as_mut().now_or_never().is_none(), "every reader of points is taken");
+        let known = async {
+            assert_eq!(store.caller_of(hash).await, Ok(Some(world.caller)));
+            assert_eq!(store.record(&operator_key(hash)).await, Ok(None));
+        };
+        timeout(Duration::from_secs(60), known).await.expect("it waits for points");
     }
 
     #[tokio::test]

@@ -16,7 +16,9 @@ const LOOK_EVERY_OPS: i32 = 10_000;
 /// Whom a read may wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// Few rows, found by their keys: authentication, and what a request is about.
+    /// Whose key it is. Nothing of a caller that is known waits here.
+    Keys,
+    /// Few rows, found by their keys: what a request is about.
     Points,
     /// What workers, ingesters and the sweeper need to go on.
     Work,
@@ -27,12 +29,12 @@ pub enum Lane {
 }
 
 impl Lane {
-    pub const ALL: [Lane; 4] = [Lane::Points, Lane::Work, Lane::Lists, Lane::Proofs];
+    pub const ALL: [Lane; 5] = [Lane::Keys, Lane::Points, Lane::Work, Lane::Lists, Lane::Proofs];
 
     /// How many read at once.
     pub fn readers(self) -> usize {
         match self {
-            Lane::Points | Lane::Proofs => 2,
+            Lane::Keys | Lane::Points | Lane::Proofs => 2,
             Lane::Work | Lane::Lists => 3,
         }
     }

@@ -143,7 +143,8 @@ fn due_keys(connection: &Connection, query: DueQuery) -> Result<Vec<(Timestamp, 
 impl RecordStore for Embedded {
     async fn record(&self, key: &RecordKey) -> Result<Option<Record>> {
         let key = key.clone();
-        self.read(Lane::Points, move |connection| find(connection, &key)).await
+        let lane = if key.kind == RecordKind::ApiKey { Lane::Keys } else { Lane::Points };
+        self.read(lane, move |connection| find(connection, &key)).await
     }
 
     async fn write_record(&self, record: RecordWrite) -> Result<bool> {

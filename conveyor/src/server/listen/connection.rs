@@ -29,6 +29,27 @@ struct State {
     blocked: Option<Instant>,
 }
 
+/// How long a connection may do nothing of what it has to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadlines {
+    pub first_byte: Duration,
+    pub head: Duration,
+    pub idle: Duration,
+    /// To take something of an answer.
+    pub write: Duration,
+}
+
+impl Default for Deadlines {
+    fn default() -> Deadlines {
+        Deadlines {
+            first_byte: limits::FIRST_BYTE_TIMEOUT,
+            head: limits::HEAD_TIMEOUT,
+            idle: limits::IDLE_TIMEOUT,
+            write: limits::WRITE_TIMEOUT,
+        }
+    }
+}
+
 /// What comes next. While requests are being answered it is what was last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -139,17 +160,17 @@ impl Connection {
     }
 
     /// Which of its deadlines has passed.
-    pub fn overdue(&self, now: Instant) -> Option<Reason> {
+    pub fn overdue(&self, now: Instant, deadlines: &Deadlines) -> Option<Reason> {
         let state = self.lock();
         let over = |since: Instant, limit: Duration| now.saturating_duration_since(since) > limit;
         let stalled = state.blocked.iter().chain(state.answers.values().flatten());
-        if stalled.copied().any(|since| over(since, limits::WRITE_TIMEOUT)) {
+        if stalled.copied().any(|since| over(since, deadlines.write)) {
             return Some(Reason::Write);
         }
         let (limit, reason) = match state.phase {
-            Phase::FirstByte => (limits::FIRST_BYTE_TIMEOUT, Reason::Silent),
-            Phase::Head => (limits::HEAD_TIMEOUT, Reason::Head),
-            Phase::Idle => (limits::IDLE_TIMEOUT, Reason::Idle),
+            Phase::FirstByte => (deadlines.first_byte, Reason::Silent),
+            Phase::Head => (deadlines.head, Reason::Head),
+            Phase::Idle => (deadlines.idle, Reason::Idle),
         };
         (state.answers.is_empty() && over(state.since, limit)).then_some(reason)
     }
@@ -185,9 +206,13 @@ mod tests {
         (Connection::new(0, Peer::new([127, 0, 0, 1].into()), now), now)
     }
 
+    fn overdue(connection: &Connection, at: Instant) -> Option<Reason> {
+        connection.overdue(at, &Deadlines::default())
+    }
+
     #[track_caller]
     fn ends(connection: &Connection, at: Instant, reason: Reason) {
-        assert_eq!((connection.overdue(at), connection.overdue(at + MOMENT)), (None, Some(reason)));
+        assert_eq!((overdue(connection, at), overdue(connection, at + MOMENT)), (None, Some(reason)));
     }
 
     #[test]
@@ -197,7 +222,7 @@ mod tests {
         connection.received(start + limits::FIRST_BYTE_TIMEOUT);
         ends(&connection, start + limits::HEAD_TIMEOUT, Reason::Head);
         let answer = connection.begin(false);
-        assert_eq!(connection.overdue(start + 2 * limits::IDLE_TIMEOUT), None, "it is being answered");
+        assert_eq!(overdue(&connection, start + 2 * limits::IDLE_TIMEOUT), None, "it is being answered");
         connection.end(answer, start);
         ends(&connection, start + limits::IDLE_TIMEOUT, Reason::Idle);
         let later = start + limits::HEAD_TIMEOUT;
@@ -225,11 +250,11 @@ mod tests {
         connection.gave(answer, Some(start));
         ends(&connection, start + limits::WRITE_TIMEOUT, Reason::Write);
         connection.gave(answer, None);
-        assert_eq!(connection.overdue(start + 2 * limits::WRITE_TIMEOUT), None);
+        assert_eq!(overdue(&connection, start + 2 * limits::WRITE_TIMEOUT), None);
         connection.wrote(true, start);
         connection.wrote(true, start + MOMENT);
         ends(&connection, start + limits::WRITE_TIMEOUT, Reason::Write);
         connection.wrote(false, start + MOMENT);
-        assert_eq!(connection.overdue(start + 2 * limits::WRITE_TIMEOUT), None);
+        assert_eq!(overdue(&connection, start + 2 * limits::WRITE_TIMEOUT), None);
     }
 }

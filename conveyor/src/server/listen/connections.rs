@@ -1,7 +1,7 @@
 //! All connections: how many there are, and which are closed when there are too many (max-min fairness by address and
 //! caller, SPEC 6.27).
 
-use super::connection::{Connection, Rank, Reason};
+use super::connection::{Connection, Deadlines, Rank, Reason};
 use conveyor_api::Peer;
 use conveyor_domain::limits;
 use std::collections::{BTreeSet, HashMap};
@@ -13,6 +13,7 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub struct Connections {
     max: usize,
+    deadlines: Deadlines,
     open: Mutex<Open>,
     ended: Notify,
 }
@@ -24,8 +25,8 @@ struct Open {
 }
 
 impl Connections {
-    pub fn new(max: usize) -> Connections {
-        Connections { max, open: Mutex::default(), ended: Notify::new() }
+    pub fn new(max: usize, deadlines: Deadlines) -> Connections {
+        Connections { max, deadlines, open: Mutex::default(), ended: Notify::new() }
     }
 
     pub fn open(self: &Arc<Self>, peer: Peer) -> Opened {
@@ -80,7 +81,7 @@ impl Connections {
             let now = look.tick().await;
             let all: Vec<_> = self.lock().all.values().cloned().collect();
             for connection in all {
-                if let Some(reason) = connection.overdue(now) {
+                if let Some(reason) = connection.overdue(now, &self.deadlines) {
                     connection.close(reason);
                 }
             }
@@ -142,6 +143,10 @@ fn least_deserving(all: &[Arc<Connection>]) -> impl Iterator<Item = Candidate<'_
 mod tests {
     use super::*;
 
+    fn connections(max: usize) -> Arc<Connections> {
+        Arc::new(Connections::new(max, Deadlines::default()))
+    }
+
     fn opened(connections: &Arc<Connections>, address: [u8; 4], count: usize) -> Vec<Opened> {
         (0..count).map(|_| connections.open(Peer::new(address.into()))).collect()
     }
@@ -152,7 +157,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_largest_groups_lose_their_oldest_fresh_connections_first() {
-        let connections = Arc::new(Connections::new(limits::CONNECTIONS_CLOSED_PART * 12));
+        let connections = connections(limits::CONNECTIONS_CLOSED_PART * 12);
         let [few, many] =
             [([127, 0, 0, 2], 20), ([127, 0, 0, 3], 30)].map(|(a, n)| opened(&connections, a, n));
         let one = opened(&connections, [127, 0, 0, 4], 1);
@@ -170,7 +175,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn there_is_room_as_soon_as_somebody_ended() {
-        let connections = Arc::new(Connections::new(2));
+        let connections = connections(2);
         let all = opened(&connections, [127, 0, 0, 2], 2);
         let first = all[0].connection.clone();
         for opened in all {
@@ -182,7 +187,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_whose_task_panics_is_not_open_any_more() {
-        let connections = Arc::new(Connections::new(2));
+        let connections = connections(2);
         let opened = connections.open(Peer::new([127, 0, 0, 2].into()));
         let task = tokio::spawn(async move {
             let _opened = opened;

@@ -8,7 +8,8 @@ mod stream;
 
 use answer::Tracked;
 use axum::Router;
-use connections::Connections;
+pub use connection::Deadlines;
+pub use connections::Connections;
 use conveyor_api::Peer;
 use conveyor_domain::limits;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -43,9 +44,8 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// How many connections this process may have, by its limit of descriptors: a request that has a place may hold a file beside
 /// its connection. The soft limit, which is often only 1,024, is raised as far as that takes and the hard limit allows.
-pub fn connections_max() -> usize {
+pub fn connections_max(max: usize) -> usize {
     let limit = getrlimit(Resource::Nofile);
-    let max = limits::CONNECTIONS_MAX;
     let wanted = (max + requests_inflight_max(max) + limits::DESCRIPTORS_RESERVED) as u64;
     let raised = limit.maximum.map_or(wanted, |hard| hard.min(wanted));
     if limit.current.is_some_and(|soft| soft < raised)
@@ -54,15 +54,16 @@ pub fn connections_max() -> usize {
         tracing::warn!(%error, "cannot raise the soft limit of descriptors");
     }
     let descriptors = getrlimit(Resource::Nofile).current;
-    connections_within(descriptors.map_or(usize::MAX, |soft| usize::try_from(soft).unwrap_or(usize::MAX)))
+    let descriptors = descriptors.map_or(usize::MAX, |soft| usize::try_from(soft).unwrap_or(usize::MAX));
+    connections_within(descriptors, max)
 }
 
-fn connections_within(descriptors: usize) -> usize {
+fn connections_within(descriptors: usize, max: usize) -> usize {
     let left = descriptors.saturating_sub(limits::DESCRIPTORS_RESERVED);
     // Places are a part of the connections, until there are as many as there may be.
     let sharing = left - left.div_ceil(limits::REQUESTS_INFLIGHT_PART + 1);
     let beyond = left.saturating_sub(limits::REQUESTS_INFLIGHT_MAX);
-    sharing.max(beyond).clamp(limits::CONNECTIONS_MIN, limits::CONNECTIONS_MAX)
+    sharing.max(beyond).clamp(limits::CONNECTIONS_MIN, max)
 }
 
 /// Requests that have a place at once, of so many connections.
@@ -71,9 +72,15 @@ pub fn requests_inflight_max(connections: usize) -> usize {
 }
 
 /// Serves until `stop`, then lets open requests end within `grace`.
-pub async fn serve(listener: TcpListener, app: Router, max: usize, stop: CancellationToken, grace: Duration) {
+pub async fn serve(
+    listener: TcpListener,
+    app: Router,
+    connections: Connections,
+    stop: CancellationToken,
+    grace: Duration,
+) {
     let (builder, open) = (builder(), GracefulShutdown::new());
-    let connections = Arc::new(Connections::new(max));
+    let connections = Arc::new(connections);
     let serving = async {
         loop {
             // Connections beyond the limit wait in the system's own queue for as long as it takes to close others.
@@ -181,7 +188,8 @@ mod tests {
         let long = Bytes::from(vec![b'x'; 60 * limits::KIB]);
         let app = Router::new().route("/", get(async || "hello")).route("/endless", get(endless));
         let app = app.route("/long", get(async move || long));
-        tokio::spawn(serve(listener, app, 64, CancellationToken::new(), Duration::ZERO));
+        let connections = Connections::new(64, Deadlines::default());
+        tokio::spawn(serve(listener, app, connections, CancellationToken::new(), Duration::ZERO));
         address
     }
 
@@ -234,6 +242,7 @@ mod tests {
 
     #[test]
     fn descriptors_are_left_for_the_rest_of_the_process() {
+        let connections_within = |descriptors| connections_within(descriptors, limits::CONNECTIONS_MAX);
         assert_eq!(connections_within(usize::MAX), limits::CONNECTIONS_MAX);
         assert_eq!(connections_within(256), limits::CONNECTIONS_MIN);
         for descriptors in [1_500, 4_096, 10_000, 19_000] {
