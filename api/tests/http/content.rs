@@ -174,7 +174,7 @@ async fn a_result_url_cannot_be_bent() {
     let good = signed(&world, key).await;
     let (path, query) = good.split_once('?').unwrap();
     let other = path.replace(&TaskId::of(key.run, 0).to_string(), &TaskId::of(key.run, 1).to_string());
-    let (expires, signature) = query.split_once('&').unwrap();
+    let (expires, signature) = query.rsplit_once('&').unwrap();
     for bad in [
         path.to_owned(),
         format!("{path}?{expires}"),
