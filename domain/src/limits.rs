@@ -150,6 +150,8 @@ pub const MAX_INFLIGHT_DEFAULT: u32 = 100;
 pub const MAX_INFLIGHT_MAX: u32 = 10_000;
 /// Tasks that one worker process has in flight.
 pub const SLOTS: u32 = 256;
+/// One slot in so many, at least one of two, is left by a caller that is alone.
+pub const SLOTS_LEFT_PART: usize = 8;
 
 pub const ATTEMPTS_MAX: u32 = 4;
 pub const RETRY_BASE: Duration = Duration::from_secs(1);

@@ -32,7 +32,7 @@ pub async fn run(ingester: Arc<Ingester>, stop: CancellationToken) {
             let (ingester, stop) = (ingester.clone(), stop.clone());
             working.spawn(ticket, async move { handle(&ingester, delivery, &stop).await });
         }
-        if begun && !looked.passed_over {
+        if looked.again || begun && !looked.passed_over {
             continue;
         }
         // Messages that were passed over can be received again at once: what was sent is no news.

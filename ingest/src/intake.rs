@@ -10,11 +10,13 @@ use conveyor_store::Error;
 use conveyor_store::port::{Delivery, Ingest, Receipt, RunKey};
 use conveyor_turns::{Lanes, Line, Places, Size};
 use futures::{StreamExt, stream};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 /// Messages that one look takes from the queue.
 const LOOK_MAX: usize = 100;
+/// Looks of one pass over the queue. A pass goes on while places are free and all that is received is passed over.
+const PASS_LOOKS_MAX: u32 = 20;
 const READS_INFLIGHT: usize = 16;
 /// For each list that one caller may have open: places for lists that were tried before, as many as the two lanes have.
 const TRIED: usize = 4;
@@ -41,6 +43,15 @@ pub struct Intake {
     /// When each caller was served last, as a count of lists that were opened.
     served: HashMap<CallerId, u64>,
     opened: u64,
+    pass: Pass,
+}
+
+/// The pass over the queue that is under way.
+#[derive(Debug, Default)]
+struct Pass {
+    looks: u32,
+    /// Lists that it has passed over.
+    over: HashSet<RunId>,
 }
 
 /// What is to be done with a message.
@@ -58,8 +69,10 @@ enum Sorted {
 #[derive(Debug, Default)]
 pub struct Looked {
     pub begin: Vec<(Ticket, Delivery)>,
-    /// Some messages found no place: there is no use in looking again at once.
+    /// Some messages found no place.
     pub passed_over: bool,
+    /// Others behind them may find one: worth another look at once.
+    pub again: bool,
 }
 
 impl Intake {
@@ -70,6 +83,7 @@ impl Intake {
             open: HashMap::new(),
             served: HashMap::new(),
             opened: 0,
+            pass: Pass::default(),
         }
     }
 
@@ -80,13 +94,19 @@ impl Intake {
     /// Takes messages from the queue, chooses those to begin with, and sends the others back.
     pub async fn look(&mut self, ingester: &Ingester) -> Looked {
         let deliveries = receive(ingester).await;
+        let is_new = |delivery| run_of(delivery).is_some_and(|run| !self.pass.over.contains(&run));
+        let more = deliveries.len() >= LOOK_MAX && deliveries.iter().any(is_new);
         let sorting = stream::iter(deliveries).map(|delivery| sort(ingester, delivery));
         let sorted: Vec<Sorted> = sorting.buffered(READS_INFLIGHT).collect().await;
         let (mut looked, mut passed_over, mut lists) = (Looked::default(), Vec::new(), Vec::new());
+        let mut known = true;
         for sorted in sorted {
             match sorted {
                 Sorted::Direct(delivery) => looked.begin.push((Ticket(None), delivery)),
-                Sorted::Unknown(delivery) => passed_over.push(delivery),
+                Sorted::Unknown(delivery) => {
+                    known = false;
+                    passed_over.push(delivery);
+                }
                 Sorted::List(caller, lane, delivery) => lists.push((caller, lane, delivery)),
             }
         }
@@ -113,7 +133,14 @@ impl Intake {
         }
         passed_over.extend(std::iter::from_fn(|| line.take(|_, _| true)).map(|(.., (_, delivery))| delivery));
         looked.passed_over = !passed_over.is_empty();
-        pass_over(ingester, passed_over).await;
+        self.pass.looks += 1;
+        self.pass.over.extend(passed_over.iter().filter_map(run_of));
+        let opened = looked.begin.iter().any(|(ticket, _)| ticket.0.is_some());
+        let passed = pass_over(ingester, passed_over).await;
+        looked.again = more && known && passed && !opened && self.pass.looks < PASS_LOOKS_MAX;
+        if !looked.again {
+            self.pass = Pass::default();
+        }
         looked
     }
 
@@ -201,10 +228,10 @@ async fn sort(ingester: &Ingester, delivery: Delivery) -> Sorted {
     Sorted::List(job.caller, if is_small { Size::Small } else { Size::Large }, delivery)
 }
 
-/// First the new ones: a crash between the two leaves one too many, never none.
-async fn pass_over(ingester: &Ingester, deliveries: Vec<Delivery>) {
+/// First the new ones: a crash between the two leaves one too many, never none. False if the queue failed.
+async fn pass_over(ingester: &Ingester, deliveries: Vec<Delivery>) -> bool {
     if deliveries.is_empty() {
-        return;
+        return true;
     }
     let (queue, now) = (&ingester.backend.queue, ingester.clock.now());
     let (bodies, receipts) = deliveries.into_iter().map(|delivery| (delivery.body, delivery.receipt)).unzip();
@@ -212,7 +239,12 @@ async fn pass_over(ingester: &Ingester, deliveries: Vec<Delivery>) {
         Ok(()) => queue.ack(QueueName::Control, receipts).await,
         Err(error) => Err(error),
     };
-    if let Err(error) = sent {
+    if let Err(error) = &sent {
         tracing::warn!(%error, "control messages were not passed over; they come back");
     }
+    sent.is_ok()
 }
+
+#[cfg(test)]
+#[path = "intake_tests.rs"]
+mod tests;

@@ -1,33 +1,21 @@
 //! Who is delivered to next (SPEC 6.21). Callers take turns, and so do the receivers of a caller. A receiver that takes long
 //! has places of its own, so that those that answer never wait behind those that hang.
 
+use crate::remembered::{Receiver, Remembered, Seen};
 use conveyor_domain::delivery::Delivery;
 use conveyor_domain::record::{Record, RecordKey, RecordKind};
 use conveyor_domain::{CallerId, Timestamp, limits};
 use conveyor_store::{Due, Result, Store};
 use conveyor_turns::Places;
-use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A receiver of one caller, by a hash of what names it: other callers' experience with the same host is not theirs.
-type Receiver = (CallerId, u64);
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lane {
     Quick,
     Slow,
-}
-
-/// What is known of a receiver, and how many tries to it are under way.
-#[derive(Clone, Copy, Debug, Default)]
-struct Seen {
-    under_way: usize,
-    /// Whether it answered the last try; `None` if it was never tried.
-    heard: Option<bool>,
-    is_slow: bool,
 }
 
 impl Seen {
@@ -66,7 +54,7 @@ pub struct Desk {
     due: Due<u64>,
     quick: Places,
     slow: Places,
-    seen: HashMap<Receiver, Seen>,
+    seen: Remembered,
 }
 
 impl Desk {
@@ -75,7 +63,7 @@ impl Desk {
             due: Due::new(RecordKind::Delivery),
             quick: Places::new(limits::DELIVERIES_INFLIGHT_MAX),
             slow: Places::new(limits::DELIVERIES_SLOW_MAX),
-            seen: HashMap::new(),
+            seen: Remembered::default(),
         }
     }
 
@@ -87,16 +75,12 @@ impl Desk {
     pub fn next(&mut self, now: Instant) -> Option<Ticket> {
         let Desk { due, quick, slow, seen } = self;
         let (caller, name, key) = due.take(|caller, name| {
-            let seen = seen.get(&(caller, *name)).copied().unwrap_or_default();
+            let seen = seen.get((caller, *name));
             let places = if seen.lane() == Lane::Quick { &*quick } else { &*slow };
             seen.under_way < seen.max() && places.has_room_for(caller)
         })?;
         let receiver = (caller, name);
-        if seen.len() >= limits::RECEIVERS_REMEMBERED_MAX && !seen.contains_key(&receiver) {
-            // What is forgotten is found out again by a few tries.
-            seen.retain(|_, seen| seen.under_way > 0);
-        }
-        let of = seen.entry(receiver).or_default();
+        let of = seen.entry(receiver);
         of.under_way += 1;
         let lane = of.lane();
         self.places(lane).take(caller);
@@ -111,7 +95,7 @@ impl Desk {
                 self.quick.leave(caller);
                 self.slow.take(caller);
                 ticket.lane = Lane::Slow;
-                self.seen.entry(ticket.receiver).or_default().is_slow = true;
+                self.seen.entry(ticket.receiver).is_slow = true;
             }
         }
     }
@@ -120,7 +104,7 @@ impl Desk {
     pub fn end(&mut self, ticket: &Ticket, sent: Option<Sent>) {
         self.places(ticket.lane).leave(ticket.receiver.0);
         self.due.forget(&ticket.key);
-        if let Some(seen) = self.seen.get_mut(&ticket.receiver) {
+        if let Some(seen) = self.seen.known(ticket.receiver) {
             seen.under_way = seen.under_way.saturating_sub(1);
             if let Some(Sent { heard, took }) = sent {
                 (seen.heard, seen.is_slow) = (Some(heard), took >= limits::DELIVERY_SLOW_AFTER);

@@ -10,6 +10,7 @@ mod keys;
 mod machines;
 mod notifier;
 mod receivers;
+mod remembered;
 
 pub use desk::Sent;
 pub use machines::StateMachines;

@@ -3,7 +3,7 @@
 
 use crate::address::Rule;
 use conveyor_domain::{CallerId, limits};
-use conveyor_turns::Gate;
+use conveyor_turns::{Gate, Turn};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use std::fmt;
 use std::io;
@@ -64,13 +64,18 @@ impl CheckedResolver {
         self.lookup_for(CALLER.try_with(|caller| *caller).ok(), name).await
     }
 
+    /// Until it is dropped, one lookup of this caller.
+    pub async fn turn(&self, caller: CallerId) -> Turn {
+        self.shares.turn(caller).await
+    }
+
     async fn lookup_for(
         &self,
         caller: Option<CallerId>,
         name: String,
     ) -> Result<Vec<SocketAddr>, ResolveError> {
         let share = match caller {
-            Some(caller) => Some(self.shares.turn(caller).await),
+            Some(caller) => Some(self.turn(caller).await),
             None => None,
         };
         let turn = self
@@ -141,8 +146,7 @@ mod tests {
             (CheckedResolver::new(|_| true), [1, 2].map(|n| CallerId::from_bytes([n; 16])));
         let lookup = |caller| on_behalf_of(caller, resolver.lookup("localhost".to_owned()));
         // As many as a caller gets, none of which ends.
-        let mut asked: Vec<_> =
-            (0..limits::LOOKUPS_MAX).map(|_| Box::pin(resolver.shares.turn(one))).collect();
+        let mut asked: Vec<_> = (0..limits::LOOKUPS_MAX).map(|_| Box::pin(resolver.turn(one))).collect();
         let hanging: Vec<_> = asked.iter_mut().filter_map(|turn| turn.as_mut().now_or_never()).collect();
         assert_eq!(hanging.len(), limits::LOOKUPS_MAX / 2);
         assert!(lookup(other).await.is_ok());

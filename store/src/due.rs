@@ -1,9 +1,10 @@
 //! Records that are due, in line for their turns (SPEC 6.28).
 //!
-//! Records become due at the newest end of the index, as time passes: one page from there finds what is new, however long the
-//! backlog behind it is. A pass over the whole index, a few pages a look, finds the rest: at the start, after more than a page
-//! became due between two looks, after records found no room in the line, and once a minute for what was written late.
-//! A look reads at most `1 + PAGES` pages of keys, and each record that is not in line yet once.
+//! Records become due at the newest end of the index, as time passes: the pages from there down to the time of the last look
+//! find what is new, however long the backlog behind it is. A pass over the whole index, a few pages a look, finds the rest:
+//! at the start, after more than the newest pages became due between two looks, after records found no room in the line, and
+//! once a minute for what was written late.
+//! A look reads at most `NEWEST_PAGES + PAGES` pages of keys, and each record that is not in line yet once.
 
 use crate::port::{DueQuery, readable};
 use crate::{Error, Result, Store};
@@ -19,6 +20,11 @@ use tokio::time::Instant;
 /// Keys of a page, and pages of one look of a pass.
 const PAGE: u32 = 200;
 const PAGES: u32 = 4;
+/// Pages from the newest end, of one look.
+const NEWEST_PAGES: u32 = 10;
+/// How long before the last look a record may have become due that this look did not see: writing takes time, and clocks
+/// differ.
+const NEWEST_OVERLAP_MS: i64 = 5_000;
 /// How often all that is due is looked at, whatever happens.
 const PASS_EVERY: Duration = Duration::from_secs(60);
 /// After a pass that found more than the line holds.
@@ -37,6 +43,8 @@ pub struct Due<G> {
     known: HashSet<RecordKey>,
     /// Cannot be read. They are left alone for as long as a pass rests: every look would log them.
     damaged: HashSet<RecordKey>,
+    /// By when the last look found what is due.
+    looked: Option<Timestamp>,
     pass: Option<Pass>,
     next_pass: Instant,
 }
@@ -56,7 +64,7 @@ impl<G: Clone + PartialEq> Due<G> {
     fn with_room_for(kind: RecordKind, max: usize) -> Due<G> {
         let (known, damaged) = (HashSet::new(), HashSet::new());
         let (line, room, next_pass) = (Line::default(), Places::new(max), Instant::now());
-        Due { kind, line, room, known, damaged, pass: None, next_pass }
+        Due { kind, line, room, known, damaged, looked: None, pass: None, next_pass }
     }
 
     /// Finds what is due by then. `sort` says whose a record is, and its group.
@@ -66,12 +74,24 @@ impl<G: Clone + PartialEq> Due<G> {
         by: Timestamp,
         sort: impl Fn(&Record) -> (CallerId, G),
     ) -> Result<()> {
-        let query = DueQuery { kind: self.kind, by, after: None, newest_first: true, limit: PAGE };
-        let newest = store.due_keys(query).await?;
-        let is_full = newest.len() >= PAGE as usize;
-        let missed_some = is_full && newest.last().is_some_and(|(_, key)| self.is_new(key));
+        let since = self.looked.map(|looked| Timestamp(looked.0 - NEWEST_OVERLAP_MS));
+        let (mut newest, mut is_full, mut missed_some) = (Vec::new(), true, true);
+        for _ in 0..NEWEST_PAGES {
+            let after = newest.last().cloned();
+            let query = DueQuery { kind: self.kind, by, after, newest_first: true, limit: PAGE };
+            let page = store.due_keys(query).await?;
+            is_full = page.len() >= PAGE as usize;
+            newest.extend(page);
+            let last = newest.last().filter(|_| is_full);
+            missed_some = last.is_some_and(|(_, key)| self.is_new(key));
+            if !missed_some || last.is_some_and(|(due, _)| since.is_some_and(|since| *due < since)) {
+                break;
+            }
+        }
         let keys = newest.into_iter().rev().map(|(_, key)| key).collect();
-        if self.add(store, by, keys, &sort).await? {
+        let overflowed = self.add(store, by, keys, &sort).await?;
+        self.looked = Some(by);
+        if overflowed {
             self.next_pass = self.next_pass.min(Instant::now() + PASS_AGAIN);
         }
         if self.pass.is_none() && (missed_some || Instant::now() >= self.next_pass) {

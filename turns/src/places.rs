@@ -8,13 +8,20 @@ use std::collections::HashMap;
 #[derive(Clone, Debug)]
 pub struct Places {
     max: usize,
+    /// A caller may hold up to so many times what is free.
+    times_free: usize,
     taken: usize,
     of: HashMap<CallerId, usize>,
 }
 
 impl Places {
     pub fn new(max: usize) -> Places {
-        Places { max, taken: 0, of: HashMap::new() }
+        Places::leaving_one_in(2, max)
+    }
+
+    /// Alone a caller gets all but one in so many of them, n callers all but one in `1 + n * (part - 1)`.
+    pub fn leaving_one_in(part: usize, max: usize) -> Places {
+        Places { max, times_free: part.saturating_sub(1).max(1), taken: 0, of: HashMap::new() }
     }
 
     pub fn free(&self) -> usize {
@@ -26,7 +33,21 @@ impl Places {
     }
 
     pub fn has_room_for(&self, caller: CallerId) -> bool {
-        self.held_by(caller) < self.free()
+        self.may_hold_more(self.held_by(caller), self.free())
+    }
+
+    /// How many more a caller may take while nobody else takes or leaves any.
+    pub fn room_for(&self, caller: CallerId) -> usize {
+        let (held, free) = (self.held_by(caller), self.free());
+        let by_threshold =
+            self.times_free.saturating_mul(free).saturating_sub(held).div_ceil(self.times_free + 1);
+        let but_the_last = free.saturating_sub(1).max(usize::from(held == 0).min(free));
+        by_threshold.min(but_the_last)
+    }
+
+    /// The last one is for a caller that has none.
+    fn may_hold_more(&self, held: usize, free: usize) -> bool {
+        free > usize::from(held > 0) && held < self.times_free.saturating_mul(free)
     }
 
     /// Takes a place, whether or not there is room: who must not wait may exceed the threshold, or even `max`.
@@ -71,6 +92,25 @@ mod tests {
         assert!(!places.has_room_for(caller(1)), "who has the most is not the first to get more");
         assert!(places.has_room_for(caller(5)));
         assert_eq!(fill(&mut Places::new(1), caller(1)), 1);
+    }
+
+    #[test]
+    fn a_caller_may_get_most_of_them_and_never_the_last_one() {
+        let all = |max| {
+            let mut places = Places::leaving_one_in(8, max);
+            let room = places.room_for(caller(1));
+            (room == fill(&mut places, caller(1))).then_some(room)
+        };
+        assert_eq!([0, 1, 2, 5, 8, 16, 256].map(all), [0, 1, 1, 4, 7, 14, 224].map(Some));
+        for held in 0..20 {
+            let mut places = Places::leaving_one_in(8, 20);
+            (0..held).for_each(|_| places.take(caller(1)));
+            for who in [1, 2].map(caller) {
+                assert_eq!(places.room_for(who), fill(&mut places.clone(), who), "{held} {who:?}");
+            }
+        }
+        let mut places = Places::leaving_one_in(8, 256);
+        assert_eq!([1, 2, 3, 4, 5].map(|n| fill(&mut places, caller(n))), [224, 28, 3, 1, 0]);
     }
 
     proptest! {

@@ -13,14 +13,14 @@ use crate::room::{Plan, lingers, may_have_room, parked_room, room_of, take_room}
 use crate::runs::Runs;
 use crate::settle;
 use crate::sites;
-use crate::slot::Slot;
+use crate::slot::Slots;
 use conveyor_domain::message::QueueName;
-use conveyor_domain::{RunId, limits};
+use conveyor_domain::{CallerId, RunId, limits};
 use conveyor_store::Result;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Notify, Semaphore, mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -117,7 +117,7 @@ const NOT_FOUND: &str = "runs could not be discovered; going on with those that 
 
 struct Dispatcher {
     shared: Shared,
-    slots: Arc<Semaphore>,
+    slots: Slots,
     freed: Arc<Notify>,
     heard: mpsc::UnboundedReceiver<News>,
     runs: Runs,
@@ -128,8 +128,6 @@ struct Dispatcher {
     receives: u32,
     handed_out: Option<Instant>,
     kept_up: Option<Instant>,
-    /// When a slot was last given to a task.
-    slot_given: Instant,
     parked_seen: Option<Instant>,
     /// Looks at the queues that failed in a row.
     looks_failed: u32,
@@ -138,14 +136,13 @@ struct Dispatcher {
 impl Dispatcher {
     fn new(shared: Shared, freed: Arc<Notify>, heard: mpsc::UnboundedReceiver<News>) -> Dispatcher {
         Dispatcher {
-            slots: Arc::new(Semaphore::new(shared.worker.config.slots as usize)),
+            slots: Slots::new(shared.worker.config.slots, freed.clone()),
             changes: shared.worker.backend.queue.changes(),
             runs: Runs::default(),
             hint: true,
             receives: 0,
             handed_out: None,
             kept_up: None,
-            slot_given: Instant::now(),
             parked_seen: None,
             looks_failed: 0,
             shared,
@@ -193,10 +190,7 @@ impl Dispatcher {
     /// Parked messages that nobody can start here return to their queues, and those who look hear what the others wait for.
     fn look_after_parked(&mut self) {
         let Shared { worker, tasks, parking, .. } = &self.shared;
-        // Calls that do not end have all slots: another worker may have a free one.
-        let stuck =
-            self.slots.available_permits() == 0 && self.slot_given.elapsed() >= limits::START_WAIT_MAX;
-        parking.release(worker, tasks, |run| stuck || !self.runs.wants(run));
+        parking.release(worker, tasks, |caller, run| self.slots.is_stuck(caller) || !self.runs.wants(run));
         let now = worker.clock.now();
         for (run, known) in self.runs.iter_mut() {
             let wait = |domain: Option<&str>| parking.wait_of(run, domain, now);
@@ -285,15 +279,21 @@ impl Dispatcher {
         if self.receives > 0 && since < limits::RECEIVE_LINGER {
             return Ok(limits::RECEIVE_LINGER - since);
         }
-        let free = u32::try_from(self.slots.available_permits()).unwrap_or(u32::MAX);
         // After too many failures of store and queue in a row, one message probes.
-        let free = self.shared.backoff.lock().most(free, limits::STORE_FAILURES_MAX);
+        let free = self.shared.backoff.lock().most(self.slots.free(), limits::STORE_FAILURES_MAX);
         if free == 0 {
             return Ok(limits::IDLE_WAIT);
         }
         let (worker, now) = (self.shared.worker.clone(), self.shared.worker.clock.now());
         let (mut candidates, mut resting, mut plans) = (Vec::new(), Vec::new(), HashMap::new());
+        let mut of_callers: HashMap<CallerId, u32> = HashMap::new();
         for (run, known) in self.runs.iter().filter(|(_, known)| !known.paused && !known.context.unusable) {
+            let caller = known.context.job.caller;
+            let free = *of_callers.entry(caller).or_insert_with(|| self.slots.room_for(caller).min(free));
+            if free == 0 {
+                resting.push(run);
+                continue;
+            }
             let most = known.context.backoff().lock().most(free, 1);
             if most == 0 {
                 self.shared.parking.stall(run, true);
@@ -320,6 +320,7 @@ impl Dispatcher {
             }
             let Some(known) = self.runs.get_mut(run) else { continue };
             let plan: &mut Plan = plans.entry(run).or_default();
+            let free = of_callers.get(&known.context.job.caller).copied().unwrap_or(0);
             let most = known.context.backoff().lock().most(free, 1);
             let has = room_of(&self.shared, known, most, now).saturating_sub(plan.parked + plan.asked);
             if lingers(&self.shared, known, has) {
@@ -329,7 +330,8 @@ impl Dispatcher {
             }
         }
         let room = plans.iter().map(|(run, plan)| (*run, plan.parked.saturating_add(plan.fresh))).collect();
-        for (run, messages) in self.runs.turns.share_out(free, limits::TURN_MESSAGES, &room) {
+        let of_caller = |caller| of_callers.get(&caller).copied().unwrap_or(0);
+        for (run, messages) in self.runs.turns.share_out(free, limits::TURN_MESSAGES, &room, of_caller) {
             let fresh = plans.get(&run).map_or(0, |plan| plan.fresh);
             let started = self.start_parked(run, messages as usize);
             let received = self.receive(run, (messages as usize).saturating_sub(started).min(fresh as usize));
@@ -352,16 +354,15 @@ impl Dispatcher {
     fn start_parked(&mut self, run: RunId, most: usize) -> usize {
         let Some(known) = self.runs.get_mut(run) else { return 0 };
         let (shared, now) = (&self.shared, self.shared.worker.clock.now());
-        let (slots, freed) = (&self.slots, &self.freed);
+        let (slots, caller) = (&self.slots, known.context.job.caller);
         let Some(share) = shared.budgets.find(&known.context.scope()) else { return 0 };
         let parked = shared.parking.take(&known.context, most, now, || {
-            let slot = Slot::new(slots.clone().try_acquire_owned().ok()?, freed.clone());
+            let slot = slots.take(caller)?;
             Some((slot, share.take(now)?))
         });
         let started = parked.len();
         if started > 0 {
             known.worked = true;
-            self.slot_given = Instant::now();
             let batch = Batch { shared: shared.clone(), run: known.context.clone() };
             shared.tasks.spawn(batch.resume(parked));
         }
@@ -375,7 +376,7 @@ impl Dispatcher {
         let (most, now) = (shared.worker.backend.queue.receive_max(), shared.worker.clock.now());
         let mut rooms: Vec<Room> = Vec::with_capacity(messages);
         for _ in 0..messages {
-            let Some(room) = take_room(shared, &self.slots, &self.freed, known, now) else { break };
+            let Some(room) = take_room(shared, &self.slots, known, now) else { break };
             rooms.push(room);
         }
         let count = rooms.len();
@@ -383,7 +384,7 @@ impl Dispatcher {
             let rest = rooms.split_off(rooms.len().min(most));
             known.receives.begin();
             self.receives += 1;
-            (self.handed_out, self.slot_given) = (Some(Instant::now()), Instant::now());
+            self.handed_out = Some(Instant::now());
             let batch = Batch { shared: shared.clone(), run: known.context.clone() };
             shared.tasks.spawn(batch.receive(std::mem::replace(&mut rooms, rest)));
         }

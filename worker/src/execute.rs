@@ -63,6 +63,7 @@ pub async fn execute(worker: &Worker, run: &RunContext, task: &ClaimedTask) -> E
     }
     let format = Format::of(&merged);
     let request = GatewayRequest {
+        caller: run.job.caller,
         url: task.input.url.clone(),
         method: task.input.method,
         body: task.input.body.clone(),

@@ -3,10 +3,8 @@
 use crate::batch::{Room, Shared};
 use crate::budgets::{Need, Use};
 use crate::runs::KnownRun;
-use crate::slot::Slot;
+use crate::slot::{Slots, most_of_caller};
 use conveyor_domain::{Timestamp, limits};
-use std::sync::Arc;
-use tokio::sync::{Notify, Semaphore};
 
 /// What a run could begin now.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,7 +19,7 @@ pub struct Plan {
 
 /// Whatever a job's queue may have. Not only for the slots that are free now: more will be by the time of the answer.
 fn any(shared: &Shared) -> Need {
-    Need { most: shared.worker.config.slots, waiting: 0, ahead: true }
+    Need { most: most_of_caller(shared.worker.config.slots), waiting: 0, ahead: true }
 }
 
 /// How many parked messages of a run could start now, at most `most`.
@@ -90,14 +88,8 @@ pub fn lingers(shared: &Shared, known: &KnownRun, room: u32) -> bool {
         && !known.receives.waited_for_more()
 }
 
-pub fn take_room(
-    shared: &Shared,
-    slots: &Arc<Semaphore>,
-    freed: &Arc<Notify>,
-    known: &mut KnownRun,
-    now: Timestamp,
-) -> Option<Room> {
-    let slot = Slot::new(slots.clone().try_acquire_owned().ok()?, freed.clone());
+pub fn take_room(shared: &Shared, slots: &Slots, known: &mut KnownRun, now: Timestamp) -> Option<Room> {
+    let slot = slots.take(known.context.job.caller)?;
     if !shared.worker.config.gate {
         return Some(Room { slot, permit: None, sites: Vec::new() });
     }

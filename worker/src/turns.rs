@@ -32,13 +32,14 @@ impl Turns {
         self.callers.retain(|turn| !turn.runs.is_empty());
     }
 
-    /// Shares `slots` out among runs with room, `quantum` messages a turn. Where there is not enough for all, the next call
-    /// goes on where this one ended.
+    /// Shares `slots` out among runs with room, `quantum` messages a turn, and to a caller as many in all as it may have.
+    /// Where there is not enough for all, the next call goes on where this one ended.
     pub fn share_out(
         &mut self,
         mut slots: u32,
         quantum: u32,
         room: &HashMap<RunId, u32>,
+        of_caller: impl Fn(CallerId) -> u32,
     ) -> HashMap<RunId, u32> {
         let mut given: HashMap<RunId, u32> = HashMap::new();
         let mut dry = 0;
@@ -47,7 +48,7 @@ impl Turns {
             if turn.left == 0 {
                 turn.left = quantum.max(1);
             }
-            let served = turn.serve(&mut slots, room, &mut given);
+            let served = turn.serve(&mut slots, of_caller(turn.caller), room, &mut given);
             dry = if served { 0 } else { dry + 1 };
             // A turn that could not be used up for want of slots goes on; one that was, or had nothing to do, is over.
             if turn.left == 0 || !served {
@@ -64,20 +65,23 @@ impl CallerTurn {
     fn serve(
         &mut self,
         slots: &mut u32,
+        most: u32,
         room: &HashMap<RunId, u32>,
         given: &mut HashMap<RunId, u32>,
     ) -> bool {
         let (mut served, mut dry) = (false, 0);
-        while self.left > 0 && *slots > 0 && dry < self.runs.len() {
+        let had: u32 = self.runs.iter().filter_map(|run| given.get(run)).sum();
+        let mut may = most.saturating_sub(had).min(*slots);
+        while self.left > 0 && may > 0 && dry < self.runs.len() {
             let Some(run) = self.runs.front().copied() else { break };
             let has = given.get(&run).copied().unwrap_or(0);
-            let takes = room.get(&run).copied().unwrap_or(0).saturating_sub(has).min(self.left).min(*slots);
+            let takes = room.get(&run).copied().unwrap_or(0).saturating_sub(has).min(self.left).min(may);
             if takes == 0 {
                 dry += 1;
             } else {
                 given.insert(run, has + takes);
                 self.left -= takes;
-                *slots -= takes;
+                (*slots, may) = (*slots - takes, may - takes);
                 (served, dry) = (true, 0);
             }
             self.runs.rotate_left(1);
@@ -109,25 +113,40 @@ mod tests {
         of.iter().map(|(r, n)| (run(*r), *n)).collect()
     }
 
+    fn any(_: CallerId) -> u32 {
+        u32::MAX
+    }
+
     #[test]
-    fn one_run_alone_gets_everything() {
+    fn one_run_alone_gets_everything_that_its_caller_may_have() {
         let mut turns = turns(&[(1, 1)]);
-        assert_eq!(turns.share_out(256, 10, &room(&[(1, 1_000)])), room(&[(1, 256)]));
-        assert_eq!(turns.share_out(256, 10, &room(&[(1, 7)])), room(&[(1, 7)]));
-        assert_eq!(turns.share_out(0, 10, &room(&[(1, 7)])), room(&[]));
+        assert_eq!(turns.share_out(256, 10, &room(&[(1, 1_000)]), any), room(&[(1, 256)]));
+        assert_eq!(turns.share_out(256, 10, &room(&[(1, 7)]), any), room(&[(1, 7)]));
+        assert_eq!(turns.share_out(0, 10, &room(&[(1, 7)]), any), room(&[]));
+        assert_eq!(turns.share_out(256, 10, &room(&[(1, 1_000)]), |_| 224), room(&[(1, 224)]));
+    }
+
+    #[test]
+    fn who_has_its_share_leaves_the_rest_to_others() {
+        let mut turns = turns(&[(1, 1), (1, 2), (2, 3)]);
+        let full = |who| if who == caller(1) { 15 } else { u32::MAX };
+        let given = turns.share_out(40, 10, &room(&[(1, 99), (2, 99), (3, 99)]), full);
+        assert_eq!(given, room(&[(1, 10), (2, 5), (3, 25)]));
+        let given = turns.share_out(40, 10, &room(&[(1, 99), (3, 9)]), |who| full(who).min(9) - 9);
+        assert_eq!(given, room(&[]));
     }
 
     #[test]
     fn callers_share_whatever_the_number_of_their_runs() {
         let mut turns = turns(&[(1, 1), (1, 2), (1, 3), (2, 4)]);
-        let given = turns.share_out(120, 10, &room(&[(1, 999), (2, 999), (3, 999), (4, 999)]));
+        let given = turns.share_out(120, 10, &room(&[(1, 999), (2, 999), (3, 999), (4, 999)]), any);
         assert_eq!(given, room(&[(1, 20), (2, 20), (3, 20), (4, 60)]));
     }
 
     #[test]
     fn what_one_does_not_need_goes_to_the_others() {
         let mut turns = turns(&[(1, 1), (2, 2), (3, 3)]);
-        let given = turns.share_out(100, 10, &room(&[(1, 999), (2, 5)]));
+        let given = turns.share_out(100, 10, &room(&[(1, 999), (2, 5)]), any);
         assert_eq!(given, room(&[(1, 95), (2, 5)]));
     }
 
@@ -136,7 +155,7 @@ mod tests {
         let mut turns = turns(&[(1, 1), (2, 2)]);
         let mut sums: HashMap<RunId, u32> = HashMap::new();
         for _ in 0..40 {
-            for (run, n) in turns.share_out(1, 10, &room(&[(1, 99), (2, 99)])) {
+            for (run, n) in turns.share_out(1, 10, &room(&[(1, 99), (2, 99)]), any) {
                 *sums.entry(run).or_default() += n;
             }
         }
@@ -146,10 +165,10 @@ mod tests {
     #[test]
     fn a_run_that_goes_does_not_cost_the_others_their_turn() {
         let mut turns = turns(&[(1, 1), (2, 2), (3, 3)]);
-        turns.share_out(10, 10, &room(&[(1, 99), (2, 99), (3, 99)]));
+        turns.share_out(10, 10, &room(&[(1, 99), (2, 99), (3, 99)]), any);
         turns.remove(run(3));
         turns.add(caller(1), run(1));
-        assert_eq!(turns.share_out(1, 10, &room(&[(1, 99), (2, 99)])), room(&[(2, 1)]));
+        assert_eq!(turns.share_out(1, 10, &room(&[(1, 99), (2, 99)]), any), room(&[(2, 1)]));
     }
 
     proptest! {
@@ -163,7 +182,7 @@ mod tests {
                 turns.add(caller(*of), run(n));
                 room.insert(run(n), *has);
             }
-            let given = turns.share_out(slots, quantum, &room);
+            let given = turns.share_out(slots, quantum, &room, any);
             prop_assert!(given.iter().all(|(run, n)| *n <= room[run]));
             let (all, wanted) = (given.values().sum::<u32>(), room.values().sum::<u32>());
             prop_assert_eq!(all, slots.min(wanted));
@@ -176,7 +195,7 @@ mod tests {
             let room = room(&[(1, 1_000), (2, 1_000), (3, 1_000)]);
             let (mut first, mut second) = (0i64, 0i64);
             for slots in steps {
-                let given = turns.share_out(slots, 10, &room);
+                let given = turns.share_out(slots, 10, &room, any);
                 let of = |n| i64::from(given.get(&run(n)).copied().unwrap_or(0));
                 first += of(1) + of(2);
                 second += of(3);

@@ -123,15 +123,16 @@ fn page(connection: &Connection, query: &RecordsQuery) -> Result<Vec<Record>> {
 
 /// All of it is in the index.
 fn due_keys(connection: &Connection, query: DueQuery) -> Result<Vec<(Timestamp, RecordKey)>> {
-    let order = if query.newest_first { "DESC" } else { "ASC" };
+    let (side, order, end) =
+        if query.newest_first { ("<", "DESC", i64::MAX) } else { (">", "ASC", i64::MIN) };
     let mut statement = connection.prepare_cached(&format!(
         "SELECT due_ms, owner, id FROM records
-         WHERE kind = ?1 AND due_ms <= ?2 AND (due_ms, owner, id) > (?3, ?4, ?5)
+         WHERE kind = ?1 AND due_ms <= ?2 AND (due_ms, owner, id) {side} (?3, ?4, ?5)
          ORDER BY due_ms {order}, owner {order}, id {order}"
     ))?;
     let (since, owner, id) = match query.after {
         Some((since, key)) => (since.0, key.owner, key.id),
-        None => (i64::MIN, String::new(), String::new()),
+        None => (end, String::new(), String::new()),
     };
     let values = params![query.kind.as_str(), query.by.0, since, owner, id];
     codec::readable("record", &mut statement, values, query.limit, |row| {

@@ -21,7 +21,7 @@ pub struct DueQuery {
     pub by: Timestamp,
     /// Only those behind this one, as an earlier page named it.
     pub after: Option<(Timestamp, RecordKey)>,
-    /// From the one that became due last; `after` is not meant for this.
+    /// From the one that became due last.
     pub newest_first: bool,
     pub limit: u32,
 }

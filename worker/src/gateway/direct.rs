@@ -15,7 +15,7 @@ use conveyor_domain::gateway_answer::Source;
 use conveyor_domain::limits;
 use conveyor_domain::time::Clock;
 use conveyor_outbound::address::Rule;
-use conveyor_outbound::{CheckedResolver, check_literal};
+use conveyor_outbound::{CheckedResolver, check_literal, on_behalf_of};
 use reqwest::header::LOCATION;
 use reqwest::{Client, Response};
 use std::sync::Arc;
@@ -32,8 +32,17 @@ pub struct DirectGateway {
 
 impl DirectGateway {
     pub fn new(limits: GatewayLimits, now: Arc<dyn Clock>, rule: Rule) -> Result<DirectGateway, OpenError> {
+        DirectGateway::with_resolver(limits, now, rule, CheckedResolver::new(rule))
+    }
+
+    fn with_resolver(
+        limits: GatewayLimits,
+        now: Arc<dyn Clock>,
+        rule: Rule,
+        resolver: CheckedResolver,
+    ) -> Result<DirectGateway, OpenError> {
         let client = outgoing::client(limits)
-            .dns_resolver(CheckedResolver::new(rule))
+            .dns_resolver(resolver)
             .user_agent(concat!("conveyor/", env!("CARGO_PKG_VERSION")))
             // A list may name a million hosts. Without idle connections there are never more sockets than tasks in
             // flight.
@@ -93,7 +102,8 @@ impl DirectGateway {
 #[async_trait]
 impl Gateway for DirectGateway {
     async fn call(&self, request: GatewayRequest) -> GatewayAnswer {
-        let answer = match tokio::time::timeout(self.total_timeout, self.fetch(&request)).await {
+        let fetch = on_behalf_of(request.caller, self.fetch(&request));
+        let answer = match tokio::time::timeout(self.total_timeout, fetch).await {
             Ok(answer) => answer,
             Err(_) => Err(NoAnswer::TimedOut(Some(self.total_timeout))),
         };
@@ -120,5 +130,52 @@ fn next_hop(response: &Response, url: &Url) -> Hop {
         Some(next) if matches!(next.scheme(), "http" | "https") => Hop::To(next),
         Some(_) => Hop::Nowhere("a redirect to a scheme that is not http or https"),
         None => Hop::Nowhere("a redirect to something that is not a URL"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conveyor_domain::CallerId;
+    use conveyor_domain::params::Params;
+    use conveyor_domain::task_input::Method;
+    use conveyor_testkit::ManualClock;
+    use futures::FutureExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    /// One answer to each connection, then its end.
+    async fn serve(listener: TcpListener) {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            socket.read(&mut [0; 4_096]).await.unwrap();
+            socket.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n").await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn fetches_of_one_caller_leave_lookups_to_those_of_others() {
+        let [one, other] = [1, 2].map(|n| CallerId::from_bytes([n; 16]));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://localhost:{}/", listener.local_addr().unwrap().port());
+        let server = tokio::spawn(serve(listener));
+        let resolver = CheckedResolver::new(|_| true);
+        let fetch = async |caller, patience| {
+            let limits = GatewayLimits { total_timeout: patience, ..GatewayLimits::default() };
+            let clock = Arc::new(ManualClock::new());
+            let gateway = DirectGateway::with_resolver(limits, clock, |_| true, resolver.clone()).unwrap();
+            let (method, body, params, credential) = (Method::Get, None, Params::new(), None);
+            let answer =
+                gateway.call(GatewayRequest { caller, url: url.clone(), method, body, params, credential });
+            matches!(answer.await, GatewayAnswer::Success { .. })
+        };
+        // As many lookups as a caller gets, none of which ends.
+        let mut asked: Vec<_> = (0..limits::LOOKUPS_MAX).map(|_| Box::pin(resolver.turn(one))).collect();
+        let hanging: Vec<_> = asked.iter_mut().filter_map(|turn| turn.as_mut().now_or_never()).collect();
+        assert_eq!(hanging.len(), limits::LOOKUPS_MAX / 2);
+        assert!(!fetch(one, Duration::from_millis(200)).await, "it waits for its caller's turn");
+        assert!(fetch(other, limits::GATEWAY_TIMEOUT).await);
+        drop((hanging, asked));
+        assert!(fetch(one, limits::GATEWAY_TIMEOUT).await);
+        server.abort();
     }
 }

@@ -113,6 +113,7 @@ mod tests {
 
     fn asked(endpoint: &str, params: &[(&str, &str)], key: Option<&str>) -> String {
         let request = GatewayRequest {
+            caller: conveyor_domain::CallerId::from_bytes([1; 16]),
             url: "https://t.example/a b?x=1&y=ü#f".to_owned(),
             method: Method::Get,
             body: None,

@@ -18,12 +18,12 @@ pub use choice::{GatewayChoice, ParseChoiceError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use conveyor_domain::Spend;
 use conveyor_domain::failure::{AccountFault, FailureClass, Problem};
 use conveyor_domain::limits;
 use conveyor_domain::params::Params;
 use conveyor_domain::task_input::{Method, TaskBody};
 use conveyor_domain::time::Clock;
+use conveyor_domain::{CallerId, Spend};
 use conveyor_outbound::address;
 use std::fmt;
 use std::sync::Arc;
@@ -46,6 +46,8 @@ pub const UNREACHABLE: &str = "gateway_unreachable";
 /// What the gateway is asked for one task.
 #[derive(Clone)]
 pub struct GatewayRequest {
+    /// Whose task it is.
+    pub caller: CallerId,
     pub url: String,
     pub method: Method,
     pub body: Option<TaskBody>,
@@ -185,6 +187,7 @@ mod tests {
         let gateway: GatewayChoice =
             "https://user:pass-word@gw.example/v1?token=query-secret".parse().unwrap();
         let request = GatewayRequest {
+            caller: CallerId::from_bytes([1; 16]),
             url: "https://t.example/?sid=url-secret".to_owned(),
             method: Method::Post,
             body: Some(TaskBody::Form("body-secret".to_owned())),

@@ -105,6 +105,7 @@ mod tests {
 
     fn outgoing(custom_headers: &str, body: Option<TaskBody>) -> Outgoing {
         Outgoing::of(&GatewayRequest {
+            caller: conveyor_domain::CallerId::from_bytes([1; 16]),
             url: "https://t.example/".to_owned(),
             method: task_input::Method::Post,
             body,

@@ -54,6 +54,7 @@ mod tests {
 
     fn with_key(key: &str) -> Secrets {
         Secrets::of(&GatewayRequest {
+            caller: conveyor_domain::CallerId::from_bytes([1; 16]),
             url: String::new(),
             method: Method::Get,
             body: None,

@@ -44,6 +44,7 @@ mod tests {
 
     fn secrets(headers: &str, key: Option<&str>) -> Secrets {
         Secrets::of(&GatewayRequest {
+            caller: conveyor_domain::CallerId::from_bytes([1; 16]),
             url: "https://t.example/".to_owned(),
             method: Method::Get,
             body: None,

@@ -14,6 +14,7 @@ use crate::slot::Slot;
 use conveyor_domain::grant::{DomainWait, Scope};
 use conveyor_domain::{CallerId, RunId, Timestamp, limits};
 use conveyor_store::port::{Delivery, Receipt};
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -168,11 +169,21 @@ impl Parking {
     }
 
     /// Returns the messages of runs that are not wanted here to their queues, to be received at once.
-    pub fn release(&self, worker: &Arc<Worker>, tasks: &TaskTracker, unwanted: impl Fn(RunId) -> bool) {
-        if !self.lock().runs.keys().any(|run| unwanted(*run)) {
+    pub fn release(
+        &self,
+        worker: &Arc<Worker>,
+        tasks: &TaskTracker,
+        unwanted: impl Fn(CallerId, RunId) -> bool,
+    ) {
+        let mut state = self.lock();
+        let runs = state.runs.iter().filter(|(run, of_run)| unwanted(of_run.context.job.caller, **run));
+        let unwanted: HashSet<RunId> = runs.map(|(run, _)| *run).collect();
+        if unwanted.is_empty() {
             return;
         }
-        for (run, messages) in self.lock().leave(|run, parked| unwanted(run) && parked.extension.is_none()) {
+        for (run, messages) in
+            state.leave(|run, parked| unwanted.contains(&run) && parked.extension.is_none())
+        {
             let worker = worker.clone();
             tasks.spawn(async move { give_back(&worker, &run, messages).await });
         }

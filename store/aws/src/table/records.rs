@@ -136,11 +136,12 @@ impl RecordStore for Table {
         let DueQuery { kind, by, after, newest_first, limit } = query;
         let (partition, until) = (keys::records_due(kind), keys::due_by(by));
         let from = after.as_ref().map(|(since, key)| keys::record_due(*since, key));
-        let range = match from.clone() {
-            Some(from) => Range::between(partition, from, until),
-            None => Range::up_to(partition, until),
+        let range = match (from.clone(), newest_first) {
+            (Some(from), true) => Range::up_to(partition, from).descending(),
+            (None, true) => Range::up_to(partition, until).descending(),
+            (Some(from), false) => Range::between(partition, from, until),
+            (None, false) => Range::up_to(partition, until),
         };
-        let range = if newest_first { range.descending() } else { range };
         // One more, as the one that is named is in the range.
         let wanted = limit.saturating_add(1);
         let decode = |item: &Item| {

@@ -88,8 +88,8 @@ async fn a_lower_cap_binds_what_is_started_from_then_on() {
 async fn a_lower_cap_is_reached_also_by_long_calls_of_several_workers() {
     let mut world = World::new(Witness::taking(300 * MS));
     let job = world.submit(capped(40), &urls("a.example", 3_000)).await;
-    world.work(config(20));
-    world.work(config(20));
+    world.work(config(24));
+    world.work(config(24));
     until("both are busy", async || world.witness.now() == 40).await;
     let change = LimitsChange { max_inflight: Some(6), ..LimitsChange::default() };
     world.apply(job, Command::Limits(change)).await;

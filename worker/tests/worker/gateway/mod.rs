@@ -5,6 +5,7 @@ mod http;
 mod network;
 mod server;
 
+use conveyor_domain::CallerId;
 use conveyor_domain::failure::{FailureClass, Problem};
 use conveyor_domain::params::Params;
 use conveyor_domain::task_input::Method;
@@ -36,6 +37,7 @@ pub fn impatient() -> GatewayLimits {
 
 pub fn get(url: impl Into<String>) -> GatewayRequest {
     GatewayRequest {
+        caller: CallerId::from_bytes([1; 16]),
         url: url.into(),
         method: Method::Get,
         body: None,
