@@ -41,13 +41,17 @@ pub(crate) async fn base_of(
         if log.read_to_end {
             return Ok(Base::Run(base));
         }
+        // First: whoever is sent to a full rerun must not be refused there for this. What ends the ingest of a replay is not in
+        // a list that anybody could mend.
+        if let (Origin::List(_), Some(fault)) = (&log.origin, log.fault)
+            && fault.is_for_good()
+        {
+            let advice = format!("It cannot be taken as it is ({fault}): mend it, and submit it again.");
+            return Err(not_read(latest, &advice));
+        }
         if !selection.is_everything() {
             let advice = "Rerun the job without a filter, which reads all of it.";
             return Err(not_read(latest, advice));
-        }
-        if let Some(fault) = log.fault.filter(|fault| fault.is_in_the_list()) {
-            let advice = format!("It cannot be taken as it is ({fault}): mend it, and submit it again.");
-            return Err(not_read(latest, &advice));
         }
         match log.origin {
             Origin::List(source) => {

@@ -21,7 +21,7 @@ pub fn problem(parts: &str) -> Problem {
 pub enum BodyFault {
     /// Its object is not there.
     Missing,
-    /// Its object ends before the body does.
+    /// Its object ends before the body does, or cannot be read.
     Truncated,
     /// The bytes are not those that were written.
     Damaged,

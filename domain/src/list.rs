@@ -249,6 +249,14 @@ impl ListFault {
             ListFault::QuotaExceeded | ListFault::IngestFailed => false,
         }
     }
+
+    /// Whether the same bytes end the same way whatever the limits of the deployment are: an operator may raise those
+    /// (`--run-tasks-max`, `--list-max-bytes`, `--list-expanded-max-bytes`).
+    pub fn is_for_good(self) -> bool {
+        let by_limit =
+            matches!(self, ListFault::SourceTooLarge | ListFault::ExpandedTooLarge | ListFault::TooManyRows);
+        self.is_in_the_list() && !by_limit
+    }
 }
 
 impl fmt::Display for ListFault {

@@ -185,7 +185,8 @@ impl BodiesAudit {
     pub fn add(&mut self, task: &Task, fault: Option<BodyFault>) {
         let stored = task.result.iter().filter(|result| result.object.is_some());
         self.read += 1;
-        self.bytes += stored.clone().map(|result| result.length).sum::<u64>();
+        // The length of a damaged row can be any.
+        self.bytes = stored.clone().fold(self.bytes, |sum, result| sum.saturating_add(result.length));
         self.unverified += stored.map(|result| u32::from(result.crc32.is_none())).sum::<u32>();
         match fault {
             Some(fault) if self.at_fault.len() < limits::FAULTS_NAMED_MAX => {

@@ -10,7 +10,8 @@ use std::pin::pin;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Reads bodies of successful tasks behind `after`, one at least, and begins no more once the time is over.
+/// Reads bodies of successful tasks behind `after`, one at least, and begins no more once the time is over. It fails only if
+/// nothing was read: otherwise it ends before what does not answer, and what was found is not lost.
 pub async fn audit_bodies(
     backend: &Backend,
     key: RunKey,
@@ -27,7 +28,11 @@ pub async fn audit_bodies(
             limit: limits::RESULTS_PAGE_MAX,
             max_bytes: limits::RESULTS_PAGE_BYTES,
         };
-        let page = backend.store.scan_tasks(query, limits::LOOK_ROWS_MAX).await?;
+        let page = match backend.store.scan_tasks(query, limits::LOOK_ROWS_MAX).await {
+            Ok(page) => page,
+            Err(_) if audit.read > 0 => return Ok(audit),
+            Err(error) => return Err(error),
+        };
         let (mut left, mut is_first) = (page.rows.len(), audit.read == 0);
         let in_time = |_: &Task| std::mem::take(&mut is_first) || Instant::now() < until;
         // In their order, so that the last one that was read says where to go on.
@@ -38,10 +43,17 @@ pub async fn audit_bodies(
             })
             .buffered(limits::AUDIT_READS_MAX);
         let mut read = pin!(read);
-        while let Some((task, fault)) = read.try_next().await? {
-            audit.add(&task, fault);
-            audit.next = Some(task.id);
-            left -= 1;
+        loop {
+            match read.try_next().await {
+                Ok(Some((task, fault))) => {
+                    audit.add(&task, fault);
+                    audit.next = Some(task.id);
+                    left -= 1;
+                }
+                Ok(None) => break,
+                Err(_) if audit.read > 0 => return Ok(audit),
+                Err(error) => return Err(error),
+            }
         }
         if left == 0 {
             audit.next = page.next;

@@ -3,9 +3,13 @@
 use crate::ingest::{chunk, cut, pinned};
 use crate::world::{KEY, World};
 use conveyor_domain::ingest::{IngestEvent, IngestState, Origin};
-use conveyor_domain::lifecycle::Command;
+use conveyor_domain::lifecycle::{Command, NewRun, NewTasks};
 use conveyor_domain::list::ListFault;
-use conveyor_store::port::RunKey;
+use conveyor_domain::params::Params;
+use conveyor_domain::rerun::{Replay, Selection};
+use conveyor_domain::run::Trigger;
+use conveyor_domain::{AccountFault, RunId};
+use conveyor_store::port::{RunKey, StartRun};
 use serde_json::json;
 
 impl World {
@@ -41,6 +45,10 @@ impl World {
     }
 }
 
+fn failed(fault: ListFault) -> IngestEvent {
+    IngestEvent::Failed { fault, detail: "why".to_owned(), line: None, report: None, rejected: 0 }
+}
+
 #[tokio::test]
 async fn a_rerun_reads_the_whole_list() {
     let world = World::new().await;
@@ -68,19 +76,69 @@ async fn a_rerun_reads_the_whole_list() {
 async fn an_ingest_that_failed_is_tried_with_the_same_list() {
     let world = World::new().await;
     let key = world.accepted().await;
-    let failed = |fault| IngestEvent::Failed {
-        fault,
-        detail: "why".to_owned(),
-        line: None,
-        report: None,
-        rejected: 0,
-    };
     world.ingest(key, &[pinned(), chunk(0, 5, 0, 5, None), failed(ListFault::IngestFailed)]).await;
     world.reads_the_list_of(key).await;
+    for fault in [ListFault::QuotaExceeded, ListFault::TooManyRows, ListFault::ExpandedTooLarge] {
+        // Of the account or of the deployment, which may have more room by now: its ingest judges again.
+        let key = world.accepted().await;
+        world.ingest(key, &[pinned(), chunk(0, 5, 0, 5, None), failed(fault)]).await;
+        world.reads_the_list_of(key).await;
+    }
     let key = world.accepted().await;
-    world.ingest(key, &[pinned(), chunk(0, 5, 0, 5, None), failed(ListFault::TooManyRows)]).await;
-    let detail = world.again(key, "").await.refused(409, "list_not_read");
-    assert!(detail.contains("too_many_rows"), "{detail}");
+    world.ingest(key, &[pinned(), chunk(0, 5, 0, 5, None), failed(ListFault::SourceCorrupt)]).await;
+    // Nobody is sent to a full rerun, which would be refused too.
+    for filter in ["", "?status=pending"] {
+        let detail = world.again(key, filter).await.refused(409, "list_not_read");
+        assert!(detail.contains("source_corrupt") && !detail.contains("without a filter"), "{detail}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_its_account_ended_reads_the_whole_list_again() {
+    let world = World::new().await;
+    let key = world.accepted().await;
+    world.ingest(key, &[pinned(), chunk(0, 30, 0, 30, None)]).await;
+    let (run, reason) = (key.run, AccountFault::InsufficientCredits);
+    world.apply(key.job, Command::FailRun { run, reason, detail: "no credits".to_owned() }).await;
+    world.again(key, "").await.refused(409, "run_not_terminal");
+    world.ingest(key, &[cut(30)]).await;
+    world.reads_the_list_of(key).await;
+}
+
+#[tokio::test]
+async fn a_run_that_was_cut_is_not_run_again_past_its_time() {
+    let world = World::new().await;
+    let key = world.cut().await;
+    world.pass_days(31);
+    world.again(key, "").await.refused(410, "result_expired");
+}
+
+#[tokio::test]
+async fn a_replay_of_a_run_that_was_cut_leads_back_to_its_list() {
+    let world = World::new().await;
+    let first = world.cut().await;
+    let replay = Replay { run: first.run, selection: Selection::default() };
+    let run = NewRun {
+        id: RunId::new(world.now(), &world.entropy),
+        after: first.run,
+        trigger: Trigger::Manual,
+        fire: None,
+        rerun_of: Some(first.run),
+        overrides: Params::new(),
+        sources: Vec::new(),
+        tasks: NewTasks::Ingested { expected: None },
+    };
+    let second = RunKey { job: first.job, run: run.id };
+    let log = Some(IngestEvent::Replaying { replay });
+    let start = StartRun { job: first.job, run, tasks: Vec::new(), log, once: None };
+    world.backend.store.start_run(start, world.now()).await.unwrap();
+    world.apply(first.job, Command::Stop).await;
+    world.ingest(second, &[cut(0)]).await;
+    let answer = world.again(first, "").await;
+    assert_eq!(answer.status, 202, "{}", answer.text());
+    let body = answer.json();
+    assert_eq!((&body["rerun_of"], &body["retried_tasks"]), (&json!(second.run), &json!(10_000)));
+    assert_eq!(world.log(answer.run_key()).await.origin, world.log(first).await.origin);
 }
 
 #[tokio::test]

@@ -72,6 +72,9 @@ pub async fn a_body_is_verified_when_it_is_read(harness: &dyn Harness) {
         (of("b/short", crc32), Err(BodyFault::Truncated)),
         (of("b/gone", crc32), Err(BodyFault::Missing)),
         (of("../b/fine", crc32), Err(BodyFault::Damaged)),
+        // A damaged digit of the row: no memory is taken for what cannot be there.
+        (ResultRef { length: 1 << 45, ..of("b/fine", crc32) }, Err(BodyFault::Truncated)),
+        (ResultRef { offset: u64::MAX - 1, ..of("b/fine", crc32) }, Err(BodyFault::Truncated)),
         // Rows of earlier versions have no checksum.
         (of("b/last", None), Ok(())),
         (of("b/short", None), Err(BodyFault::Truncated)),

@@ -15,6 +15,8 @@ use tokio::task::JoinError;
 
 /// Directories known to be durable, at most this many: jobs come and go.
 const KNOWN_MAX: usize = 4_096;
+/// The disk could not read a block. `io::ErrorKind` has no name for it.
+const EIO: i32 = 5;
 
 #[derive(Clone, Debug)]
 pub struct Files {
@@ -97,6 +99,10 @@ impl Files {
 
     fn get(&self, key: &BlobKey, offset: u64, length: u64) -> io::Result<Bytes> {
         let mut file = File::open(self.path(key))?;
+        // A damaged row can name any length: memory is taken only for bytes that are there.
+        if file.metadata()?.len() < offset.saturating_add(length) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         file.seek(SeekFrom::Start(offset))?;
         let mut body = vec![0; usize::try_from(length).map_err(io::Error::other)?];
         file.read_exact(&mut body)?;
@@ -130,6 +136,15 @@ pub fn explain(e: &io::Error) -> Error {
     }
 }
 
+/// The same, of reading one object: what is broken there is that object, and the storage answers for all others.
+fn explain_read(e: &io::Error) -> Error {
+    let is_broken = matches!(e.kind(), io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory);
+    if is_broken || e.raw_os_error() == Some(EIO) {
+        return Error::Corrupt(format!("an object cannot be read: {e}"));
+    }
+    explain(e)
+}
+
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T> {
     joined(tokio::task::spawn_blocking(work).await)
 }
@@ -154,7 +169,8 @@ impl Blobs for Embedded {
 
     async fn get(&self, key: &BlobKey, offset: u64, length: u64) -> Result<Bytes> {
         let (files, key) = (self.files.clone(), key.clone());
-        blocking(move || files.get(&key, offset, length)).await
+        let read = tokio::task::spawn_blocking(move || files.get(&key, offset, length)).await;
+        read.map_err(|e| Error::Unavailable(e.to_string()))?.map_err(|e| explain_read(&e))
     }
 
     async fn put_stream(&self, key: &BlobKey, body: ByteStream) -> Result<Stored> {
@@ -186,5 +202,19 @@ impl Blobs for Embedded {
     async fn delete_under(&self, prefix: &BlobKey) -> Result<()> {
         let path = self.files.path(prefix);
         blocking(move || absent_is_fine(fs::remove_dir_all(path))).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_that_cannot_be_read_is_told_from_a_storage_that_does_not_answer() {
+        let is_corrupt =
+            |code| matches!(explain_read(&io::Error::from_raw_os_error(code)), Error::Corrupt(_));
+        let (enotdir, eisdir, eacces, emfile) = (20, 21, 13, 24);
+        assert_eq!([EIO, enotdir, eisdir, eacces, emfile].map(is_corrupt), [true, true, true, false, false]);
+        assert_eq!(explain_read(&io::ErrorKind::NotFound.into()), Error::NotFound);
     }
 }

@@ -6,8 +6,10 @@ use conveyor_domain::params::Format;
 use conveyor_domain::repair::BodiesAudit;
 use conveyor_domain::task::{Outcome, ResultRef};
 use conveyor_domain::{FailureClass, Problem, TaskId, checksum, limits};
+use conveyor_store::Error;
 use conveyor_store::port::{BlobKey, RunKey};
 use conveyor_sweeper::audit_bodies;
+use std::fs;
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(600);
@@ -90,4 +92,52 @@ async fn a_body_of_an_earlier_version_is_counted_as_unverified() {
     damaged.world.finish(key, 0, Outcome::Successful(result)).await;
     let [page] = &pages(&damaged, key, LONG).await[..] else { panic!("one page") };
     assert_eq!((page.read, page.unverified, page.at_fault.len()), (1, 1, 0));
+}
+
+/// A run whose tasks have these bodies, each in an object of its own.
+async fn run_of_objects(damaged: &Damaged, count: u32) -> (RunKey, Vec<BlobKey>) {
+    let key = damaged.world.submit(false, count).await;
+    let mut objects = Vec::new();
+    for index in 0..count {
+        let object: BlobKey = format!("jobs/{}/runs/{}/results/{index}", key.job, key.run).parse().unwrap();
+        damaged.backend().blobs.put(&object, "body".into()).await.unwrap();
+        let crc32 = Some(checksum::hash(b"body"));
+        let stored = Some(object.to_string());
+        let result = ResultRef { object: stored, length: 4, crc32, ..ResultRef::empty(Format::Html, 200) };
+        damaged.world.finish(key, index, Outcome::Successful(result)).await;
+        objects.push(object);
+    }
+    (key, objects)
+}
+
+#[tokio::test]
+async fn an_object_that_cannot_be_read_is_named_and_the_others_are_read() {
+    let damaged = Damaged::new();
+    let (key, objects) = run_of_objects(&damaged, 5).await;
+    let file = damaged.file(&objects[2]);
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    let [page] = &pages(&damaged, key, LONG).await[..] else { panic!("one page") };
+    assert_eq!((page.read, page.more_at_fault), (5, 0));
+    assert_eq!(page.at_fault, [(TaskId::of(key.run, 2), BodyFault::Truncated)]);
+}
+
+#[tokio::test]
+async fn a_page_ends_before_a_storage_that_does_not_answer() {
+    let damaged = Damaged::new();
+    let (key, objects) = run_of_objects(&damaged, 4).await;
+    fs::remove_file(damaged.file(&objects[0])).unwrap();
+    let file = damaged.file(&objects[2]);
+    fs::remove_file(&file).unwrap();
+    // Leads to itself: no fault of an object that is known.
+    std::os::unix::fs::symlink(&file, &file).unwrap();
+    let page = audit_bodies(damaged.backend(), key, None, LONG).await.unwrap();
+    assert_eq!((page.read, page.next), (2, Some(TaskId::of(key.run, 1))));
+    assert_eq!(page.at_fault, [(TaskId::of(key.run, 0), BodyFault::Missing)], "what was found is not lost");
+    let next = audit_bodies(damaged.backend(), key, page.next, LONG).await;
+    assert!(matches!(next, Err(Error::Unavailable(_))), "{next:?}");
+    fs::remove_file(&file).unwrap();
+    damaged.backend().blobs.put(&objects[2], "body".into()).await.unwrap();
+    let next = audit_bodies(damaged.backend(), key, page.next, LONG).await.unwrap();
+    assert_eq!((next.read, next.next, next.at_fault.len()), (2, None, 0));
 }

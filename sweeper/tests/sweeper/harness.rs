@@ -9,7 +9,7 @@ use conveyor_domain::{Timestamp, limits};
 use conveyor_store::Backend;
 use conveyor_store::conformance::World;
 use conveyor_store::embedded::Embedded;
-use conveyor_store::port::RunKey;
+use conveyor_store::port::{BlobKey, RunKey};
 use conveyor_sweeper::{Look, Scope, Sweep, audit, reconcile, sweep};
 use conveyor_testkit::ManualClock;
 use rusqlite::types::Value;
@@ -51,6 +51,11 @@ impl Damaged {
 
     pub fn pass_for(&self, time: Duration) {
         self.pass(i64::try_from(time.as_millis()).unwrap());
+    }
+
+    /// Where an object is, for tests that do what no process of ours does.
+    pub fn file(&self, object: &BlobKey) -> PathBuf {
+        self.dir.path().join("blobs").join(object.as_str())
     }
 
     /// Changes the database file behind the store's back. Returns how many rows were hit.

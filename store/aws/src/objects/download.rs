@@ -156,6 +156,6 @@ impl Flow {
     }
 }
 
-fn short() -> Error {
+pub fn short() -> Error {
     Error::Corrupt("an object is shorter than its row says".to_owned())
 }

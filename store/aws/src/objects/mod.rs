@@ -23,7 +23,7 @@ use aws_sdk_s3::primitives::ByteStream as Body;
 use bytes::{Bytes, BytesMut};
 use conveyor_store::port::{BlobKey, ByteStream, DirectAccess, Listed, Stored};
 use conveyor_store::{Blobs, Error, Result};
-use download::Download;
+use download::{Download, short};
 use futures::TryStreamExt;
 
 #[derive(Clone, Debug)]
@@ -86,6 +86,10 @@ impl Blobs for Objects {
         if length == 0 {
             // No range is empty, so that nothing cannot be asked for.
             return self.stored(key).await?.map(|_| Bytes::new()).ok_or(Error::NotFound);
+        }
+        // Of a damaged row: no object is that long, and a server that cannot read the range may ignore it.
+        if i64::try_from(offset.saturating_add(length)).is_err() {
+            return Err(short());
         }
         let mut pieces = Download::range(self, key, offset, length).open().await?;
         let mut body = BytesMut::with_capacity(usize::try_from(length).unwrap_or_default());
