@@ -114,16 +114,17 @@ pub(crate) async fn parts(state: &ApiState, spec: &ListSpec, keys: Vec<BlobKey>)
 }
 
 /// Counts a list that nobody has counted, for as long as a submit may take for that, and says how many tasks the job has of
-/// it at least.
+/// it at least. What its ingest would fail with is refused, as far as it is known by then.
 pub(crate) async fn briefly(
     state: &ApiState,
     caller: CallerId,
     source: &mut Source,
     job: &Params,
-) -> Option<Expected> {
+) -> Result<Option<Expected>> {
     let within = state.config.count_within;
     if source.staged.count.is_some() || state.direct().is_none() || within.is_zero() {
-        return source.expected(job);
+        refuse(source, state.config.run_tasks_max)?;
+        return Ok(source.expected(job));
     }
     let Rules { mut rows, records_max, .. } = Rules::new(state, &source.spec);
     let work = async {
@@ -135,14 +136,21 @@ pub(crate) async fn briefly(
     match tokio::time::timeout(within, work).await {
         Ok(ended) => {
             source.staged.count = outcome(ended, rows).map(Box::new);
-            source.expected(job)
+            refuse(source, state.config.run_tasks_max)?;
+            Ok(source.expected(job))
         }
-        Err(_) => Some(rows.expected_at_least(job)),
+        // More rows do not make the invalid ones valid.
+        Err(_) => match source.on_invalid_rows {
+            OnInvalidRows::Fail if rows.invalid() > 0 => {
+                Err(ApiError::invalid_rows(rows.records, &invalid(&rows)))
+            }
+            OnInvalidRows::Fail | OnInvalidRows::Skip => Ok(Some(rows.expected_at_least(job))),
+        },
     }
 }
 
 /// Refuses what the ingest of a list would fail with, as far as its count tells.
-pub(crate) fn refuse(source: &Source, records_max: u32) -> Result<()> {
+fn refuse(source: &Source, records_max: u32) -> Result<()> {
     if let Some(ListCount::Fault { fault, line, detail }) = source.staged.count.as_deref() {
         return Err(ApiError::list(*fault, *line, &format!("{detail}.")));
     }

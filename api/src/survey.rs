@@ -5,9 +5,9 @@ use crate::invalid_tasks::InvalidTasks;
 use crate::problem::{ApiError, Result};
 use crate::state::ApiState;
 use conveyor_domain::params::{self, Params};
-use conveyor_domain::rerun::{Replay, ReplayedTask, Selection};
+use conveyor_domain::rerun::{Replay, ReplayedTask};
 use conveyor_domain::task_input::Method;
-use conveyor_domain::{CallerId, RunStats, Task, TaskId, TaskStatus, limits};
+use conveyor_domain::{CallerId, RunStats, RunStatus, Task, TaskId, TaskStatus, limits};
 use conveyor_store::port::{Page, RunKey, StatusFilter, TasksQuery};
 
 pub(crate) struct Survey<'a> {
@@ -60,12 +60,29 @@ impl Survey<'_> {
         Ok(Some(found))
     }
 
-    /// By what was counted, where that tells. `sure`: no task of it can be gone by age.
-    pub async fn outlook(&self, stats: &RunStats, sure: bool) -> Result<Outlook> {
+    /// By the counters of a run that ended so, where they tell; otherwise all rows are counted. `sure`: no task of it can be
+    /// gone by age.
+    pub async fn outlook(&self, stats: &RunStats, ended: RunStatus, sure: bool) -> Result<Outlook> {
+        let counters = (sure && self.overrides.is_empty()).then(|| self.by_counters(stats, ended)).flatten();
+        match counters {
+            Some(outlook) => Ok(outlook),
+            None => self.count().await?.outlook(stats.total),
+        }
+    }
+
+    /// `None` where counters do not tell, or are damaged, or may be. That they find no task is never taken for the truth:
+    /// rows that were reset under a completed run are counted as done until a reconciliation.
+    fn by_counters(&self, stats: &RunStats, ended: RunStatus) -> Option<Outlook> {
         let (selection, total) = (&self.replay.selection, stats.total);
-        let counted = selection.is_everything() || selection.is_by_status() && !unfinished_apart(selection);
-        if !(counted && sure && self.overrides.is_empty()) {
-            return self.count().await?.outlook(total);
+        if selection.is_everything() {
+            return Some(Outlook { retried: total, inherited: 0 });
+        }
+        let has = |status| selection.status.contains(&status);
+        let unfinished = [TaskStatus::Pending, TaskStatus::Processing].map(has);
+        let tell = selection.is_by_status() && unfinished[0] == unfinished[1];
+        let doubtful = stats.is_inconsistent() || unfinished[0] && ended == RunStatus::Completed;
+        if !tell || doubtful {
+            return None;
         }
         let of = |status: TaskStatus| match status {
             TaskStatus::Successful => stats.counts.successful,
@@ -73,11 +90,8 @@ impl Survey<'_> {
             TaskStatus::Pending => total.saturating_sub(stats.counts.completed()),
             TaskStatus::Processing => 0,
         };
-        let retried = match selection.is_everything() {
-            true => total,
-            false => selection.status.iter().map(|status| of(*status)).sum(),
-        };
-        Ok(Outlook { retried, inherited: total.saturating_sub(retried) })
+        let retried: u32 = selection.status.iter().map(|status| of(*status)).sum();
+        (retried > 0).then(|| Outlook { retried, inherited: total.saturating_sub(retried) })
     }
 
     /// Whether what is asked for makes sense, where that is all there is to ask.
@@ -144,10 +158,4 @@ impl Seen {
         }
         Ok(Outlook { retried: self.picked, inherited: self.rows - self.picked })
     }
-}
-
-/// Whether it tells tasks that were begun from those that were not, which counters do not.
-fn unfinished_apart(selection: &Selection) -> bool {
-    let has = |status| selection.status.contains(&status);
-    has(TaskStatus::Pending) != has(TaskStatus::Processing)
 }

@@ -193,7 +193,8 @@ impl Holdings {
     }
 
     /// Holds room for all rows of a list that is being read, in the place of what was held for it before they were counted.
-    /// `None` if its run has ended, which waits for nothing. Whoever repeats it holds the same.
+    /// `None` if its run has ended, which waits for nothing; where not all live runs were counted, nobody knows that. Whoever
+    /// repeats it holds the same.
     pub fn hold_list(
         &self,
         quotas: Quotas,
@@ -203,7 +204,15 @@ impl Holdings {
         (now, until): (Timestamp, Timestamp),
     ) -> Result<Option<Holdings>, Exceeded> {
         let Wanted { job, tasks, .. } = *wanted;
-        let Some(run) = usage.live.get(&job) else { return Ok(None) };
+        let run = match usage.live.get(&job) {
+            Some(run) => run,
+            // It may be one of those that were not counted.
+            None if usage.more => {
+                let used = self.used(usage, now).queued_tasks;
+                return check_all_counted(quotas, usage, used, tasks.into()).map(|()| None);
+            }
+            None => return Ok(None),
+        };
         let mut next = self.clone();
         next.reservations.retain(|held| {
             let own =

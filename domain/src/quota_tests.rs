@@ -149,6 +149,15 @@ fn more_than_can_be_counted_takes_no_tasks() {
     let usage = Usage { more: true, ..Usage::default() };
     assert!(Holdings::default().admit(tasks(10), &usage, &run_of(1, 1), 1, (NOW, UNTIL)).is_err());
     assert!(Holdings::default().admit(active(1), &usage, &run_of(1, 1), 1, (NOW, UNTIL)).is_ok());
+    // Nor the rest of a list: its run may be one of those that were not counted.
+    let wanted = Wanted { active: false, ..run_of(1, 1) };
+    let counted = Usage { live: live(&[(1, queued(0, 0))]).live, ..usage.clone() };
+    for usage in [usage, counted] {
+        let refused = Holdings::default().hold_list(tasks(10), &usage, &wanted, 1, (NOW, UNTIL)).unwrap_err();
+        assert_eq!((refused.quota, refused.limit, refused.wanted), (Quota::QueuedTasks, 10, 1));
+    }
+    let all = Usage::default();
+    assert_eq!(Holdings::default().hold_list(tasks(10), &all, &wanted, 1, (NOW, UNTIL)), Ok(None));
 }
 
 #[test]

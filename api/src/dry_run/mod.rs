@@ -3,6 +3,7 @@
 mod pace;
 mod tally;
 
+use crate::counting;
 use crate::direct;
 use crate::problem::{ApiError, Code, Result};
 use crate::shares::bodies::room_within;
@@ -34,7 +35,7 @@ pub(crate) async fn dry_run(
     warnings: &Warnings,
 ) -> Result<DryRunJson> {
     let work = async {
-        let pace = Pace::lately(state, caller).await?;
+        let pace = Pace::lately(state, caller).await;
         match (tasks, list) {
             (_, Some(list)) => of_upload(state, caller, spec, list, pace, warnings).await,
             (Tasks::Inline(lines), None) => of_lines(state, spec, lines, pace, warnings).await,
@@ -98,21 +99,25 @@ async fn of_upload(
         Some(direct) => direct::looked_at(state, direct, upload).await?,
         None => upload,
     };
-    let source = source_of(upload, list.on_invalid_rows, warnings.task_rules(state.config.param_policy))?;
+    let mut source = source_of(upload, list.on_invalid_rows, warnings.task_rules(state.config.param_policy))?;
     let staging = Staging { staged: &source.staged, spec: &source.spec, ours: None };
     let (tally, end) = read(state, caller, staging, &spec.params, warnings).await?;
     warnings.unknown_in_rows(&tally.unknown)?;
     let short = source.staged.size <= limits::SYNC_LIST_MAX_BYTES
         && end.offset <= limits::SYNC_LIST_EXPANDED_MAX_BYTES
         && end.index as usize <= state.config.inline_tasks_max;
-    let refused = match list.on_invalid_rows {
-        OnInvalidRows::Fail => !tally.invalid.is_empty(),
-        OnInvalidRows::Skip => tally.valid == 0,
+    if short {
+        let fails = list.on_invalid_rows == OnInvalidRows::Fail && !tally.invalid.is_empty();
+        let refused = fails || tally.valid == 0;
+        return Ok(tally.report(spec, pace, answer(refused, StatusCode::CREATED)));
+    }
+    // Of a long list the submit knows what it can count in its time. One that it does not know to be bad fails its run.
+    let would_answer = match counting::briefly(state, caller, &mut source, &spec.params).await {
+        Ok(_) => once_accepted(spec).as_u16(),
+        Err(refused) if refused.is_refusal() => answer(true, once_accepted(spec)),
+        Err(error) => return Err(error),
     };
-    // A list that the submit does not know to be bad fails its run.
-    let is_known = short || source.expected(&spec.params).is_some_and(|expected| expected.exact);
-    let otherwise = if short { StatusCode::CREATED } else { once_accepted(spec) };
-    Ok(tally.report(spec, pace, answer(refused && is_known, otherwise)))
+    Ok(tally.report(spec, pace, would_answer))
 }
 
 fn answer(refused: bool, otherwise: StatusCode) -> u16 {
@@ -163,12 +168,12 @@ async fn read(
                 None => unknown.iter().for_each(|field| tally.unknown.add(field)),
             }
         }
+        if index >= state.config.run_tasks_max {
+            let detail = format!("more than {} records.", state.config.run_tasks_max);
+            return Err(ApiError::list(ListFault::TooManyRows, Some(line), &detail));
+        }
         let row = row.and_then(|row| row.check(job, rules));
         tally.add(index as usize, list.ours.is_none().then_some(line), row);
-        if tally.valid > u64::from(state.config.run_tasks_max) {
-            let detail = format!("The list has more than {} rows.", state.config.run_tasks_max);
-            return Err(ApiError::list(ListFault::TooManyRows, None, &detail));
-        }
     }
     Ok((tally, reader.position()))
 }

@@ -5,8 +5,9 @@
 use crate::problem::Result;
 use crate::state::ApiState;
 use conveyor_domain::estimate::Basis;
+use conveyor_domain::retention::rows_are_over;
 use conveyor_domain::task::Attempt;
-use conveyor_domain::{CallerId, TaskId, limits};
+use conveyor_domain::{CallerId, RunStatus, TaskId, limits};
 use conveyor_store::port::{JobsQuery, RunKey, RunView, StatusFilter, TasksQuery};
 use futures::future::join_all;
 use std::time::Duration;
@@ -23,16 +24,17 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Measured on the newest run that has done anything; otherwise what has to be assumed.
-    pub async fn lately(state: &ApiState, caller: CallerId) -> Result<Pace> {
-        let (limit, look) = (limits::ESTIMATE_JOBS_LOOK, limits::ESTIMATE_JOBS_LOOK);
-        let newest = JobsQuery { caller, status: None, scheduled: None, before: None, limit, look };
-        for view in state.list(caller, state.store().jobs(newest)).await?.rows {
-            if let Some(measured) = measure(state, caller, &view.latest).await? {
-                return Ok(measured);
+    /// Measured on the newest run that has done anything; otherwise what has to be assumed. No dry run fails because of its
+    /// estimate.
+    pub async fn lately(state: &ApiState, caller: CallerId) -> Pace {
+        match newest_measured(state, caller).await {
+            Ok(Some(measured)) => measured,
+            Ok(None) => Pace::assumed(state.config.built_in_gateway),
+            Err(error) => {
+                tracing::warn!(?error, "the pace of tasks could not be measured; a dry run assumes one");
+                Pace::assumed(state.config.built_in_gateway)
             }
         }
-        Ok(Pace::assumed(state.config.built_in_gateway))
     }
 
     pub fn assumed(built_in_gateway: bool) -> Pace {
@@ -44,10 +46,26 @@ impl Pace {
     }
 }
 
+async fn newest_measured(state: &ApiState, caller: CallerId) -> Result<Option<Pace>> {
+    let (limit, look) = (limits::ESTIMATE_JOBS_LOOK, limits::ESTIMATE_JOBS_LOOK);
+    let newest = JobsQuery { caller, status: None, scheduled: None, before: None, limit, look };
+    for view in state.list(caller, state.store().jobs(newest)).await?.rows {
+        match measure(state, caller, &view.latest).await {
+            Ok(None) => {}
+            Ok(measured) => return Ok(measured),
+            // It was removed meanwhile, or cannot be read: another one tells as well.
+            Err(error) => tracing::debug!(?error, "a run that says nothing about the pace of tasks"),
+        }
+    }
+    Ok(None)
+}
+
 /// The last attempt at each of a few tasks, from the middle of what is done: the first find everything cold.
 async fn measure(state: &ApiState, caller: CallerId, of: &RunView) -> Result<Option<Pace>> {
     let (run, done) = (&of.run, of.stats.shown().counts.completed());
-    if done == 0 {
+    // What it inherited stays counted when the rows are gone.
+    let has_rows = run.status != RunStatus::Deleted && !rows_are_over(run, state.now());
+    if done == 0 || !has_rows {
         return Ok(None);
     }
     let key = RunKey { job: run.job, run: run.id };

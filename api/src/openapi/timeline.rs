@@ -21,7 +21,11 @@ const EVENTS: [(&str, &str, &str); 33] = [
     ("run.unpaused", "it goes on", ""),
     ("run.completed", "every task has ended", "`total`"),
     ("run.stopped", "somebody ended it early", ""),
-    ("run.failed", "the whole run failed", "`failure_reason`, `failure_detail`"),
+    (
+        "run.failed",
+        "the whole run failed",
+        "`failure_reason`: of a list its own code, such as `source_truncated`; `failure_detail`",
+    ),
     ("run.deleted", "it was deleted", ""),
     (
         "limits.changed",

@@ -1,4 +1,4 @@
-use super::{job_of, with_latest_kept};
+use super::{applied, job_of, with_latest_kept};
 use crate::auth::Caller;
 use crate::cursor::Cursors;
 use crate::path::{Id, Path};
@@ -85,15 +85,14 @@ pub(super) fn on_run(command: Command) -> MethodRouter<Shared> {
         if !is_there(&found.latest.run) && !found.latest.run.is_template() {
             return Err(ApiError::not_found());
         }
-        let view = state.store().apply(job, command, state.now()).await?;
+        let view = applied(&state, caller.id, job, command).await?;
         Ok(Json(RunJson::from(&view.latest)).into_response())
     };
     post(handle)
 }
 
-/// Applies a command to a job of this caller. `apply` itself does not ask whose it is; a job never changes hands, so
-/// looking first is enough.
+/// Applies a command to a job of this caller.
 async fn apply(state: &Shared, caller: &Caller, job: JobId, command: Command) -> Result<JobView> {
     job_of(state, caller, job).await?;
-    Ok(state.store().apply(job, command, state.now()).await?)
+    applied(state, caller.id, job, command).await
 }

@@ -1,6 +1,6 @@
 //! How fast a job may go, and why it does not go faster.
 
-use super::job_of;
+use super::{job_of, with_latest_kept};
 use crate::auth::Caller;
 use crate::body::{self, JsonBody};
 use crate::path::{Id, Path};
@@ -36,10 +36,10 @@ pub(super) async fn change(
     let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
     let JsonBody { bytes, room: _room } = body::read_json(request, max, &state.bodies).await?;
     let command = Command::Limits(parse_change(&bytes, &warnings)?);
-    let now = state.now();
-    let view = state.store().apply(job, command, now).await?;
+    let view = state.store().apply(job, command, state.now()).await?;
     announce(&state, &view.job).await;
-    Ok(Json(JobJson::of(&view, now)).into_response())
+    let view = with_latest_kept(&state, caller.id, view).await?;
+    Ok(Json(JobJson::of(&view, state.now())).into_response())
 }
 
 /// Makes new limits bind whoever asks next.

@@ -199,6 +199,13 @@ async fn job_of(state: &ApiState, caller: &Caller, job: JobId) -> Result<JobView
     with_latest_kept(state, caller.id, view).await
 }
 
+/// The job as readers see it, once a command changed it. `apply` itself does not ask whose job it is; a job never changes
+/// hands, so looking first is enough.
+async fn applied(state: &ApiState, caller: CallerId, job: JobId, command: Command) -> Result<JobView> {
+    let view = state.store().apply(job, command, state.now()).await?;
+    with_latest_kept(state, caller, view).await
+}
+
 /// If its latest run was deleted, the one before takes its place for readers; with none before, it stays until it is removed.
 /// Only a job whose latest run was deleted costs this read.
 async fn with_latest_kept(state: &ApiState, caller: CallerId, mut view: JobView) -> Result<JobView> {

@@ -210,7 +210,7 @@ async fn plan(
         Some(tasks) => split(tasks),
         None => {
             let one_by_one = state.store().removes_by_itself_within() > Duration::ZERO;
-            survey.outlook(stats, can_be_proved(job, earlier, one_by_one, now)).await?
+            survey.outlook(stats, earlier.status, can_be_proved(job, earlier, one_by_one, now)).await?
         }
     };
     if retried == 0 {

@@ -1,6 +1,6 @@
 //! The schedule of a job (SPEC 6.20): another rule, paused, going on. What runs already goes on.
 
-use super::job_of;
+use super::{applied, job_of};
 use crate::auth::Caller;
 use crate::body::{self, JsonBody};
 use crate::fields::Fields;
@@ -31,9 +31,8 @@ pub(super) async fn replace(
     let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
     let JsonBody { bytes, room: _room } = read(&state, request).await?;
     let schedule = schedule::parse(&Fields::parse(&bytes, schedule::FIELDS, &warnings)?)?;
-    let now = state.now();
-    check(&schedule, now)?;
-    apply(&state, job, ScheduleChange::Rule(schedule), now).await
+    check(&schedule, state.now())?;
+    apply(&state, &caller, job, ScheduleChange::Rule(schedule)).await
 }
 
 pub(super) async fn turn(
@@ -47,8 +46,7 @@ pub(super) async fn turn(
     let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
     let JsonBody { bytes, room: _room } = read(&state, request).await?;
     let change = ScheduleChange::State(schedule::parse_state(&bytes, &warnings)?);
-    let now = state.now();
-    apply(&state, job, change, now).await
+    apply(&state, &caller, job, change).await
 }
 
 /// Before anything about the body: another caller's job must not show by how far the check of a body gets.
@@ -65,9 +63,9 @@ async fn read(state: &ApiState, request: Request) -> Result<JsonBody> {
     body::read_json(request, max, &state.bodies).await
 }
 
-async fn apply(state: &ApiState, job: JobId, change: ScheduleChange, now: Timestamp) -> Result<Response> {
-    let view = state.store().apply(job, Command::Schedule(change), now).await?;
-    Ok(Json(JobJson::of(&view, now)).into_response())
+async fn apply(state: &ApiState, caller: &Caller, job: JobId, change: ScheduleChange) -> Result<Response> {
+    let view = applied(state, caller.id, job, Command::Schedule(change)).await?;
+    Ok(Json(JobJson::of(&view, state.now())).into_response())
 }
 
 /// Only a time that has passed has nothing to come.

@@ -250,8 +250,7 @@ async fn from_staged(
             return write_list(state, caller, turn, spec, source, short).await;
         }
     }
-    let expected = counting::briefly(state, caller.id, &mut source, &spec.params).await;
-    counting::refuse(&source, state.config.run_tasks_max)?;
+    let expected = counting::briefly(state, caller.id, &mut source, &spec.params).await?;
     if spec.schedule.is_some() {
         return keep_list(state, caller, turn, spec, source, expected).await;
     }

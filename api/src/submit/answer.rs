@@ -25,8 +25,10 @@ pub(crate) fn kept(view: &JobView, expected: Option<Expected>) -> Snapshot {
     expecting(StatusCode::CREATED, view, expected)
 }
 
-/// Its tasks will be written.
+/// Its tasks will be written. An open job takes more once they are.
 pub(crate) fn accepted(view: &JobView, expected: Option<Expected>) -> Snapshot {
+    let open = view.job.spec.submitted_open;
+    let expected = expected.map(|Expected { tasks, exact }| Expected { tasks, exact: exact && !open });
     expecting(StatusCode::ACCEPTED, view, expected)
 }
 

@@ -91,6 +91,10 @@ impl ShortList {
 
     /// Refuses what an ingest would fail with.
     pub fn check(&self, on_invalid_rows: OnInvalidRows, run_tasks_max: u32) -> Result<()> {
+        if self.end.index > run_tasks_max {
+            let detail = format!("The list has more than {run_tasks_max} records.");
+            return Err(ApiError::list(ListFault::TooManyRows, None, &detail));
+        }
         match on_invalid_rows {
             OnInvalidRows::Fail if !self.invalid.is_empty() => {
                 return Err(ApiError::invalid_rows(self.end.index, &self.invalid));
@@ -100,10 +104,6 @@ impl ShortList {
         if self.rows.is_empty() {
             let detail = format!("None of {} rows is valid.", self.end.index);
             return Err(ApiError::no_valid_rows(&detail, &self.invalid));
-        }
-        if self.rows.len() > run_tasks_max as usize {
-            let detail = format!("The list has more than {run_tasks_max} rows.");
-            return Err(ApiError::list(ListFault::TooManyRows, None, &detail));
         }
         Ok(())
     }

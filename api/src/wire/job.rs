@@ -110,7 +110,7 @@ pub(crate) struct SubmittedJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latest_run: Option<RunJson<'a>>,
     pub accepted_tasks: usize,
-    /// Whether these are all that there will be. Left out where they are written already.
+    /// Whether these are all that there will be: never of an open job. Left out where they are written already.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_is_final: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -11,12 +11,12 @@ use conveyor_store::port::{BlobKey, RunKey};
 use serde_json::json;
 
 impl World {
-    async fn delete_run(&self, key: RunKey) -> Answer {
+    pub async fn delete_run(&self, key: RunKey) -> Answer {
         self.call("DELETE", &format!("/v1/jobs/{}/runs/{}", key.job, key.run), Some(KEY), None).await
     }
 
     /// What the sweeper does, in its order.
-    async fn remove_run(&self, key: RunKey) {
+    pub async fn remove_run(&self, key: RunKey) {
         let store = &self.backend.store;
         assert_eq!(store.deleted_runs(10).await.unwrap(), [key]);
         while !self.backend.queue.remove(QueueName::Run(key.run), 100).await.unwrap() {}

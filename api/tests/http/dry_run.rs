@@ -2,6 +2,7 @@
 
 use crate::world::{OTHER_KEY, World, config, golden};
 use conveyor_api::ApiConfig;
+use conveyor_domain::lifecycle::Command;
 use conveyor_domain::params::Format;
 use serde_json::{Value, json};
 
@@ -139,6 +140,28 @@ async fn an_estimate_is_what_tasks_took_lately() {
     assert_eq!(other["estimate"]["assumes"]["basis"], "nothing_measured");
     let built_in = World::with(ApiConfig { built_in_gateway: true, ..config() }).await;
     assert_eq!(assumes(&built_in).await["assumes"]["basis"], "built_in_gateway");
+}
+
+/// It is the latest that its job had, and what it inherited is still counted.
+#[tokio::test]
+async fn a_run_that_is_gone_does_not_fail_a_dry_run() {
+    let world = World::new().await;
+    let key = world.submit("closed", 2).await;
+    world.succeed(key, 0, Format::Html, b"x").await;
+    world.apply(key.job, Command::Stop).await;
+    let again = world.act(&format!("/v1/jobs/{}/rerun?status=pending", key.job)).await;
+    assert_eq!(again.json()["inherited_tasks"], 1);
+    let again = again.run_key();
+    world.apply(key.job, Command::Stop).await;
+    assert_eq!(world.delete_run(again).await.status, 202);
+    for removed in [false, true] {
+        if removed {
+            world.remove_run(again).await;
+        }
+        let report = world.post(DRY, json!({"tasks": urls(&["https://a.example/"])})).await;
+        assert_eq!(report.status, 200, "{}", report.text());
+        assert_eq!(report.json()["estimate"]["assumes"]["basis"], "nothing_measured");
+    }
 }
 
 #[tokio::test]

@@ -36,6 +36,7 @@ mod staged_lists;
 mod tasks;
 mod totals;
 mod two_callers;
+mod uncounted;
 mod unread_lists;
 mod uploads;
 mod warnings;

@@ -193,11 +193,58 @@ async fn the_run_before_a_deleted_one_is_the_latest_again() {
     }
     let results = world.get(&format!("/v1/jobs/{}/results", key.job)).await.json();
     assert_eq!(results["results"][0]["run_id"], json!(key.run));
+    let deleted = RunKey { run: second.as_str().unwrap().parse().unwrap(), ..key };
+    for removed in [false, true] {
+        if removed {
+            world.remove_run(deleted).await;
+        }
+        let job = format!("/v1/jobs/{}", key.job);
+        let changed = json!({"max_inflight": 5 + u32::from(removed)});
+        let closed = world.act(&format!("{job}/close")).await;
+        for answer in [closed, world.call("PATCH", &job, Some(KEY), Some(changed)).await] {
+            assert_eq!(
+                (answer.status.as_u16(), &answer.json()["latest_run"]["run_id"]),
+                (200, &json!(key.run))
+            );
+        }
+    }
     let third = world.rerun(key, "?status=failed").await;
     assert_eq!(third.status, 201, "{}", third.text());
     let third = third.json();
     assert_eq!((&third["rerun_of"], &third["retried_tasks"]), (&json!(key.run), &json!(2)));
     assert_eq!(third["latest_run"]["run_sequence"], 3, "no number is given out twice");
+}
+
+/// The same where a schedule is changed.
+#[tokio::test]
+async fn a_change_of_a_schedule_shows_the_latest_run_that_was_not_deleted() {
+    let world = World::new().await;
+    let schedule = json!({"rate": {"every": 1, "unit": "hour"}});
+    let tasks = json!([{"url": "https://a.example/"}]);
+    let body = json!({"type": "scheduled", "schedule": schedule, "tasks": tasks});
+    let job = world.post("/v1/jobs", body).await.json()["job_id"].as_str().unwrap().to_owned();
+    let path = format!("/v1/jobs/{job}");
+    let again = async || {
+        let answer = world.act(&format!("{path}/rerun")).await;
+        assert_eq!(answer.status, 202, "{}", answer.text());
+        let key = answer.run_key();
+        world.apply(key.job, Command::Stop).await;
+        world.ingest(key, &[crate::ingest::cut(0)]).await;
+        key
+    };
+    let (first, second) = (again().await, again().await);
+    assert_eq!(world.delete_run(second).await.status, 202);
+    for removed in [false, true] {
+        if removed {
+            world.remove_run(second).await;
+        }
+        let paused = world.post(&format!("{path}/schedule/state"), json!({"schedule_state": "paused"})).await;
+        let rule = Some(schedule.clone());
+        for answer in [paused, world.call("PUT", &format!("{path}/schedule"), Some(KEY), rule).await] {
+            assert_eq!(answer.status, 200, "{}", answer.text());
+            assert_eq!(answer.json()["latest_run"]["run_id"], json!(first.run));
+        }
+    }
 }
 
 #[tokio::test]

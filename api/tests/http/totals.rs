@@ -43,7 +43,7 @@ async fn submit_list(world: &World, slot: Value, list: impl Into<axum::body::Bod
 
 impl World {
     /// A list as an earlier version staged it: nobody has counted it.
-    async fn staged_uncounted(&self, list: String) -> String {
+    pub async fn staged_uncounted(&self, list: String) -> String {
         let slot = self.slot(json!({"type": "lines"})).await;
         let id = slot["file_input_id"].as_str().unwrap().to_owned();
         let upload: UploadId = id.parse().unwrap();
@@ -53,6 +53,23 @@ impl World {
         let staged = Staged::new(key.to_string(), stored.size, stored.etag);
         self.backend.store.put_staged(upload, staged, self.now()).await.unwrap();
         id
+    }
+
+    /// Submits a list, which does what a dry run says of it.
+    pub async fn submit_as_foretold(&self, id: &str, more: Value) -> Answer {
+        let mut body = more.clone();
+        body["file_input_id"] = id.into();
+        let dry = self.post("/v1/jobs?dry_run=true", body).await;
+        let answer = submit(self, id, more.clone()).await;
+        let foretold = match dry.status.as_u16() {
+            200 => dry.json()["would_answer"].clone(),
+            _ => {
+                assert_eq!(dry.code(), answer.code(), "{more}");
+                dry.status.as_u16().into()
+            }
+        };
+        assert_eq!(foretold, answer.status.as_u16(), "{more}: {}", answer.text());
+        answer
     }
 
     /// As a poller sees it: how many are done, of how many, and whether that is final.
@@ -163,12 +180,58 @@ async fn a_rerun_that_is_ingested_knows_its_total() {
     assert_eq!(world.polled(again.run_key()).await, (0, 6, true));
 }
 
+/// `addTasks` may raise it as soon as these are read.
+#[tokio::test]
+async fn the_total_of_an_open_job_is_never_final() {
+    let world = small().await;
+    let tasks: Vec<_> = (0..6).map(|n| json!({"url": format!("https://a.example/{n}")})).collect();
+    let answer = world.post("/v1/jobs", json!({"tasks": tasks, "status": "open"})).await;
+    let body = answer.json();
+    assert_eq!((answer.status.as_u16(), &body["status"]), (202, &json!("open")));
+    assert_eq!((&body["accepted_tasks"], &body["total_is_final"]), (&json!(6), &json!(false)));
+}
+
+/// Counters that were damaged, in whichever direction, are no reason to refuse a rerun, and none for a wrong total.
+#[tokio::test]
+async fn a_rerun_counts_where_counters_do_not_tell() {
+    let world = small().await;
+    let key = submit_list(&world, json!({"type": "lines"}), lines(6), json!({})).await.run_key();
+    let rows = [pinned(), chunk(0, 6, 0, 6, None), IngestEvent::TotalSet { total: 6 }, IngestEvent::Latched];
+    world.ingest(key, &rows).await;
+    world.complete(key, 0..3).await;
+    world.fail(key, 3).await;
+    world.act(&format!("/v1/jobs/{}/stop", key.job)).await;
+    let damage = async |statement: &str, query: &str, retried: u64| {
+        let connection = rusqlite::Connection::open(world.files().with_file_name("conveyor.db")).unwrap();
+        connection.execute(statement, []).unwrap();
+        drop(connection);
+        let again = world.act(&format!("/v1/jobs/{}/rerun?status={query}", key.job)).await;
+        assert_eq!(again.status, 202, "{}", again.text());
+        let body = again.json();
+        assert_eq!(
+            (&body["retried_tasks"], &body["inherited_tasks"]),
+            (&json!(retried), &json!(6 - retried))
+        );
+        assert_eq!(
+            (&body["latest_run"]["stats"]["total"], &body["total_is_final"]),
+            (&json!(6), &json!(true))
+        );
+        let again = again.run_key();
+        world.act(&format!("/v1/jobs/{}/stop", key.job)).await;
+        world.ingest(again, &[crate::ingest::cut(0)]).await;
+        assert_eq!(world.delete_run(again).await.status, 202);
+    };
+    damage("UPDATE counters SET successful = successful + 7", "successful", 3).await;
+    damage("UPDATE counters SET successful = 0, bad_target = 0", "failed", 1).await;
+}
+
 #[tokio::test]
 async fn what_a_list_cannot_be_taken_for_is_said_by_the_submit() {
     let world = World::with(ApiConfig { inline_tasks_max: 3, run_tasks_max: 50, ..config() }).await;
     let as_lines = || json!({"type": "lines"});
     let refused = async |slot: Value, list: Vec<u8>, more: Value, status: u16, code: &str| {
-        submit_list(&world, slot, list, more).await.refused(status, code)
+        let id = world.staged(slot, list).await;
+        world.submit_as_foretold(&id, more).await.refused(status, code)
     };
     let mut random = 7_u64;
     let mut noise = || {
@@ -194,12 +257,30 @@ async fn what_a_list_cannot_be_taken_for_is_said_by_the_submit() {
     assert_eq!(answer.refused(400, "invalid_rows"), "2 of 10 rows are invalid.");
     let first = json!([{"index": 8, "line": 9, "reason": "malformed_url", "value": "nonsense"}]);
     assert_eq!(answer.json()["invalid_tasks"], first);
-    // What a dry run says is what the submit does.
-    let id = world.staged(as_lines(), mixed).await;
-    let dry = json!({"file_input_id": id, "on_invalid_rows": "fail"});
-    assert_eq!(world.post("/v1/jobs?dry_run=true", dry).await.json()["would_answer"], 400);
+    // Invalid rows take places too.
+    let many = format!("{}{}", lines(45), "nonsense\n".repeat(6)).into_bytes();
+    refused(as_lines(), many, json!({}), 413, "too_many_rows").await;
+    refused(as_lines(), b"\n\n".to_vec(), json!({"on_invalid_rows": "fail"}), 400, "no_valid_rows").await;
+    let jsonl =
+        "{\"url\":\"https://a.example\",\"method\":\"POST\"}\n".repeat(9) + "{\"url\":\"nonsense\"}\n";
+    let conditional = json!({"zenrows_params": {"js_render": true}, "on_invalid_rows": "fail"});
+    let slot = json!({"type": "jsonl"});
+    refused(slot, jsonl.clone().into_bytes(), conditional, 400, "invalid_rows").await;
     assert_eq!(world.get("/v1/jobs").await.json(), json!({"jobs": []}));
-    assert_eq!(submit(&world, &id, json!({})).await.json()["accepted_tasks"], 8);
+    let id = world.staged(as_lines(), mixed).await;
+    let taken = world.submit_as_foretold(&id, json!({})).await;
+    assert_eq!(taken.json()["accepted_tasks"], 8);
+}
+
+#[tokio::test]
+async fn a_short_list_has_as_many_records_as_a_run_takes() {
+    let world = World::with(ApiConfig { inline_tasks_max: 10, run_tasks_max: 5, ..config() }).await;
+    for (list, status) in [(lines(5), 201), (format!("nonsense\n{}", lines(4)), 201), (lines(6), 413)] {
+        let id = world.staged(json!({"type": "lines"}), list).await;
+        assert_eq!(world.submit_as_foretold(&id, json!({})).await.status, status);
+    }
+    let id = world.staged(json!({"type": "lines"}), format!("nonsense\n{}", lines(5))).await;
+    world.submit_as_foretold(&id, json!({})).await.refused(413, "too_many_rows");
 }
 
 /// Rows that a job's parameters could make invalid are not counted for certain.

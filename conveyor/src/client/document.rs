@@ -86,6 +86,8 @@ pub struct Spend {
 #[derive(Debug, Default, Deserialize)]
 pub struct Stats {
     pub total: u64,
+    /// Said only while it is not known how many tasks there will be; `total` is the least then.
+    pub total_is_final: Option<bool>,
     pub completed: u64,
     pub successful: u64,
     pub failed: u64,

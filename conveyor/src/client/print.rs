@@ -168,9 +168,12 @@ fn run_rows(run: &Run) -> Vec<(String, String)> {
     rows
 }
 
-/// `[######..................] 25/100 (25%)`
+/// `[######..................] 25/100 (25%)`; of a list that nobody has counted, `25/26+ (still counting)`.
 pub fn progress(stats: &Stats) -> String {
     let Stats { total, completed, .. } = *stats;
+    if stats.total_is_final == Some(false) {
+        return format!("{completed}/{total}+ (still counting)");
+    }
     let share = |of: u64| (completed.min(total) * of).checked_div(total).unwrap_or(0);
     let done = "#".repeat(share(BAR_CHARS) as usize);
     let left = ".".repeat((BAR_CHARS - share(BAR_CHARS)) as usize);
@@ -191,6 +194,8 @@ mod tests {
         assert_eq!(progress(&stats(25, 100)), "[######..................] 25/100 (25%)");
         assert_eq!(progress(&stats(9_998, 9_999)), "[#######################.] 9998/9999 (99%)");
         assert_eq!(progress(&stats(3, 3)), "[########################] 3/3 (100%)");
+        let counting = Stats { total_is_final: Some(false), ..stats(0, 1) };
+        assert_eq!(progress(&counting), "0/1+ (still counting)");
     }
 
     #[test]

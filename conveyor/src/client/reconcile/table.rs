@@ -45,7 +45,10 @@ fn verdict(whole: &Whole) -> String {
     let said = match whole.verdict() {
         Verdict::NothingWrong => "nothing was wrong".to_owned(),
         Verdict::AllMended => format!("{} wrong, all of it mended", mended.len()),
-        Verdict::StillWrong if left.is_empty() => "not everything could be looked at".to_owned(),
+        Verdict::StillWrong if left.is_empty() => {
+            let mended = if mended.is_empty() { String::new() } else { format!("{} mended; ", mended.len()) };
+            format!("{mended}not everything could be looked at")
+        }
         Verdict::StillWrong if seen == left.len() && mended.is_empty() => {
             format!("{seen} wrong; nothing was done, because it was a dry run")
         }
@@ -76,8 +79,11 @@ mod tests {
     use serde_json::{Value, json};
 
     fn shown(findings: Vec<Value>) -> Vec<String> {
-        let mut whole = Whole::default();
-        let (unsure, errors) = (Vec::new(), Vec::new());
+        shown_with(findings, Vec::new())
+    }
+
+    fn shown_with(findings: Vec<Value>, errors: Vec<Value>) -> Vec<String> {
+        let (mut whole, unsure) = (Whole::default(), Vec::new());
         whole.add(Part { at: "T".to_owned(), findings, unsure, errors, next: None }).unwrap();
         text(&whole).lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
     }
@@ -118,5 +124,10 @@ mod tests {
         assert_eq!(upkeep("fixed").last().unwrap(), "nothing was wrong; 1 tidied up");
         let mended = shown(vec![finding(json!({"outcome": "gone"}))]);
         assert_eq!(mended.last().unwrap(), "1 wrong, all of it mended");
+        let error = || vec![json!({"repair": "stalled_runs", "error": "no room"})];
+        let partly = shown_with(vec![finding(json!({"outcome": "fixed", "changed": 7}))], error());
+        assert_eq!(partly.last().unwrap(), "1 mended; not everything could be looked at");
+        let nothing = shown_with(Vec::new(), error());
+        assert_eq!(nothing.last().unwrap(), "not everything could be looked at");
     }
 }
