@@ -251,6 +251,8 @@ pub const BOUNCE_MAX: Duration = Duration::from_secs(300);
 pub const GATEWAY_FAILURES_MAX: u32 = 10;
 pub const GATEWAY_PAUSE: Duration = Duration::from_millis(500);
 pub const GATEWAY_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Another call probes if the one before it is not answered for so long.
+pub const GATEWAY_PROBE_EVERY: Duration = Duration::from_secs(2);
 
 /// Backoff of a worker whose store, queue or coordinator fails: doubles from the first to the second, with jitter.
 pub const STORE_BACKOFF_MIN: Duration = Duration::from_millis(200);

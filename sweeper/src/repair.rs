@@ -295,17 +295,54 @@ impl Found {
         look: &Look<'_>,
         things: Vec<(Subject, BoxFuture<'a, Result<Seen>>)>,
     ) -> Result<()> {
+        self.look_until(repair, look, things, || false).await.map_err(|(_, error)| error).map(drop)
+    }
+
+    /// The same for a page of [`Look::runs_from`]. Within a sweep the page ends where its time is up, or where too many runs
+    /// in a row do not answer, and the next one begins behind that place: no run keeps those behind it from being looked at.
+    pub(crate) async fn look_at_runs<'a>(
+        &mut self,
+        repair: &dyn Repair,
+        look: &Look<'_>,
+        things: Vec<(Subject, BoxFuture<'a, Result<Seen>>)>,
+    ) -> Result<()> {
+        let place = |last: Subject| match last {
+            Subject::Run(_, run) => Some(Next::After(run.to_string())),
+            Subject::Job(_) | Subject::Upload(_) | Subject::Letter(_) | Subject::Queue(_) => None,
+        };
+        match self.look_until(repair, look, things, || look.is_over()).await {
+            Ok(None) => {}
+            Ok(Some(last)) => self.next = place(last),
+            Err((last, error)) if look.sweep.is_some() => {
+                tracing::warn!(repair = repair.name(), %error, "too much does not answer; the sweep goes on behind it");
+                self.next = place(last);
+            }
+            Err((_, error)) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Looks at things until it is over: then the last that was looked at, if there are more. Too many in a row that do not
+    /// answer are an error, with the last of them.
+    async fn look_until<'a>(
+        &mut self,
+        repair: &dyn Repair,
+        look: &Look<'_>,
+        things: Vec<(Subject, BoxFuture<'a, Result<Seen>>)>,
+        is_over: impl Fn() -> bool,
+    ) -> std::result::Result<Option<Subject>, (Subject, Error)> {
         let (subjects, looks): (Vec<Subject>, Vec<BoxFuture<'a, _>>) = things.into_iter().unzip();
         let mut looks = stream::iter(looks).buffered(limits::SWEEP_LOOKS_INFLIGHT);
         // Things in a row that did not answer.
         let mut silent = 0;
+        let last = subjects.last().copied();
         for subject in subjects {
             let Some(told) = looks.next().await else { break };
             match told {
                 Err(error @ (Error::Unavailable(_) | Error::Full(_) | Error::Missing(_))) => {
                     silent += 1;
                     if silent > SILENT_MAX {
-                        return Err(error);
+                        return Err((subject, error));
                     }
                     note_failure(repair, subject, &error);
                     self.unsure.push((subject, look.now().after(limits::SWEEP_EVERY)));
@@ -315,8 +352,11 @@ impl Found {
                     self.add(repair, subject, told);
                 }
             }
+            if is_over() && Some(subject) != last {
+                return Ok(Some(subject));
+            }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Adds one result. A thing that cannot be read is a finding of its own.
@@ -356,6 +396,8 @@ mod tests {
     use crate::Fixed;
     use conveyor_store::embedded::Embedded;
     use futures::FutureExt;
+    use std::time::Duration;
+    use tokio_util::sync::CancellationToken;
 
     struct Any;
 
@@ -396,6 +438,36 @@ mod tests {
         let things = told.into_iter().map(|told| (subject, async move { told }.boxed())).collect();
         let mut found = Found::default();
         found.look_at(&Any, &look, things).await.map(|()| found)
+    }
+
+    /// Twenty runs, in order, looked at by a sweep for so long.
+    async fn swept(time: Duration, told: impl Fn(u8) -> Result<Seen>) -> Found {
+        let dir = tempfile::TempDir::new().unwrap();
+        let clock = At(Timestamp(1_800_000_000_000));
+        let backend = Embedded::open(dir.path(), clock.0).unwrap().backend();
+        let stop = CancellationToken::new();
+        let sweep = Sweep::new(&backend, &clock, &stop).within(time);
+        let look = Look::of(&sweep, Scope::All, false);
+        let things = (1..=20).map(|n| {
+            let told = told(n);
+            let subject = Subject::Run(JobId::from_bytes([1; 16]), RunId::from_bytes([n; 16]));
+            (subject, async move { told }.boxed())
+        });
+        let mut found = Found::default();
+        found.look_at_runs(&Any, &look, things.collect()).await.unwrap();
+        found
+    }
+
+    #[tokio::test]
+    async fn runs_that_do_not_answer_and_those_that_take_long_hide_none_behind_them() {
+        let behind = |n: u8| Some(Next::After(RunId::from_bytes([n; 16]).to_string()));
+        let minute = Duration::from_secs(60);
+        let found = swept(minute, |n| if n <= 18 { silent() } else { Ok(Seen::Nothing) }).await;
+        assert_eq!(found.next, behind(u8::try_from(SILENT_MAX).unwrap() + 1));
+        let found = swept(Duration::ZERO, |_| Ok(Seen::Nothing)).await;
+        assert_eq!(found.next, behind(1), "its time is up");
+        let found = swept(minute, |_| Ok(Seen::Nothing)).await;
+        assert_eq!(found.next, None);
     }
 
     fn silent() -> Result<Seen> {

@@ -75,9 +75,13 @@ pub async fn watch_skew(clock: Arc<SystemClock>, stop: CancellationToken) {
         metrics::gauge!("conveyor_clock_skew_seconds").set(skew_ms as f64 / 1000.0);
         let large = Duration::from_millis(skew_ms.unsigned_abs()) > limits::CLOCK_SKEW_MAX;
         if large && !warned {
+            // A process that is ahead of its own clock runs at half speed until that has caught up.
+            let slewed_for_s = if clock.server.now().is_none() { skew_ms.min(0).unsigned_abs() * 2 / 1000 } else { 0 };
             tracing::warn!(
                 skew_ms,
-                "the clock of this machine is not the time that this process goes by; set it right"
+                slewed_for_s,
+                "the clock of this machine is not the time that this process goes by; set it right. \
+                 A process that is ahead of it runs at half speed for `slewed_for_s`"
             );
         } else if warned && !large {
             tracing::info!(skew_ms, "the clock of this machine is right again");

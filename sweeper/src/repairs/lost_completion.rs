@@ -39,7 +39,7 @@ impl Repair for LostCompletion {
             let told = async move { self.explain(look, active).await.map(Seen::from) };
             (subject_of(key_of(active)), told.boxed())
         });
-        found.look_at(self, look, looks.collect()).await?;
+        found.look_at_runs(self, look, looks.collect()).await?;
         Ok(found)
     }
 

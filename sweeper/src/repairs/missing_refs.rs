@@ -41,7 +41,7 @@ impl Repair for MissingRefs {
             let told = async move { self.look_at_queue(look, active).await };
             (subject_of(key_of(active)), told.boxed())
         });
-        found.look_at(self, look, looks.collect()).await?;
+        found.look_at_runs(self, look, looks.collect()).await?;
         Ok(found)
     }
 

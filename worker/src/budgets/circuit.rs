@@ -1,9 +1,10 @@
 //! A circuit breaker between a job and its gateway (SPEC 6.7): closed while it answers, open after too many failures in a
 //! row, then half-open: one call probes, and its answer closes or opens it again. The pause doubles once an opening, however
-//! many calls fail at the same time.
+//! many calls fail at the same time. A probe that takes long is followed by others, so one slow page does not stop a job.
 
 use conveyor_domain::limits;
 use std::time::Duration;
+use tokio::time::Instant;
 
 #[derive(Debug, Default)]
 pub(super) struct Circuit {
@@ -22,7 +23,8 @@ enum Probe {
     NotNeeded,
     /// Half-open once the pause is over.
     Due,
-    UnderWay,
+    /// The latest probe is not answered. At this moment another call may probe as well.
+    UnderWay { next: Instant },
 }
 
 /// One call, from its beginning to its answer.
@@ -46,26 +48,39 @@ impl Circuit {
     pub fn room(&self, room: u32, unstarted: u32) -> u32 {
         match self.probe {
             Probe::NotNeeded => room,
-            Probe::Due => room.min(1u32.saturating_sub(unstarted)),
-            Probe::UnderWay => 0,
+            Probe::UnderWay { next } if next > Instant::now() => 0,
+            Probe::Due | Probe::UnderWay { .. } => room.min(1u32.saturating_sub(unstarted)),
         }
     }
 
     /// Begins a call, unless another one probes.
     pub fn begin(&mut self) -> Option<Ticket> {
-        if self.probe == Probe::UnderWay {
+        if self.next_probe().is_some_and(|next| next > Instant::now()) {
             return None;
         }
-        let probes = self.probe == Probe::Due;
+        let probes = self.probe != Probe::NotNeeded;
         if probes {
-            self.probe = Probe::UnderWay;
+            self.probe = Probe::UnderWay { next: Instant::now() + limits::GATEWAY_PROBE_EVERY };
         }
         Some(Ticket { openings: self.openings, probes })
     }
 
+    /// When another call may probe although the latest probe is not answered.
+    pub fn next_probe(&self) -> Option<Instant> {
+        match self.probe {
+            Probe::UnderWay { next } => Some(next),
+            Probe::NotNeeded | Probe::Due => None,
+        }
+    }
+
+    /// Whether the call is a probe whose answer is still needed.
+    fn is_probed_by(&self, ticket: &Ticket) -> bool {
+        ticket.probes && self.probe != Probe::NotNeeded
+    }
+
     /// The call was not made, or its answer was not waited for. True if another one may probe now.
     pub fn abandon(&mut self, ticket: &Ticket) -> bool {
-        let probed = ticket.probes && ticket.openings == self.openings;
+        let probed = self.is_probed_by(ticket) && ticket.openings == self.openings;
         if probed {
             self.probe = Probe::Due;
         }
@@ -74,16 +89,18 @@ impl Circuit {
 
     /// The call was answered; `overloaded` with how long the gateway asked for, if it did.
     pub fn answered(&mut self, ticket: &Ticket, overloaded: Option<Option<Duration>>) -> Verdict {
-        if ticket.openings != self.openings {
+        // A success of an earlier call that comes after the pause is over shows as much as one of the probe.
+        let is_late_success = overloaded.is_none() && self.next_probe().is_some();
+        if ticket.openings != self.openings && !is_late_success {
             return Verdict::Nothing;
         }
         let Some(asked_for) = overloaded else {
-            let recovered = ticket.probes;
+            let recovered = self.probe != Probe::NotNeeded;
             *self = Circuit { openings: self.openings, ..Circuit::default() };
             return if recovered { Verdict::Recovered } else { Verdict::Nothing };
         };
         self.failures += 1;
-        if !ticket.probes && self.failures < limits::GATEWAY_FAILURES_MAX {
+        if !self.is_probed_by(ticket) && self.failures < limits::GATEWAY_FAILURES_MAX {
             return Verdict::Nothing;
         }
         self.pause = (self.pause * 2).clamp(limits::GATEWAY_PAUSE, limits::GATEWAY_PAUSE_MAX);
@@ -112,6 +129,35 @@ mod tests {
         let backoffs: Vec<&Verdict> = verdicts.iter().filter(|v| **v != Verdict::Nothing).collect();
         assert_eq!(backoffs, [&Verdict::BackOff(limits::GATEWAY_PAUSE)], "a hundred failures are one outage");
         circuit
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_probe_that_takes_long_is_followed_by_another() {
+        let mut circuit = opened();
+        let slow = circuit.begin().unwrap();
+        tokio::time::advance(limits::GATEWAY_PROBE_EVERY - Duration::from_millis(1)).await;
+        assert!(circuit.begin().is_none() && circuit.room(50, 0) == 0);
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!((circuit.room(50, 0), circuit.room(50, 1)), (1, 0));
+        let quick = circuit.begin().unwrap();
+        assert!(circuit.begin().is_none(), "one at a time");
+        assert_eq!(circuit.answered(&quick, None), Verdict::Recovered);
+        assert_eq!(circuit.room(50, 0), 50);
+        assert_eq!(circuit.answered(&slow, None), Verdict::Nothing, "it is closed already");
+        assert_eq!(circuit.answered(&slow, OVERLOADED), Verdict::Nothing);
+    }
+
+    #[test]
+    fn a_success_of_an_earlier_call_closes_what_a_probe_holds_open() {
+        let mut circuit = Circuit::default();
+        let early = [(); 2].map(|()| circuit.begin().unwrap());
+        let failing: Vec<Ticket> = (0..10).map(|_| circuit.begin().unwrap()).collect();
+        failing.iter().for_each(|call| drop(circuit.answered(call, OVERLOADED)));
+        assert_eq!(circuit.answered(&early[0], None), Verdict::Nothing, "the pause has just begun");
+        assert_eq!(circuit.room(50, 0), 1);
+        circuit.begin().unwrap();
+        assert_eq!(circuit.answered(&early[1], None), Verdict::Recovered);
+        assert_eq!(circuit.room(50, 0), 50);
     }
 
     #[test]

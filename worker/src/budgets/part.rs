@@ -36,9 +36,9 @@ impl Use {
             tokio::pin!(more);
             more.as_mut().enable();
             if !self.take_start(clock.now()) {
-                // Nobody announces the end of a hold.
-                match share.held_for(clock.now()) {
-                    Some(held) => drop(tokio::time::timeout(held, more).await),
+                // Nobody announces the end of a hold, or that a probe takes too long.
+                match share.blocked_for(clock.now()) {
+                    Some(blocked) => drop(tokio::time::timeout(blocked, more).await),
                     None => more.await,
                 }
             }

@@ -272,8 +272,10 @@ impl Share {
     }
 
     /// How long a task that waits for its start has to wait at least.
-    pub(super) fn held_for(&self, now: Timestamp) -> Option<Duration> {
-        self.lock().held_until.filter(|until| *until > now).map(|until| now.until(until))
+    pub(super) fn blocked_for(&self, now: Timestamp) -> Option<Duration> {
+        let state = self.lock();
+        let held = state.held_until.filter(|until| *until > now).map(|until| now.until(until));
+        held.or_else(|| state.circuit.next_probe()?.checked_duration_since(Instant::now()))
     }
 }
 

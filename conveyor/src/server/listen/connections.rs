@@ -7,6 +7,7 @@ use conveyor_domain::limits;
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -22,6 +23,8 @@ pub struct Connections {
 struct Open {
     next: u64,
     all: HashMap<u64, Arc<Connection>>,
+    /// By how much the listener was last woken too late: so late may heads be read that were sent in time.
+    lag: Duration,
 }
 
 impl Connections {
@@ -52,20 +55,30 @@ impl Connections {
             let again = self.close_some();
             let ended = self.ended.notified();
             // Out of time is as good as an end: look again.
-            let _ = tokio::time::timeout_at(again, ended).await;
+            if tokio::time::timeout_at(again, ended).await.is_err() {
+                self.woken_late_by(Instant::now() - again);
+            }
         }
+    }
+
+    fn woken_late_by(&self, lag: Duration) {
+        let mut open = self.lock();
+        open.lag = lag.max(open.lag / 2).min(limits::FIRST_BYTE_TIMEOUT);
     }
 
     /// Closes the least deserving, unless enough are being closed already. Returns when to look again at the latest.
     pub fn close_some(&self) -> Instant {
-        let all: Vec<_> = self.lock().all.values().cloned().collect();
+        let (all, lag) = {
+            let open = self.lock();
+            (open.all.values().cloned().collect::<Vec<_>>(), open.lag)
+        };
         let now = Instant::now();
         if all.iter().any(|connection| connection.is_closing()) {
             return now + limits::HEAD_TIME_MIN;
         }
         let some = (self.max / limits::CONNECTIONS_CLOSED_PART).max(1);
         for (rank, since, connection) in least_deserving(&all).take(some) {
-            let not_before = since + limits::HEAD_TIME_MIN;
+            let not_before = since + limits::HEAD_TIME_MIN + lag;
             if rank == Rank::Fresh && now < not_before {
                 return not_before;
             }
@@ -153,6 +166,21 @@ mod tests {
 
     fn closed(connections: &[Opened]) -> usize {
         connections.iter().filter(|opened| opened.connection.is_closing()).count()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_that_is_late_itself_gives_heads_more_time() {
+        let connections = Arc::new(Connections::new(10));
+        let many = opened(&connections, [127, 0, 0, 2], 10);
+        connections.woken_late_by(Duration::from_secs(3));
+        tokio::time::sleep(limits::HEAD_TIME_MIN).await;
+        let again = connections.close_some();
+        assert_eq!((closed(&many), again - Instant::now()), (0, Duration::from_secs(3)));
+        tokio::time::sleep_until(again).await;
+        connections.close_some();
+        assert_eq!(closed(&many), 1);
+        (0..10).for_each(|_| connections.woken_late_by(Duration::ZERO));
+        assert!(connections.lock().lag < Duration::from_millis(10), "that passes");
     }
 
     #[tokio::test(start_paused = true)]

@@ -73,18 +73,19 @@ async fn a_lost_table_is_made_anew_beside_live_roles() {
         _ => format!("https://example.com/page/{n}\n"),
     });
     let job = client.submit_lines(list.collect(), json!({"max_inflight": MAX_INFLIGHT})).await;
-    support::until("so many are done, and the list is read", async || {
+    support::until("so many are done at least, and the list is read", async || {
         let run = &client.job(&job).await["latest_run"];
         let completed = run["stats"]["completed"].as_u64().unwrap() as usize;
         // All permits wait at the gateway: an answer went to a call whose message had been delivered twice.
         if completed < done && gateway.in_flight() >= MAX_INFLIGHT {
             gateway.allow_next();
         }
-        completed == done && run["ingest_status"] != "pending"
+        completed >= done && run["ingest_status"] != "pending"
     })
     .await;
     let before = seen(&client, &job).await;
     assert_eq!(before.len(), lines - lines / 100);
+    let with_body = before.iter().filter(|(_, _, _, body)| body.is_some()).count();
     let called = gateway.calls();
     deployment.roles.drain(..).for_each(|(_, process)| Process::kill(process));
 
@@ -96,7 +97,9 @@ async fn a_lost_table_is_made_anew_beside_live_roles() {
     let report = deployment.rebuild(&job);
     let rows = json!({"total": before.len(), "written": before.len(), "missing": 0});
     assert_eq!(report["rows"], rows, "{report}");
-    assert_eq!(report["results"]["restored"], done, "{report}");
+    // One more may have been allowed while the last of them was counted, and have ended after all were read.
+    let restored = report["results"]["restored"].as_u64().unwrap() as usize;
+    assert!(restored >= done && restored >= with_body, "{with_body} seen: {report}");
     assert_eq!((&report["run"]["status"], &report["run"]["paused"]), (&json!("running"), &json!(false)));
     let again = deployment.rebuild(&job);
     assert_eq!((&again["rows"]["written"], &again["results"]["restored"]), (&json!(0), &json!(0)), "{again}");

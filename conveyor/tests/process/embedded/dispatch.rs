@@ -1,6 +1,7 @@
 //! What the real worker starts and when: limits of domains, and a gateway that fails for a moment.
 
 use crate::support::{self, Client, Process, list, until};
+use conveyor_domain::limits;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,6 +9,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 struct System {
     client: Client,
@@ -95,6 +97,8 @@ enum Mode {
     Hold,
     /// Connections of calls that wait break.
     Break,
+    /// Calls that wait go on waiting, new ones are answered.
+    AnswerNew,
     Answer,
 }
 
@@ -138,13 +142,15 @@ async fn answer(mut stream: TcpStream, mut mode: watch::Receiver<Mode>, calls: A
     // A call that comes after the connections broke waits for what is next.
     mode.mark_unchanged();
     calls[other].fetch_add(1, Ordering::SeqCst);
-    if *mode.borrow() != Mode::Answer {
-        let _ = mode.changed().await;
+    let asked_in = *mode.borrow();
+    if !matches!(asked_in, Mode::Answer | Mode::AnswerNew) {
+        let answered_in = mode.wait_for(|now| *now != asked_in && *now != Mode::AnswerNew).await;
+        if answered_in.map_or(true, |now| *now == Mode::Break) {
+            return;
+        }
     }
-    if *mode.borrow() == Mode::Answer {
-        let page = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\npage";
-        let _ = stream.write_all(page).await;
-    }
+    let page = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\npage";
+    let _ = stream.write_all(page).await;
 }
 
 #[tokio::test]
@@ -157,16 +163,36 @@ async fn a_hundred_calls_that_break_at_once_are_one_outage_and_one_call_probes()
     let job = system.submit(&one, json!({"max_inflight": 100})).await;
     until("a hundred calls are in flight", async || gateway.calls() == [100, 0]).await;
     gateway.mode.send(Mode::Break).unwrap();
+    let broken = Instant::now();
     until("a call probes", async || gateway.calls()[0] > 100).await;
     // Another job starts what it may: so the worker had its chance to start more of the first one.
     let two: Vec<String> = urls("two", 5);
     let other = system.submit(&two, json!({})).await;
     until("the other job has started", async || gateway.calls()[1] == 5).await;
-    assert_eq!(gateway.calls()[0], 101, "nothing else starts before the probe is answered");
+    let probes = gateway.calls()[0] - 100;
+    let most = 1 + broken.elapsed().as_secs() / limits::GATEWAY_PROBE_EVERY.as_secs();
+    assert!(probes as u64 <= most, "{probes} started before a probe was answered, not {most}");
     let backoffs = system.metric("conveyor_gateway_backoffs_total").await;
     assert_eq!(backoffs, 1, "a hundred failures at once are one outage");
     gateway.mode.send(Mode::Answer).unwrap();
     assert_eq!(system.successful(&job).await, 150);
     assert_eq!(system.successful(&other).await, 5);
     assert_eq!(system.metric("conveyor_gateway_backoffs_total").await, 1);
+}
+
+#[tokio::test]
+async fn a_probe_that_takes_long_does_not_hold_its_job() {
+    let gateway = Gateway::start().await;
+    let flags = ["--retry-base-ms", "10", "--retry-cap-ms", "50", "--attempts-max", "20"];
+    let system = System::start(&gateway.url, &flags);
+    let urls: Vec<String> = (0..30).map(|n| format!("https://one.example/{n}")).collect();
+    let job = system.submit(&urls, json!({"max_inflight": 20})).await;
+    until("twenty calls are in flight", async || gateway.calls() == [20, 0]).await;
+    gateway.mode.send(Mode::Break).unwrap();
+    until("a call probes", async || gateway.calls()[0] > 20).await;
+    gateway.mode.send(Mode::AnswerNew).unwrap();
+    let successful = async || system.client.job(&job).await["latest_run"]["stats"]["successful"].as_u64();
+    until("all but the slow one are done", async || successful().await >= Some(29)).await;
+    gateway.mode.send(Mode::Answer).unwrap();
+    assert_eq!(system.successful(&job).await, 30);
 }

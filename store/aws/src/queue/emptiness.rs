@@ -14,6 +14,9 @@ use std::time::Duration;
 /// Looks that are further apart than this say nothing of the time between them.
 const LOOKS_APART_MAX: Duration = Duration::from_secs(60);
 
+/// Where all places are taken, how often those of queues that are no longer looked at are freed.
+const SWEPT_EVERY: Duration = Duration::from_secs(10);
+
 /// Looks that saw a queue empty, the first and the last of them.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
@@ -25,26 +28,46 @@ struct Seen {
 pub struct EmptyLooks {
     /// How long a queue must have been seen empty.
     enough: Duration,
-    seen: Mutex<HashMap<QueueName, Seen>>,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    seen: HashMap<QueueName, Seen>,
+    swept: Option<Timestamp>,
+}
+
+impl Known {
+    /// Whether there is a place for one more queue. Those that are still looked at keep theirs, or with more queues than
+    /// places none would ever be believed: the others' turn comes once these are believed and forgotten.
+    fn has_place(&mut self, apart_max: Duration, now: Timestamp) -> bool {
+        let full = |seen: &HashMap<_, _>| seen.len() >= QUEUES_KNOWN_MAX;
+        if full(&self.seen) && self.swept.is_none_or(|at| now < at || at.after(SWEPT_EVERY) <= now) {
+            self.swept = Some(now);
+            self.seen.retain(|_, looks| looks.last <= now && looks.last.until(now) <= apart_max);
+        }
+        !full(&self.seen)
+    }
 }
 
 impl EmptyLooks {
     pub fn new(enough: Duration) -> EmptyLooks {
-        EmptyLooks { enough, seen: Mutex::default() }
+        EmptyLooks { enough, known: Mutex::default() }
     }
 
-    fn seen(&self) -> MutexGuard<'_, HashMap<QueueName, Seen>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A look at a queue that showed nothing. Whether that is enough to believe it, or when it will be.
     pub fn believe(&self, queue: QueueName, now: Timestamp) -> Emptiness {
-        let mut seen = self.seen();
-        if seen.len() >= QUEUES_KNOWN_MAX && !seen.contains_key(&queue) {
-            seen.clear();
+        let mut known = self.known();
+        let apart_max = self.enough.max(LOOKS_APART_MAX);
+        if !known.seen.contains_key(&queue) && !known.has_place(apart_max, now) {
+            return Emptiness::Unsure(now.after(self.enough));
         }
-        let entry = seen.entry(queue).or_insert(Seen { first: now, last: now });
-        if entry.last.until(now) > self.enough.max(LOOKS_APART_MAX) || now < entry.last {
+        let entry = known.seen.entry(queue).or_insert(Seen { first: now, last: now });
+        if entry.last.until(now) > apart_max || now < entry.last {
             entry.first = now;
         }
         entry.last = now;
@@ -54,13 +77,14 @@ impl EmptyLooks {
 
     /// It is not empty, or is not to be called so because of what was seen before.
     pub fn forget(&self, queue: QueueName) {
-        self.seen().remove(&queue);
+        self.known().seen.remove(&queue);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use conveyor_domain::RunId;
 
     const QUEUE: QueueName = QueueName::Control;
 
@@ -113,6 +137,21 @@ mod tests {
         assert_eq!(looks.believe(QUEUE, at(0)), Emptiness::Unsure(at(60)));
         assert_eq!(looks.believe(QUEUE, at(59)), Emptiness::Unsure(at(60)));
         assert_eq!(looks.believe(QUEUE, at(60)), Emptiness::Empty);
+    }
+
+    #[test]
+    fn more_queues_than_places_are_believed_by_turns() {
+        let looks = minute();
+        let queue = |n: u128| QueueName::Run(RunId::from_bytes(n.to_be_bytes()));
+        let rounds: Vec<usize> = (0..=6)
+            .map(|round| {
+                let all = (0..QUEUES_KNOWN_MAX as u128 + 1_000).map(queue);
+                let empty = all.filter(|queue| looks.believe(*queue, at(round * 20)) == Emptiness::Empty);
+                // They get their messages again.
+                empty.inspect(|queue| looks.forget(*queue)).count()
+            })
+            .collect();
+        assert_eq!(rounds, [0, 0, 0, QUEUES_KNOWN_MAX, 0, 0, 1_000]);
     }
 
     #[test]
