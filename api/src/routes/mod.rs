@@ -82,7 +82,6 @@ pub(crate) use reconcile::FIELDS as RECONCILE_FIELDS;
 /// The paths of all routes.
 #[cfg(test)]
 pub(crate) fn paths() -> Vec<&'static str> {
-    let with_room = middleware::from_fn_with_state(state.clone(), in_flight::with_room);
     let keyed = with_key().merge(with_operator_key());
     keyed.merge(with_signature()).merge(described()).merge(operations()).paths
 }
