@@ -1,7 +1,8 @@
 //! A rerun of a run whose list was not read to its end (SPEC 6.19): it reads the whole list, or says why it cannot.
 
 use crate::ingest::{chunk, cut, pinned};
-use crate::world::{KEY, World};
+use crate::world::{KEY, World, config};
+use conveyor_api::ApiConfig;
 use conveyor_domain::ingest::{IngestEvent, IngestState, Origin};
 use conveyor_domain::lifecycle::{Command, NewRun, NewTasks};
 use conveyor_domain::list::ListFault;
@@ -111,6 +112,48 @@ async fn a_run_that_was_cut_is_not_run_again_past_its_time() {
     let key = world.cut().await;
     world.pass_days(31);
     world.again(key, "").await.refused(410, "result_expired");
+}
+
+/// Few tasks are too many to be written on the request.
+async fn world_that_replays() -> World {
+    World::with(ApiConfig { inline_tasks_max: 3, ..config() }).await
+}
+
+#[tokio::test]
+async fn a_replay_that_was_cut_replays_the_same_run_again() {
+    let world = world_that_replays().await;
+    let first = world.accepted().await;
+    let read = [pinned(), chunk(0, 4, 0, 4, None), IngestEvent::TotalSet { total: 4 }, IngestEvent::Latched];
+    world.ingest(first, &read).await;
+    for index in 0..4 {
+        world.fail(first, index).await;
+    }
+    world.apply(first.job, Command::Drained).await;
+    let replays_the_first = async || {
+        let answer = world.again(first, "").await;
+        assert_eq!(answer.status, 202, "{}", answer.text());
+        let body = answer.json();
+        assert_eq!((&body["rerun_of"], &body["retried_tasks"]), (&json!(first.run), &json!(4)));
+        assert_eq!(body["total_is_final"], true);
+        let key = answer.run_key();
+        assert!(matches!(world.log(key).await.origin, Origin::Run(replay) if replay.run == first.run));
+        key
+    };
+    let second = replays_the_first().await;
+    world.ingest(second, &[chunk(0, 2, 0, 2, None)]).await;
+    world.apply(first.job, Command::Stop).await;
+    world.ingest(second, &[cut(2)]).await;
+    world.again(first, "?status=pending").await.refused(409, "list_not_read");
+    let third = replays_the_first().await;
+    // No list is at fault that somebody sent: what it replays is there, so it is tried again.
+    world.ingest(third, &[failed(ListFault::SourceChanged)]).await;
+    let fourth = replays_the_first().await;
+    world.apply(first.job, Command::Stop).await;
+    world.ingest(fourth, &[cut(0)]).await;
+    let path = format!("/v1/jobs/{}/runs/{}", first.job, first.run);
+    assert_eq!(world.call("DELETE", &path, Some(KEY), None).await.status, 202);
+    let detail = world.again(first, "").await.refused(409, "list_not_read");
+    assert!(detail.contains("no longer kept"), "{detail}");
 }
 
 #[tokio::test]

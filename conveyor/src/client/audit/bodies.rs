@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 const BAR: &str = "verifying {bar:24} {pos}/{len} {rate}, eta {eta}";
 /// As many tasks are named as by one page.
 const NAMED_MAX: usize = 20;
+/// A page may look at `look_rows_max` rows and find no successful one: 100 pages are a run without any.
+const EMPTY_PAGES_MAX: u32 = 1_000;
 
 /// What was found in all pages.
 #[derive(Debug, Default, Serialize)]
@@ -42,6 +44,19 @@ impl Bodies {
         self.at_fault.is_empty()
     }
 
+    /// What was found before a page failed is not lost.
+    fn found_before(&self, failure: Failure) -> Failure {
+        if self.agree() {
+            return failure;
+        }
+        let named: Vec<_> = self.at_fault.iter().map(|f| format!("{} ({})", f.task_id, f.fault)).collect();
+        let more = match self.more_at_fault {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        failure.with_hint(format!("bodies at fault that were found before: {}{more}", named.join(", ")))
+    }
+
     fn add(&mut self, page: Page) {
         self.read += page.read;
         self.bytes += page.bytes;
@@ -58,21 +73,25 @@ pub async fn ask(api: &Api, job: &str, run: &str, expected: u64, output: Output)
     bar.set_length(expected);
     let mut bodies = Bodies::default();
     let mut cursor: Option<String> = None;
+    let mut empty = 0;
     loop {
         let mut url = api.url(&["jobs", job, "runs", run, "audit", "bodies"]);
         if let Some(cursor) = &cursor {
             url.query_pairs_mut().append_pair("cursor", cursor);
         }
-        let Answer { document: mut page, .. }: Answer<Page> = api.get(url).await?;
+        let answer: Answer<Page> = api.get(url).await.map_err(|failure| bodies.found_before(failure))?;
+        let mut page = answer.document;
         bar.inc(page.read);
-        let next = page.next_cursor.take();
+        // Cursors are sealed: of the same place no two are equal, so they do not show whether anything moves.
+        empty = if page.read == 0 { empty + 1 } else { 0 };
+        cursor = page.next_cursor.take();
         bodies.add(page);
-        if next.is_none() {
+        if cursor.is_none() {
             return Ok(bodies);
         }
-        if next == cursor {
-            return Err(Failure::not_understood("the cursor of the bodies does not move"));
+        if empty > EMPTY_PAGES_MAX {
+            let why = format!("{empty} pages in a row have no body, and each names a next one");
+            return Err(bodies.found_before(Failure::not_understood(why)));
         }
-        cursor = next;
     }
 }

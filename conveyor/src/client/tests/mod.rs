@@ -304,3 +304,37 @@ async fn a_deep_audit_follows_the_pages_of_bodies_to_the_last() {
     assert_eq!(run(&server, &[&words[..], &["--deep"]].concat()).await.unwrap(), ExitCode::FAILURE);
     assert_eq!(*asked.lock().unwrap(), [None, Some("c".to_owned())]);
 }
+
+#[tokio::test]
+async fn a_deep_audit_that_fails_or_does_not_move_says_what_it_found() {
+    let page = |asked: u32| match asked {
+        0 => {
+            json!({"read": 1, "bytes": 1, "unverified": 0, "at_fault": [{"task_id": "T", "fault": "missing"}],
+                    "more_at_fault": 3, "next_cursor": "0"})
+        }
+        n => json!({"read": 0, "bytes": 0, "unverified": 0, "at_fault": [], "more_at_fault": 0,
+                    "next_cursor": n.to_string()}),
+    };
+    let audit = json!({
+        "job_id": "J", "agrees": true, "run": {"run_id": "R", "status": "completed"}, "total": 1,
+        "rows": {"pending": 0, "processing": 0, "successful": 1, "failed": 0},
+        "counters": {"successful": 1, "failed": 0},
+    });
+    for (answers, why) in [(u32::MAX, "pages in a row"), (1, "not_found")] {
+        let (audit, asked) = (audit.clone(), Arc::new(AtomicU32::new(0)));
+        let bodies = get(async move || match asked.fetch_add(1, Ordering::SeqCst) {
+            n if n < answers => axum::Json(page(n)).into_response(),
+            _ => (
+                StatusCode::NOT_FOUND,
+                axum::Json(json!({"status": 404, "code": "not_found", "title": "Not found"})),
+            )
+                .into_response(),
+        });
+        let router = Router::new()
+            .route("/v1/jobs/J/runs/R/audit", get(async move || axum::Json(audit)))
+            .route("/v1/jobs/J/runs/R/audit/bodies", bodies);
+        let failed = run(&serve(router).await, &["audit", "J", "--run", "R", "--deep"]).await.unwrap_err();
+        let said = format!("{failed:?}");
+        assert!(said.contains(why) && said.contains("T (missing), and 3 more"), "{said}");
+    }
+}

@@ -91,6 +91,25 @@ async fn limited_domains_cost_no_message_twice_and_hold_their_rates() {
     }
 }
 
+/// A full bucket starts its whole burst at once (SPEC 6.7), and then nothing for 100 s.
+#[tokio::test]
+async fn a_job_with_a_rate_starts_its_whole_burst_and_no_more() {
+    let gateway = support::scripted_gateway(&["--record"]);
+    let system = System::start(&gateway.url, &[]);
+    let bursts: [usize; 2] = [2, 4];
+    for burst in bursts {
+        let urls: Vec<String> = (0..10).map(|n| format!("https://burst-{burst}.example/{n}")).collect();
+        let rate = json!({"rate_limit": {"per_second": 0.01, "burst": burst}});
+        system.submit(&urls, rate).await;
+    }
+    let arrivals = async || {
+        let (_, log) = Client::new(&gateway).get("/_log").await;
+        bursts.map(|burst| log["hosts"][format!("burst-{burst}.example")].as_array().map_or(0, Vec::len))
+    };
+    until("each has started its burst", async || arrivals().await.iter().sum::<usize>() >= 6).await;
+    assert_eq!(arrivals().await, bursts);
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     /// Calls wait.

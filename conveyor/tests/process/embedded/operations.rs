@@ -4,19 +4,26 @@ use crate::support::{
     self, Client, DEADLINE, Gateway, KEY, OTHER_KEY, Process, conveyor, until, until_read, urls,
 };
 use conveyor_domain::limits;
+use conveyor_domain::seal::KeyHash;
 use conveyor_testkit::eventually;
 use serde_json::json;
+use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::Instant;
 
 fn with_key(dir: &TempDir, key: &str, flags: &[&str]) -> Process {
+    Process::start(with_key_command(dir, key, flags))
+}
+
+fn with_key_command(dir: &TempDir, key: &str, flags: &[&str]) -> Command {
     let mut command = conveyor();
     command.args(["dev", "--listen", "127.0.0.1:0", "--api-key", key, "--data-dir"]).arg(dir.path());
     command.args(flags).env("CONVEYOR_LOG", "off");
-    Process::start(command)
+    command
 }
 
 #[tokio::test]
@@ -26,9 +33,16 @@ async fn a_key_that_is_no_longer_configured_is_revoked_only_on_request() {
     let job = Client::new(&server).submit(&urls("revoked", 1)).await;
     server.stop().await;
     // An older list of keys.
-    let server = with_key(&dir, OTHER_KEY, &["--gateway-url", "demo:"]);
+    let mut command = with_key_command(&dir, OTHER_KEY, &["--gateway-url", "demo:"]);
+    let said = dir.path().join("stderr");
+    command.env("CONVEYOR_LOG", "warn").stderr(File::create(&said).unwrap());
+    let server = Process::start(command);
     Client::new(&server).wait_for(&job, &["completed"]).await;
     server.stop().await;
+    let said = fs::read_to_string(said).unwrap();
+    let named = &KeyHash::of(KEY).to_string()[..12];
+    assert!(said.contains(named) && said.contains("--revoke-absent-keys"), "{said}");
+    assert!(!said.contains(KEY) && !said.contains(&KeyHash::of(OTHER_KEY).to_string()[..12]), "{said}");
     let server = with_key(&dir, OTHER_KEY, &["--gateway-url", "demo:", "--revoke-absent-keys"]);
     let (status, problem) = Client::new(&server).get(&format!("/v1/jobs/{job}")).await;
     assert_eq!((status, &problem["code"]), (401, &json!("unauthenticated")));
