@@ -78,6 +78,22 @@ async fn a_run_waits_for_the_right_secret_instead_of_failing() {
 }
 
 #[tokio::test]
+async fn a_list_that_is_too_long_makes_no_call() {
+    let (gateway, dir) = (Gateway::start(0).await, TempDir::new().unwrap());
+    gateway.open();
+    let flags = ["--gateway-url", &gateway.url, "--inline-tasks-max", "5", "--run-tasks-max", "50"];
+    let server = with_key(&dir, KEY, &flags);
+    let client = Client::new(&server);
+    let upload = client.upload(&json!({"type": "lines"}), urls("long", 51).join("\n").into_bytes()).await;
+    let (status, problem) = client.try_submit(&json!({"file_input_id": upload})).await.unwrap();
+    assert_eq!((status, &problem["code"]), (413, &json!("too_many_rows")));
+    // One that fits is drained: so the worker had its chance at the other one too.
+    let job = client.submit_lines(urls("fits", 50).join("\n"), json!({})).await;
+    client.wait_for(&job, &["completed"]).await;
+    assert_eq!(gateway.calls_in_all(), 50);
+}
+
+#[tokio::test]
 async fn runs_that_only_wait_cost_no_commits() {
     let (gateway, dir) = (support::scripted_gateway(&[]), TempDir::new().unwrap());
     let server = support::embedded(dir.path(), &["--gateway-url", &gateway.url]);

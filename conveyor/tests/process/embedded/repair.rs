@@ -18,11 +18,12 @@ const OPERATOR_KEY: &str = "operator-key-0123456789";
 
 struct Place {
     dir: TempDir,
+    inline_tasks_max: &'static str,
 }
 
 impl Place {
     fn new() -> Place {
-        Place { dir: TempDir::new().unwrap() }
+        Place { dir: TempDir::new().unwrap(), inline_tasks_max: "100" }
     }
 
     fn data(&self) -> PathBuf {
@@ -33,7 +34,7 @@ impl Place {
         let mut command = conveyor();
         command.args([role, "--listen", "127.0.0.1:0", "--gateway-url", "demo:", "--api-key", KEY]);
         command
-            .args(["--operator-key", OPERATOR_KEY, "--inline-tasks-max", "100"])
+            .args(["--operator-key", OPERATOR_KEY, "--inline-tasks-max", self.inline_tasks_max])
             .env("CONVEYOR_LOG", "warn");
         command.arg("--data-dir").arg(self.data());
         command
@@ -139,6 +140,26 @@ async fn rows_that_were_reset_under_a_completed_run_are_done_again() {
     says(&with(&server, &["audit", &job]), 0, &["everything agrees"]);
 }
 
+/// The same of a run that is too long to be looked at row by row, while its counters still say that all of it is done.
+#[tokio::test]
+async fn rows_that_were_reset_are_done_again_before_a_reconciliation() {
+    let place = Place { inline_tasks_max: "3", ..Place::new() };
+    let server = Process::start(place.role("dev"));
+    let client = Client::new(&server);
+    let job = client.submit_lines(urls("reset", 10).join("\n"), json!({})).await;
+    client.wait_for(&job, &["completed"]).await;
+    server.stop().await;
+    assert_eq!(place.sql("UPDATE tasks SET status = 0, result = NULL WHERE task_key % 3 = 0"), 3);
+    let server = place.api();
+    let rerun = format!("conveyor rerun {job} --status pending,processing");
+    says(&with(&server, &["audit", &job]), 1, &["3 of its tasks are not", &rerun]);
+    server.stop().await;
+    let server = Process::start(place.role("dev"));
+    let arguments: Vec<&str> = rerun.split(' ').skip(1).chain(["--watch"]).collect();
+    says(&with(&server, &arguments), 0, &["10/10", "completed"]);
+    says(&with(&server, &["audit", &job]), 0, &["everything agrees"]);
+}
+
 #[tokio::test]
 async fn lost_messages_are_sent_again() {
     let place = Place::new();
@@ -167,6 +188,9 @@ async fn without_a_server_the_backend_itself_is_put_right() {
     says(&place.direct(&["--job", &job]), 1, &[&in_use, "leave out --direct"]);
     server.stop().await;
 
+    let told = place.direct(&["--job", &job, "--dry-run"]);
+    says(&told, 1, &["wrong_counters", "1 wrong; nothing was done, because it was a dry run"]);
+    assert!(!stdout(&told).contains("nothing was wrong"), "{told:?}");
     let dry = place.direct(&["--job", &job, "--dry-run", "--json"]);
     assert_eq!((dry.status.code(), &document(&dry)["findings"][0]["outcome"]), (Some(1), &json!("seen")));
     says(&place.direct(&["--job", &job]), 3, &["wrong_counters", "1 wrong, all of it mended"]);
