@@ -96,20 +96,23 @@ pub struct Clients {
 
 impl Clients {
     pub async fn connect(settings: &Settings) -> Clients {
-        let Timeouts { connect, attempt, operation, transfer_attempt, transfer_operation, .. } =
-            settings.timeouts;
-        let shared =
-            sdk_defaults(settings.timeouts).timeout_config(timeout(connect, attempt, operation)).load().await;
-        let dynamodb = aws_sdk_dynamodb::config::Builder::from(&shared)
+        let Timeouts { connect, attempt, operation, .. } = settings.timeouts;
+        let defaults = sdk_defaults(settings.timeouts).timeout_config(timeout(connect, attempt, operation));
+        Clients::of(&defaults.load().await, settings)
+    }
+
+    fn of(shared: &SdkConfig, settings: &Settings) -> Clients {
+        let Timeouts { connect, transfer_attempt, transfer_operation, .. } = settings.timeouts;
+        let dynamodb = aws_sdk_dynamodb::config::Builder::from(shared)
             .interceptor(CallMeter)
             .interceptor(DateReader::new(settings.time.clone()))
             .retry_partition(retry_budget())
             .build();
-        let sqs = aws_sdk_sqs::config::Builder::from(&shared)
+        let sqs = aws_sdk_sqs::config::Builder::from(shared)
             .interceptor(CallMeter)
             .retry_partition(retry_budget())
             .build();
-        let s3 = aws_sdk_s3::config::Builder::from(&shared)
+        let s3 = aws_sdk_s3::config::Builder::from(shared)
             .interceptor(CallMeter)
             .retry_partition(retry_budget())
             .timeout_config(timeout(connect, transfer_attempt, transfer_operation))
@@ -119,7 +122,7 @@ impl Clients {
             // The objects' own digests pin them; a presigned URL must not carry the checksum of an empty body.
             .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
             .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
-            .force_path_style(has_own_endpoint(&shared))
+            .force_path_style(has_own_endpoint(shared))
             .build();
         Clients {
             dynamodb: aws_sdk_dynamodb::Client::from_conf(dynamodb),
@@ -166,3 +169,7 @@ pub(crate) fn timeout(connect: Duration, attempt: Duration, operation: Duration)
 fn has_own_endpoint(shared: &SdkConfig) -> bool {
     shared.endpoint_url().is_some() || std::env::var_os("AWS_ENDPOINT_URL_S3").is_some()
 }
+
+#[cfg(test)]
+#[path = "retry_tests.rs"]
+mod tests;
