@@ -131,7 +131,7 @@ pub(crate) async fn receive(
             Ok(Submitted { rest, tasks: Tasks::Inline(lines), room, intent })
         }
         Held::Begun(sorting) => {
-            let (End { rest, room, intent, .. }, tasks) = stage(state, caller, sorting).await?;
+            let (End { rest, room, intent, .. }, tasks) = stage(state, caller, *sorting).await?;
             Ok(Submitted { rest, tasks: Tasks::Staged(tasks), room, intent })
         }
     }
@@ -145,7 +145,7 @@ enum Held {
         intent: Option<Intent>,
     },
     /// There are more tasks than are written on a request.
-    Begun(Sorting),
+    Begun(Box<Sorting>),
 }
 
 async fn hold(state: &ApiState, body: Incoming, room: Room, max: usize) -> Result<Held> {
@@ -160,7 +160,7 @@ async fn hold(state: &ApiState, body: Incoming, room: Room, max: usize) -> Resul
             // What was gathered is handed on at once; from then on no more than a task and the rest of the body is held.
             let most = limits::SUBMIT_REST_MAX_BYTES + limits::TASK_JSON_MAX_BYTES;
             sorting.room.expect(sorting.held(), most);
-            return Ok(Held::Begun(sorting));
+            return Ok(Held::Begun(Box::new(sorting)));
         }
     }
     let Sorting { body, mut room, splitter, lines, .. } = sorting;

@@ -170,7 +170,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_process_that_is_late_itself_gives_heads_more_time() {
-        let connections = Arc::new(Connections::new(10));
+        let connections = connections(10);
         let many = opened(&connections, [127, 0, 0, 2], 10);
         connections.woken_late_by(Duration::from_secs(3));
         tokio::time::sleep(limits::HEAD_TIME_MIN).await;
