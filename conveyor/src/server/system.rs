@@ -76,7 +76,8 @@ pub async fn watch_skew(clock: Arc<SystemClock>, stop: CancellationToken) {
         let large = Duration::from_millis(skew_ms.unsigned_abs()) > limits::CLOCK_SKEW_MAX;
         if large && !warned {
             // A process that is ahead of its own clock runs at half speed until that has caught up.
-            let slewed_for_s = if clock.server.now().is_none() { skew_ms.min(0).unsigned_abs() * 2 / 1000 } else { 0 };
+            let slewed_for_s =
+                if clock.server.now().is_none() { skew_ms.min(0).unsigned_abs() * 2 / 1000 } else { 0 };
             tracing::warn!(
                 skew_ms,
                 slewed_for_s,
