@@ -4,7 +4,7 @@
 use crate::problem::{ApiError, Code, Result};
 use crate::state::ApiState;
 use conveyor_domain::CallerId;
-use conveyor_domain::quota::Wanted;
+use conveyor_domain::access::quota::Wanted;
 use conveyor_store::admission::{Admission, Became, NotAdmitted};
 
 impl ApiState {

@@ -10,8 +10,7 @@ use crate::state::Shared;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName};
-use conveyor_domain::CallerId;
-use conveyor_domain::seal::KeyHash;
+use conveyor_domain::{CallerId, KeyHash};
 use std::fmt;
 
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");

@@ -3,8 +3,7 @@
 
 use crate::problem::{ApiError, Code, Result};
 use crate::state::ApiState;
-use conveyor_domain::seal::{Purpose, Sealed, Secret};
-use conveyor_domain::{CallerId, Entropy, Timestamp, limits};
+use conveyor_domain::{CallerId, Entropy, Purpose, Sealed, Secret, Timestamp, limits};
 use conveyor_store::port::Page;
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;

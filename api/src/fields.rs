@@ -4,7 +4,7 @@
 use crate::problem::{ApiError, Code, Result};
 use crate::split::{Place, Rest};
 use crate::warnings::Warnings;
-use conveyor_domain::failure::cut;
+use conveyor_domain::job::failure::cut;
 use conveyor_domain::limits;
 use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;

@@ -1,7 +1,7 @@
 //! Tasks at fault, as an answer names them: all are counted, and as many named as fit into an answer.
 
+use conveyor_domain::job::task_input::{Invalid, Reason};
 use conveyor_domain::limits;
-use conveyor_domain::task_input::{Invalid, Reason};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -3,8 +3,7 @@
 //! at the same time share one read (single flight).
 
 use crate::request_rates::Who;
-use conveyor_domain::seal::KeyHash;
-use conveyor_domain::{Timestamp, limits};
+use conveyor_domain::{KeyHash, Timestamp, limits};
 use conveyor_store::Result;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

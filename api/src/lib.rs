@@ -61,11 +61,7 @@ pub use operations::{
 pub use shares::{BodyDeadlines, Peer, Shares};
 
 use axum::Router;
-use conveyor_domain::params::ParamPolicy;
-use conveyor_domain::quota::Quotas;
-use conveyor_domain::request_rate::RequestRate;
-use conveyor_domain::seal::Secret;
-use conveyor_domain::{Clock, Entropy};
+use conveyor_domain::{Clock, Entropy, ParamPolicy, Quotas, RequestRate, Secret};
 use conveyor_store::Backend;
 use state::ApiState;
 use std::sync::Arc;

@@ -6,10 +6,11 @@
 
 use crate::problem::{ApiError, Code, Result};
 use crate::state::ApiState;
-use conveyor_domain::api_key::{self, ApiKey, Opens, OperatorHash};
-use conveyor_domain::record::{Expected, Record, RecordKind, RecordVersion, RecordWrite, Unreadable};
-use conveyor_domain::seal::KeyHash;
-use conveyor_domain::{ApiKeyId, Timestamp};
+use conveyor_domain::job::record::Expected;
+use conveyor_domain::{
+    ApiKey, ApiKeyId, KeyHash, Opens, OperatorHash, Record, RecordKind, RecordVersion, RecordWrite,
+    Timestamp, Unreadable, api_key,
+};
 use conveyor_store::port::{RecordsQuery, readable};
 use conveyor_store::{Error, Store};
 use std::collections::HashSet;

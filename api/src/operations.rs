@@ -3,9 +3,8 @@
 
 use crate::wire;
 use async_trait::async_trait;
-use conveyor_domain::dead_letter::{DeadLetter, Verdict};
-use conveyor_domain::repair::{Audit, BodiesAudit, Reconciled};
-use conveyor_domain::{JobId, LetterId, RunId, TaskId};
+use conveyor_domain::repair::dead_letter::Verdict;
+use conveyor_domain::{Audit, BodiesAudit, DeadLetter, JobId, LetterId, Reconciled, RunId, TaskId};
 use conveyor_store::Result;
 use conveyor_store::port::RunKey;
 

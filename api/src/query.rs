@@ -3,7 +3,7 @@
 use crate::problem::{ApiError, Result};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use conveyor_domain::failure::cut;
+use conveyor_domain::job::failure::cut;
 use conveyor_domain::limits;
 use std::collections::BTreeMap;
 

@@ -2,8 +2,8 @@
 
 use crate::wire::rejected::{CSV_HEADER, write_csv};
 use bytes::Bytes;
+use conveyor_domain::RejectedRow;
 use conveyor_domain::limits::KIB;
-use conveyor_domain::list::RejectedRow;
 use conveyor_store::port::{BlobKey, Blobs};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use std::io;

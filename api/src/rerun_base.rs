@@ -4,12 +4,11 @@
 use crate::problem::{ApiError, Code, Result};
 use crate::staged;
 use crate::state::ApiState;
-use conveyor_domain::ingest::{IngestState, Origin, Source};
-use conveyor_domain::job_schedule::Template;
-use conveyor_domain::rerun::Selection;
-use conveyor_domain::retention::rows_are_over;
-use conveyor_domain::run::Expected;
-use conveyor_domain::{Job, Run, RunStatus, limits};
+use conveyor_domain::ingest::Source;
+use conveyor_domain::job::retention::rows_are_over;
+use conveyor_domain::job::run::Expected;
+use conveyor_domain::schedule::Template;
+use conveyor_domain::{IngestState, Job, Origin, Run, RunStatus, Selection, limits};
 use conveyor_store::Error;
 use conveyor_store::port::{RunKey, RunView};
 

@@ -4,10 +4,8 @@
 use crate::problem::Result;
 use crate::signed_url::{BaseUrl, ContentPath, Link, link_expires};
 use crate::state::ApiState;
-use conveyor_domain::job::JobSpec;
-use conveyor_domain::retention::result_ttl;
-use conveyor_domain::task::ResultRef;
-use conveyor_domain::{Job, Run, Task, TaskStatus, Timestamp, limits};
+use conveyor_domain::job::retention::result_ttl;
+use conveyor_domain::{Job, JobSpec, ResultRef, Run, Task, TaskStatus, Timestamp, limits};
 use conveyor_store::port::{BlobKey, Validity};
 
 /// `None` for a task that has no result.

@@ -4,10 +4,10 @@
 use crate::invalid_tasks::InvalidTasks;
 use crate::problem::{ApiError, Result};
 use crate::state::ApiState;
-use conveyor_domain::params::{self, Params};
-use conveyor_domain::rerun::{Replay, ReplayedTask};
-use conveyor_domain::task_input::Method;
-use conveyor_domain::{CallerId, RunStats, RunStatus, Task, TaskId, TaskStatus, limits};
+use conveyor_domain::{
+    CallerId, Method, Params, Replay, ReplayedTask, RunStats, RunStatus, Task, TaskId, TaskStatus, limits,
+    params,
+};
 use conveyor_store::port::{Page, RunKey, StatusFilter, TasksQuery};
 
 pub(crate) struct Survey<'a> {

@@ -1,8 +1,7 @@
 //! Why nothing of a job is started right now (SPEC 10). Decided by what one look saw; the first reason that fits is told.
 
 use crate::wire::ingest::ListState;
-use conveyor_domain::grant::{BudgetView, DomainWait};
-use conveyor_domain::{RunStatus, Timestamp};
+use conveyor_domain::{BudgetView, DomainWait, RunStatus, Timestamp};
 use conveyor_store::port::{Depth, JobView};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -122,11 +121,9 @@ fn tasks(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use conveyor_domain::grant::{Holding, Limits};
-    use conveyor_domain::job::JobSpec;
-    use conveyor_domain::lifecycle::{self, Decision};
-    use conveyor_domain::rate::Rate;
-    use conveyor_domain::{CallerId, JobId, RunId, RunStats, WorkerId};
+    use conveyor_domain::dispatch::grant::{Holding, Limits};
+    use conveyor_domain::job::lifecycle::Decision;
+    use conveyor_domain::{CallerId, JobId, JobSpec, Rate, RunId, RunStats, WorkerId, lifecycle};
     use conveyor_store::port::RunView;
 
     const NOW: Timestamp = Timestamp(1_000_000);

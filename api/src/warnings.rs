@@ -5,11 +5,8 @@
 use crate::problem::{ApiError, Result};
 use crate::query::Params;
 use axum::extract::Request;
-use conveyor_domain::failure::cut;
-use conveyor_domain::limits;
-use conveyor_domain::list::UnknownCounts;
-use conveyor_domain::params::ParamPolicy;
-use conveyor_domain::task_input::{TaskRules, UnknownFields};
+use conveyor_domain::job::failure::cut;
+use conveyor_domain::{ParamPolicy, TaskRules, UnknownCounts, UnknownFields, limits};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -2,8 +2,7 @@
 //! opens no connection to anybody.
 
 use async_trait::async_trait;
-use conveyor_domain::CallerId;
-use conveyor_domain::webhook::{TestSent, UrlFault, WebhookConfig};
+use conveyor_domain::{CallerId, TestSent, UrlFault, WebhookConfig};
 use conveyor_store::Result;
 
 #[async_trait]

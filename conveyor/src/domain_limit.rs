@@ -1,8 +1,6 @@
 //! `--domain-limit NAME=SPEC`: what may go to a site, as servers and submits are told it.
 
-use conveyor_domain::domains::{DomainLimit, DomainLimits};
-use conveyor_domain::limits;
-use conveyor_domain::rate::Rate;
+use conveyor_domain::{DomainLimit, DomainLimits, Rate, limits};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Display;

@@ -1,7 +1,7 @@
 //! The one source of randomness. The binary seeds it from the operating system, tests and the simulation from a number,
 //! so that a seed replays everything that was decided by chance.
 
-use crate::time::Timestamp;
+use crate::Timestamp;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::fmt;

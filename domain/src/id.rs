@@ -1,7 +1,6 @@
 //! Identifiers (SPEC 4). Parsed once at the edge; inside, an id is a type, never a string.
 
-use crate::entropy::Entropy;
-use crate::time::Timestamp;
+use crate::{Entropy, Timestamp};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};

@@ -3,9 +3,8 @@
 use crate::trouble::Trouble;
 use crate::zip::Entry;
 use bytes::Bytes;
-use conveyor_domain::damage::BodyFault;
 use conveyor_domain::export::too_large;
-use conveyor_domain::{Problem, Task, damage, limits};
+use conveyor_domain::{BodyFault, Problem, Task, damage, limits};
 use conveyor_store::{Blobs, read_body};
 use futures::{Stream, StreamExt, TryStreamExt, future};
 use std::sync::Arc;

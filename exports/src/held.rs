@@ -1,8 +1,8 @@
 //! The record of an export that somebody has, and writes to it that may be lost.
 
 use crate::Builder;
-use conveyor_domain::export::Export;
-use conveyor_domain::record::{Expected, Record, RecordVersion, RecordWrite};
+use conveyor_domain::job::record::Expected;
+use conveyor_domain::{Export, Record, RecordVersion, RecordWrite};
 use conveyor_store::Result;
 
 /// The version that only we know, as long as nobody else has written.

@@ -21,8 +21,7 @@ pub use attempt::End;
 pub use take::Taken;
 pub use turns::run;
 
-use conveyor_domain::export::Export;
-use conveyor_domain::{Clock, Entropy, WorkerId, limits};
+use conveyor_domain::{Clock, Entropy, Export, WorkerId, limits};
 use conveyor_store::Backend;
 use conveyor_store::port::BlobKey;
 use std::sync::Arc;

@@ -1,11 +1,10 @@
 //! The tasks of a run as rows: JSON Lines, or CSV.
 
-use conveyor_domain::job::{JobSpec, Metadata};
-use conveyor_domain::params::Format;
-use conveyor_domain::retention::is_expired;
-use conveyor_domain::spreadsheet::cell;
-use conveyor_domain::task_input::Method;
-use conveyor_domain::{FailureClass, Problem, RunId, Task, TaskStatus, Timestamp, rerun};
+use conveyor_domain::export::spreadsheet::cell;
+use conveyor_domain::job::retention::is_expired;
+use conveyor_domain::{
+    FailureClass, Format, JobSpec, Metadata, Method, Problem, RunId, Task, TaskStatus, Timestamp, rerun,
+};
 use serde::Serialize;
 
 pub(crate) const CSV_HEADER: &str = "task_id,external_id,method,url,metadata,status,type,http_status,error_class,error,source_run_id,created_at,updated_at\r\n";

@@ -2,11 +2,13 @@
 
 use crate::Builder;
 use crate::held::Held;
-use conveyor_domain::export::{Export, ExportFormat, Next, Progress};
-use conveyor_domain::job::{JobSpec, JobStatus};
-use conveyor_domain::record::{Expected, Record, RecordKind, RecordVersion, RecordWrite};
-use conveyor_domain::retention::rows_are_over;
-use conveyor_domain::{RunStatus, Timestamp};
+use conveyor_domain::export::{Next, Progress};
+use conveyor_domain::job::record::Expected;
+use conveyor_domain::job::retention::rows_are_over;
+use conveyor_domain::{
+    Export, ExportFormat, JobSpec, JobStatus, Record, RecordKind, RecordVersion, RecordWrite, RunStatus,
+    Timestamp,
+};
 use conveyor_store::port::{BlobKey, RunView};
 use conveyor_store::{Result, clock_watch};
 use std::sync::Arc;

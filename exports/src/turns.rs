@@ -1,9 +1,7 @@
 //! The loop of a builder: exports that are due take turns by caller, and short ones have places of their own (SPEC 6.22).
 
 use crate::Builder;
-use conveyor_domain::CallerId;
-use conveyor_domain::export::Export;
-use conveyor_domain::record::{Record, RecordKey, RecordKind};
+use conveyor_domain::{CallerId, Export, Record, RecordKey, RecordKind};
 use conveyor_store::Due;
 use conveyor_turns::{Lanes, Size, Working};
 use std::sync::Arc;

@@ -1,12 +1,10 @@
 //! Records gathered until they are worth a step of their own.
 
 use crate::IngestConfig;
-use conveyor_domain::headers::HeaderSeal;
-use conveyor_domain::limits;
-use conveyor_domain::list::{Position, RejectedRow, UnknownCounts};
-use conveyor_domain::params::Params;
-use conveyor_domain::task_input::{TaskBody, TaskInput};
-use conveyor_domain::{JobId, UploadId};
+use conveyor_domain::ingest::list::Position;
+use conveyor_domain::{
+    HeaderSeal, JobId, Params, RejectedRow, TaskBody, TaskInput, UnknownCounts, UploadId, limits,
+};
 use conveyor_lists::{Record, Row};
 
 /// Some records of a list, in order. Where it ends depends on the records and the configuration alone, so two ingesters cut

@@ -3,9 +3,7 @@
 use crate::Ingester;
 use crate::attempt::{End, Trouble};
 use crate::intake::{Intake, Looked};
-use conveyor_domain::ingest::IngestEvent;
-use conveyor_domain::limits;
-use conveyor_domain::message::{IngestRef, QueueName};
+use conveyor_domain::{IngestEvent, IngestRef, QueueName, limits};
 use conveyor_store::port::{Delivery, Receipt, RunKey};
 use conveyor_turns::Working;
 use std::sync::Arc;
@@ -158,7 +156,8 @@ async fn note_failure(ingester: &Ingester, message: IngestRef, trouble: &Trouble
     if !work.state.phase.is_over() {
         let dead_lettered = last && progress <= message.progress;
         let error =
-            conveyor_domain::failure::cut(&trouble.to_string(), limits::FAILURE_DETAIL_MAX_CHARS).to_owned();
+            conveyor_domain::job::failure::cut(&trouble.to_string(), limits::FAILURE_DETAIL_MAX_CHARS)
+                .to_owned();
         let _ = work.append(IngestEvent::AttemptFailed { error, dead_lettered }).await;
     }
     Some(progress)

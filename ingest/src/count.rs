@@ -5,9 +5,7 @@ use crate::attempt::{Trouble, Work};
 use crate::chunk::Gathered;
 use crate::read::{count, put_report, reader_at_next};
 use crate::source::Reader;
-use conveyor_domain::limits;
-use conveyor_domain::list::{ListFault, OnInvalidRows, RejectedRow};
-use conveyor_domain::run::Trigger;
+use conveyor_domain::{ListFault, OnInvalidRows, RejectedRow, Trigger, limits};
 use conveyor_store::admission::{Admission, NotAdmitted};
 use tokio_util::sync::CancellationToken;
 

@@ -3,9 +3,7 @@
 //! counted as a failed receive.
 
 use crate::Ingester;
-use conveyor_domain::ingest::{IngestState, Origin};
-use conveyor_domain::message::{IngestRef, QueueName};
-use conveyor_domain::{CallerId, RunId, limits};
+use conveyor_domain::{CallerId, IngestRef, IngestState, Origin, QueueName, RunId, limits};
 use conveyor_store::Error;
 use conveyor_store::port::{Delivery, Ingest, Receipt, RunKey};
 use conveyor_turns::{Lanes, Line, Places, Size};

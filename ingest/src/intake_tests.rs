@@ -1,9 +1,7 @@
 use super::*;
 use conveyor_domain::ingest::Source;
-use conveyor_domain::job::JobSpec;
-use conveyor_domain::list::ListSpec;
-use conveyor_domain::upload::{Declared, Staged, Upload};
-use conveyor_domain::{Clock, Entropy, JobId, UploadId, lifecycle};
+use conveyor_domain::ingest::upload::Declared;
+use conveyor_domain::{Clock, Entropy, JobId, JobSpec, ListSpec, Staged, Upload, UploadId, lifecycle};
 use conveyor_store::embedded::Embedded;
 use conveyor_store::port::Acceptance;
 use conveyor_testkit::{ManualClock, sized};

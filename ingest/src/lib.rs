@@ -18,11 +18,7 @@ pub use attempt::{End, Trouble};
 pub use control::{handle, run};
 pub use rows::RowsAgain;
 
-use conveyor_domain::headers::HeaderSeal;
-use conveyor_domain::params::ParamPolicy;
-use conveyor_domain::quota::Quotas;
-use conveyor_domain::task_input::TaskRules;
-use conveyor_domain::{Clock, Entropy, WorkerId, limits};
+use conveyor_domain::{Clock, Entropy, HeaderSeal, ParamPolicy, Quotas, TaskRules, WorkerId, limits};
 use conveyor_store::Backend;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

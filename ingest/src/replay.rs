@@ -2,11 +2,10 @@
 
 use crate::attempt::{End, Step, Trouble, Work};
 use crate::read::{commit_rows, count};
-use conveyor_domain::ingest::IngestEvent;
-use conveyor_domain::list::{ListFault, Position};
-use conveyor_domain::rerun::{Replay, inherited_counts};
-use conveyor_domain::retention::rows_are_over;
-use conveyor_domain::{RunStatus, TaskId, limits};
+use conveyor_domain::ingest::list::Position;
+use conveyor_domain::job::rerun::inherited_counts;
+use conveyor_domain::job::retention::rows_are_over;
+use conveyor_domain::{IngestEvent, ListFault, Replay, RunStatus, TaskId, limits};
 use conveyor_store::port::{Appended, RunKey, RunView, StatusFilter, TasksQuery};
 use tokio_util::sync::CancellationToken;
 

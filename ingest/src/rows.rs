@@ -6,8 +6,7 @@ use crate::chunk::{Gathered, Headers};
 use crate::source::{self, Reader};
 use crate::{IngestConfig, Ingester};
 use conveyor_domain::ingest::Source;
-use conveyor_domain::job::JobSpec;
-use conveyor_domain::{JobId, TaskInput};
+use conveyor_domain::{JobId, JobSpec, TaskInput};
 use std::sync::Arc;
 
 /// A list that is read from its start.

@@ -2,8 +2,8 @@
 
 use crate::IngestConfig;
 use conveyor_domain::ingest::Source;
-use conveyor_domain::limits;
-use conveyor_domain::list::{Compression, Layout, ListFault, Position};
+use conveyor_domain::ingest::list::{Layout, Position};
+use conveyor_domain::{Compression, ListFault, limits};
 use conveyor_lists::{ExpandLimits, Expanded, ListError, ListReader, expand, plain};
 use conveyor_store::port::{BlobKey, ByteStream};
 use conveyor_store::{Backend, Error};

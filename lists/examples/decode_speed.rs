@@ -1,9 +1,7 @@
 //! How long a million rows take, from bytes in memory to checked tasks:
 //! `cargo run --release -p conveyor-lists --example decode_speed`.
 
-use conveyor_domain::list::ListSpec;
-use conveyor_domain::params::{ParamPolicy, Params};
-use conveyor_domain::task_input::TaskRules;
+use conveyor_domain::{ListSpec, ParamPolicy, Params, TaskRules};
 use conveyor_lists::{ListError, ListReader};
 use tokio::time::{Duration, Instant};
 

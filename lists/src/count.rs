@@ -4,9 +4,7 @@ use crate::error::ListError;
 use crate::reader::ListReader;
 use crate::record::Record;
 use conveyor_domain::limits::MIB;
-use conveyor_domain::list::{ListFault, ListSpec, RejectedRow};
-use conveyor_domain::list_count::RowCount;
-use conveyor_domain::params::Params;
+use conveyor_domain::{ListFault, ListSpec, Params, RejectedRow, RowCount};
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -69,7 +67,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Yielding<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use conveyor_domain::params::ParamPolicy;
+    use conveyor_domain::ParamPolicy;
 
     async fn counted(list: &str, records_max: u32) -> (Result<(), ListError>, RowCount) {
         let mut rows = RowCount::new(ParamPolicy::ZenRows);

@@ -8,8 +8,9 @@ use crate::lines::{Cut, LineCutter};
 use crate::record::Record;
 use crate::rows::{self, RowResult};
 use crate::sniff::sniff_delimiter;
+use conveyor_domain::ingest::list::{Layout, Position};
 use conveyor_domain::limits::LINE_MAX_BYTES;
-use conveyor_domain::list::{Layout, ListFault, ListSpec, Position};
+use conveyor_domain::{ListFault, ListSpec};
 
 #[derive(Debug)]
 pub(crate) enum Step {

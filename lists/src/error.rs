@@ -1,6 +1,6 @@
 //! Why a list cannot be read on: for good, or for now.
 
-use conveyor_domain::list::ListFault;
+use conveyor_domain::ListFault;
 use std::io;
 
 #[derive(Debug, thiserror::Error)]

@@ -1,6 +1,6 @@
 //! How far some bytes reach.
 
-use conveyor_domain::list::Position;
+use conveyor_domain::ingest::list::Position;
 use std::ops::AddAssign;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

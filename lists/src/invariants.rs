@@ -2,10 +2,9 @@
 //! nothing else may use them.
 
 use crate::{ExpandLimits, ListError, ListReader, Record, expand};
+use conveyor_domain::ingest::list::{Layout, Position};
 use conveyor_domain::limits::{KIB, MIB};
-use conveyor_domain::list::{Compression, Layout, ListFault, ListSpec, Position};
-use conveyor_domain::params::{ParamPolicy, Params};
-use conveyor_domain::task_input::TaskRules;
+use conveyor_domain::{Compression, ListFault, ListSpec, ParamPolicy, Params, TaskRules};
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};

@@ -5,7 +5,8 @@ use crate::error::ListError;
 use crate::record::Record;
 use crate::sniff::{BOM, SNIFF_BYTES};
 use crate::source::{BUFFER_BYTES, Source};
-use conveyor_domain::list::{Layout, ListSpec, Position};
+use conveyor_domain::ListSpec;
+use conveyor_domain::ingest::list::{Layout, Position};
 use tokio::io::AsyncRead;
 
 const _: () = assert!(SNIFF_BYTES <= BUFFER_BYTES, "the head is read into the buffer");

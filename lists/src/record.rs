@@ -1,10 +1,9 @@
 //! What a list is made of.
 
-use conveyor_domain::UploadId;
-use conveyor_domain::headers::HeaderSeal;
-use conveyor_domain::job::Metadata;
-use conveyor_domain::params::{self, Params};
-use conveyor_domain::task_input::{self, Invalid, Method, TaskInput, TaskRules};
+use conveyor_domain::job::task_input::Invalid;
+use conveyor_domain::{
+    HeaderSeal, Metadata, Method, Params, TaskInput, TaskRules, UploadId, params, task_input,
+};
 use serde_json::Value;
 
 /// A record of the list, good or bad, with its place.
@@ -73,7 +72,7 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use conveyor_domain::params::ParamPolicy;
+    use conveyor_domain::ParamPolicy;
     use serde_json::json;
 
     #[test]

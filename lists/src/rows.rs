@@ -2,7 +2,7 @@
 
 use crate::csv::{Cells, Columns};
 use crate::record::Row;
-use conveyor_domain::task_input::{Invalid, Reason};
+use conveyor_domain::job::task_input::{Invalid, Reason};
 use serde_json::Value;
 
 pub(crate) type RowResult = Result<Row, Invalid>;

@@ -1,8 +1,8 @@
 //! Telling a list's format by its first bytes, never by its name.
 
 use crate::lines::without_terminator;
+use conveyor_domain::ListSpec;
 use conveyor_domain::limits::KIB;
-use conveyor_domain::list::ListSpec;
 
 /// How much of a list is looked at.
 pub const SNIFF_BYTES: usize = 64 * KIB;

@@ -3,12 +3,13 @@
 use crate::desk::Sent;
 use crate::machines;
 use crate::notifier::{Notifier, elapsed_ms};
-use conveyor_domain::delivery::{Answer, Delivery, DeliveryState, Verdict};
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::record::{Expected, Record, RecordVersion, RecordWrite};
-use conveyor_domain::seal::Purpose;
-use conveyor_domain::webhook::{Target, WebhookConfig};
-use conveyor_domain::{JobStatus, Timestamp, limits};
+use conveyor_domain::delivery::webhook::Target;
+use conveyor_domain::delivery::{Answer, Verdict};
+use conveyor_domain::job::record::Expected;
+use conveyor_domain::{
+    Command, Delivery, DeliveryState, JobStatus, Purpose, Record, RecordVersion, RecordWrite, Timestamp,
+    WebhookConfig, limits,
+};
 use conveyor_store::{Error, Result, clock_watch};
 use tokio::time::Instant;
 

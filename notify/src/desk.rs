@@ -2,9 +2,7 @@
 //! has places of its own, so that those that answer never wait behind those that hang.
 
 use crate::remembered::{Receiver, Remembered, Seen};
-use conveyor_domain::delivery::Delivery;
-use conveyor_domain::record::{Record, RecordKey, RecordKind};
-use conveyor_domain::{CallerId, Timestamp, limits};
+use conveyor_domain::{CallerId, Delivery, Record, RecordKey, RecordKind, Timestamp, limits};
 use conveyor_store::{Due, Result, Store};
 use conveyor_turns::Places;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,8 +1,7 @@
 //! The key that a caller's notifications are signed with.
 
-use conveyor_domain::seal::Secret;
-use conveyor_domain::signing_keys::{SigningKeys, SigningSecret, signing_keys_key};
-use conveyor_domain::{CallerId, KeyId};
+use conveyor_domain::delivery::signing_keys::signing_keys_key;
+use conveyor_domain::{CallerId, KeyId, Secret, SigningKeys, SigningSecret};
 use conveyor_store::{Backend, Error, Result};
 
 /// The active key of a caller, if it has one.

@@ -1,8 +1,8 @@
 //! State machines that wait for a run.
 
 use async_trait::async_trait;
-use conveyor_domain::delivery::{Answer, Delivery};
-use conveyor_domain::webhook::EventType;
+use conveyor_domain::delivery::Answer;
+use conveyor_domain::{Delivery, EventType};
 use serde_json::Value;
 
 /// A service that runs them. Every answer is one of a delivery: `Taken`, `Refused` for what will never be taken, or one that

@@ -5,11 +5,11 @@ use crate::keys::active_key;
 use crate::machines::StateMachines;
 use crate::receivers::Receivers;
 use conveyor_domain::delivery::Answer;
-use conveyor_domain::record::{RecordKey, RecordKind};
-use conveyor_domain::seal::Secret;
-use conveyor_domain::signing_keys::{event_headers, signature_headers};
-use conveyor_domain::webhook::{TestSent, WebhookConfig, WebhookEvent};
-use conveyor_domain::{CallerId, Clock, Entropy, EventId, limits};
+use conveyor_domain::delivery::signing_keys::{event_headers, signature_headers};
+use conveyor_domain::{
+    CallerId, Clock, Entropy, EventId, RecordKey, RecordKind, Secret, TestSent, WebhookConfig, WebhookEvent,
+    limits,
+};
 use conveyor_store::{Backend, Error, Result};
 use conveyor_turns::Working;
 use std::fmt;

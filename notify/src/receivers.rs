@@ -4,8 +4,7 @@
 //! other: what is sent goes where its caller said, or nowhere.
 
 use conveyor_domain::delivery::Answer;
-use conveyor_domain::webhook::UrlFault;
-use conveyor_domain::{CallerId, limits};
+use conveyor_domain::{CallerId, UrlFault, limits};
 use conveyor_outbound::address::{Rule, is_public};
 use conveyor_outbound::{CheckedResolver, ResolveError, check_host, check_literal, on_behalf_of};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};

@@ -1,7 +1,7 @@
 //! What is known of the budget of a job: what it was told, and what came of it.
 
 use conveyor_domain::Timestamp;
-use conveyor_domain::grant::Limits;
+use conveyor_domain::dispatch::grant::Limits;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Default)]

@@ -5,7 +5,7 @@ use crate::settings::Faults;
 use crate::trace::Trace;
 use crate::violation::{Check, Rule, Violation};
 use bytes::Bytes;
-use conveyor_domain::lifecycle::Refusal;
+use conveyor_domain::Refusal;
 use conveyor_store::port::{Appended, ByteStream};
 use conveyor_store::{Error, Result};
 use futures::StreamExt;

@@ -3,8 +3,8 @@
 
 use crate::dice::Dice;
 use bytes::Bytes;
-use conveyor_domain::TaskInput;
-use conveyor_domain::list::{Column, Compression, CsvSpec, ListFault, ListSpec, OnInvalidRows};
+use conveyor_domain::ingest::list::Column;
+use conveyor_domain::{Compression, CsvSpec, ListFault, ListSpec, OnInvalidRows, TaskInput};
 use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;

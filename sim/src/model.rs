@@ -4,15 +4,10 @@
 use crate::budgets::BudgetModel;
 use crate::lists::List;
 use crate::uploads::UploadModel;
-use conveyor_domain::ingest::{LoggedEvent, Source};
-use conveyor_domain::job::JobSpec;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::list::ListFault;
-use conveyor_domain::run::Storage;
-use conveyor_domain::task::Outcome;
-use conveyor_domain::timeline::TimelineEntry;
+use conveyor_domain::ingest::Source;
 use conveyor_domain::{
-    CallerId, ClaimToken, Job, JobId, JobStatus, Run, RunStatus, Task, TaskInput, UploadId,
+    CallerId, ClaimToken, Command, Job, JobId, JobSpec, JobStatus, ListFault, LoggedEvent, Outcome, Run,
+    RunStatus, Storage, Task, TaskInput, TimelineEntry, UploadId,
 };
 use conveyor_store::port::{Acceptance, JobView, RunKey, Settle, Submission};
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,8 +4,7 @@ use crate::audit::read;
 use crate::model::{JobModel, Presence};
 use crate::violation::Check;
 use crate::world::World;
-use conveyor_domain::message::{IngestRef, QueueName, TaskRef};
-use conveyor_domain::{TaskId, limits};
+use conveyor_domain::{IngestRef, QueueName, TaskId, TaskRef, limits};
 
 /// Faults that strike the control queue, if a list is being read: its messages are few, and each matters.
 const CONTROL_SHARE: f64 = 0.4;

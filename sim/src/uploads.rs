@@ -2,9 +2,7 @@
 
 use crate::lists::List;
 use crate::model::Presence;
-use conveyor_domain::JobId;
-use conveyor_domain::upload::{Staged, Upload};
-use conveyor_domain::{Timestamp, UploadId};
+use conveyor_domain::{JobId, Staged, Timestamp, Upload, UploadId};
 use conveyor_store::port::BlobKey;
 use std::fmt;
 

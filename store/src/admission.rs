@@ -5,9 +5,12 @@
 //! room for. What is decided is the domain's; this is the reading and writing around it.
 
 use crate::port::{Error, RecordsQuery, Result, RunView, Store};
-use conveyor_domain::quota::{Exceeded, Holdings, LiveRun, Quotas, Usage, Wanted};
-use conveyor_domain::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
-use conveyor_domain::{CallerId, Clock, Entropy, JobId, Timestamp, limits};
+use conveyor_domain::access::quota::{Exceeded, Usage, Wanted};
+use conveyor_domain::job::record::Expected;
+use conveyor_domain::{
+    CallerId, Clock, Entropy, Holdings, JobId, LiveRun, Quotas, Record, RecordKey, RecordKind, RecordVersion,
+    RecordWrite, Timestamp, limits,
+};
 use futures::{StreamExt, TryStreamExt, stream};
 use std::collections::BTreeMap;
 use std::time::Duration;

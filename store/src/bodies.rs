@@ -2,9 +2,7 @@
 
 use crate::port::{BlobKey, Blobs, Error, Result};
 use bytes::Bytes;
-use conveyor_domain::damage::BodyFault;
-use conveyor_domain::task::ResultRef;
-use conveyor_domain::{TaskId, checksum, limits};
+use conveyor_domain::{BodyFault, ResultRef, TaskId, checksum, limits};
 
 /// The body of a task, all of it.
 pub async fn read_body(

@@ -2,9 +2,9 @@
 //! it would go by: a clock that jumps between two steps removes nothing.
 
 use crate::{Error, Result, Store};
-use conveyor_domain::Timestamp;
 use conveyor_domain::clock::watch::Watch;
-use conveyor_domain::record::{Expected, Record, RecordVersion, RecordWrite};
+use conveyor_domain::job::record::Expected;
+use conveyor_domain::{Record, RecordVersion, RecordWrite, Timestamp};
 use sha2::{Digest, Sha256};
 
 /// Tries of a write that others keep from being made: they write the same.

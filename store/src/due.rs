@@ -8,8 +8,7 @@
 
 use crate::port::{DueQuery, readable};
 use crate::{Error, Result, Store};
-use conveyor_domain::record::{Record, RecordKey, RecordKind};
-use conveyor_domain::{CallerId, Timestamp};
+use conveyor_domain::{CallerId, Record, RecordKey, RecordKind, Timestamp};
 use conveyor_turns::{Line, Places};
 use futures::{StreamExt, TryStreamExt, stream};
 use std::collections::HashSet;

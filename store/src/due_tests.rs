@@ -1,8 +1,8 @@
 use super::*;
 use crate::Backend;
 use crate::embedded::Embedded;
-use conveyor_domain::Entropy;
-use conveyor_domain::record::{Expected, RecordVersion, RecordWrite};
+use conveyor_domain::job::record::Expected;
+use conveyor_domain::{Entropy, RecordVersion, RecordWrite};
 use tempfile::TempDir;
 
 const KIND: RecordKind = RecordKind::Delivery;
@@ -76,6 +76,10 @@ async fn all_of_a_backlog_is_found_a_few_pages_a_look() {
     world.look(&mut due).await;
     assert_eq!(due.line.len(), 3_000, "what is under way is not found twice");
     due.forget(&key);
+    // The pass that is under way may be past it already; the one after it begins where the index does.
+    while due.pass.is_some() {
+        world.look(&mut due).await;
+    }
     due.next_pass = Instant::now();
     while due.pass.is_some() || due.next_pass <= Instant::now() {
         world.look(&mut due).await;

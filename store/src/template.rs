@@ -2,8 +2,8 @@
 
 use crate::port::{Result, Store};
 use conveyor_domain::Job;
-use conveyor_domain::job_schedule::Template;
-use conveyor_domain::run::Expected;
+use conveyor_domain::job::run::Expected;
+use conveyor_domain::schedule::Template;
 
 /// How many tasks the next run of a scheduled job will have; `None` if nobody has counted its list.
 pub async fn expected_tasks(store: &dyn Store, job: &Job) -> Result<Option<Expected>> {

@@ -6,9 +6,11 @@ use crate::proofs::is_provable;
 use crate::repair::{Look, Scope, unreadable};
 use crate::repairs;
 use conveyor_domain::ingest::Phase;
-use conveyor_domain::proof::{RowCounts, Sums, drift};
-use conveyor_domain::repair::{Audit, Finding, ListCounts, ResultCounts, Subject};
-use conveyor_domain::{Job, Run, RunStats, RunStatus, Timestamp};
+use conveyor_domain::repair::proof::drift;
+use conveyor_domain::repair::{Finding, Subject};
+use conveyor_domain::{
+    Audit, Job, ListCounts, ResultCounts, RowCounts, Run, RunStats, RunStatus, Sums, Timestamp,
+};
 use conveyor_store::port::{BlobKey, DamagedRows, NamedObjects, RunKey, RunView, Tally};
 use conveyor_store::{Backend, Error, Result};
 

@@ -1,8 +1,6 @@
 //! The bodies of a run, read and verified a page at a time (SPEC 6.14). It changes nothing and holds nobody up.
 
-use conveyor_domain::damage::BodyFault;
-use conveyor_domain::repair::BodiesAudit;
-use conveyor_domain::{Task, TaskId, limits};
+use conveyor_domain::{BodiesAudit, BodyFault, Task, TaskId, limits};
 use conveyor_store::port::{RunKey, StatusFilter, TasksQuery};
 use conveyor_store::{Backend, Blobs, Error, Result, check_body};
 use futures::{StreamExt, TryStreamExt, stream};

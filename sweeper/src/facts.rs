@@ -1,8 +1,6 @@
 //! What findings say, from rows and events.
 
-use conveyor_domain::proof::Sums;
-use conveyor_domain::timeline::{JobEvent, TimelineEntry};
-use conveyor_domain::{FailureClass, Timestamp, limits};
+use conveyor_domain::{FailureClass, JobEvent, Sums, TimelineEntry, Timestamp, limits};
 use conveyor_store::port::RunKey;
 use conveyor_store::{Backend, Error, Result};
 use std::time::Duration;

@@ -2,11 +2,12 @@
 
 use crate::repair::Fixed;
 use crate::sweep::Sweep;
-use conveyor_domain::dead_letter::{DeadLetter, Redrive, Verdict, judge, may_redrive};
-use conveyor_domain::ingest::{Entry, IngestEvent, IngestState, LogOutOfOrder};
-use conveyor_domain::list::ListFault;
-use conveyor_domain::message::{IngestRef, QueueName};
-use conveyor_domain::{JobId, LetterId, Run, RunId, Timestamp, limits};
+use conveyor_domain::ingest::Entry;
+use conveyor_domain::repair::dead_letter::{Redrive, Verdict, judge, may_redrive};
+use conveyor_domain::{
+    DeadLetter, IngestEvent, IngestRef, IngestState, JobId, LetterId, ListFault, LogOutOfOrder, QueueName,
+    Run, RunId, Timestamp, limits,
+};
 use conveyor_store::port::{Appended, Ingest, RunKey};
 use conveyor_store::{Backend, Error, Result};
 

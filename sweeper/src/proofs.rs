@@ -1,7 +1,7 @@
 //! Rows against counters (SPEC 6.14), and which runs this process has proved. Best effort: whoever forgets proves again.
 
-use conveyor_domain::proof::{Sums, drift};
-use conveyor_domain::{Job, Run, RunId, Timestamp, limits, retention};
+use conveyor_domain::repair::proof::drift;
+use conveyor_domain::{Job, Run, RunId, Sums, Timestamp, limits, retention};
 use conveyor_store::port::{RunKey, RunView, Tally};
 use conveyor_store::{Backend, Result};
 use std::collections::{HashMap, HashSet};

@@ -4,8 +4,8 @@
 use crate::repair::{Fixed, Look, Repair, Scope, subject_of};
 use crate::repairs;
 use crate::sweep::{Sweep, fix, outcome};
-use conveyor_domain::limits;
-use conveyor_domain::repair::{Finding, Outcome, Reconciled};
+use conveyor_domain::repair::{Finding, Outcome};
+use conveyor_domain::{Reconciled, limits};
 use std::time::Duration;
 
 /// What is looked at before the time is looked at again.

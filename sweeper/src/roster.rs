@@ -1,6 +1,6 @@
 //! Which sweepers are alive, and whose a finding is (SPEC 6.17). There is no leader: each works it out for itself.
 
-use conveyor_domain::grant::{Ask, Limits, Scope};
+use conveyor_domain::dispatch::grant::{Ask, Limits, Scope};
 use conveyor_domain::repair::Subject;
 use conveyor_domain::{Timestamp, WorkerId};
 use conveyor_store::{Coordinator, Result};

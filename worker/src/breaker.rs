@@ -3,9 +3,7 @@
 
 use crate::Worker;
 use crate::context::RunContext;
-use conveyor_domain::breaker;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::limits;
+use conveyor_domain::{Command, breaker, limits};
 use std::sync::{Mutex, PoisonError};
 use tokio::time::Instant;
 

@@ -7,10 +7,8 @@ use crate::outage::SharedBackoff;
 use conveyor_domain::Job;
 #[cfg(test)]
 use conveyor_domain::RunId;
-use conveyor_domain::grant::Scope;
-use conveyor_domain::message::QueueName;
-use conveyor_domain::params::Params;
-use conveyor_domain::seal::{NotAuthentic, Purpose};
+use conveyor_domain::dispatch::grant::Scope;
+use conveyor_domain::{NotAuthentic, Params, Purpose, QueueName};
 use conveyor_store::port::{ActiveRun, RunKey};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

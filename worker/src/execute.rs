@@ -5,13 +5,10 @@ use crate::context::RunContext;
 use crate::gateway::{self, GatewayAnswer, GatewayRequest};
 use crate::parked::Ticket;
 use bytes::Bytes;
-use conveyor_domain::damage;
-use conveyor_domain::headers;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::limits;
-use conveyor_domain::params::{self, Format};
-use conveyor_domain::task::Outcome;
-use conveyor_domain::{AccountFault, FailureClass, Problem, Spend, TaskInput};
+use conveyor_domain::{
+    AccountFault, Command, FailureClass, Format, Outcome, Problem, Spend, TaskInput, damage, headers, limits,
+    params,
+};
 use conveyor_store::port::ClaimedTask;
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;

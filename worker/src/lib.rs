@@ -28,11 +28,7 @@ mod waiting;
 
 pub use dispatch::run;
 
-use conveyor_domain::domains::DomainLimits;
-use conveyor_domain::limits;
-use conveyor_domain::retry::RetryPolicy;
-use conveyor_domain::seal::Secret;
-use conveyor_domain::{Clock, Entropy, WorkerId};
+use conveyor_domain::{Clock, DomainLimits, Entropy, RetryPolicy, Secret, WorkerId, limits};
 use conveyor_store::Backend;
 use gateway::{Credential, Gateway};
 use outage::Outages;

@@ -2,9 +2,8 @@
 //! it holds (SPEC 6.18).
 
 use bytes::{Bytes, BytesMut};
-use conveyor_domain::WorkerId;
-use conveyor_domain::limits;
-use conveyor_domain::result_index::{self, IndexEntry, Label};
+use conveyor_domain::export::result_index::Label;
+use conveyor_domain::{IndexEntry, WorkerId, limits, result_index};
 use conveyor_store::port::{BlobKey, RunKey};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -128,8 +127,7 @@ impl Pack<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use conveyor_domain::params::Format;
-    use conveyor_domain::{JobId, RunId, TaskId};
+    use conveyor_domain::{Format, JobId, RunId, TaskId};
     use proptest::prelude::*;
 
     const RUN: [u8; 16] = [2; 16];
@@ -137,7 +135,7 @@ mod tests {
     fn body(index: u32, length: usize) -> Body {
         let task = TaskId::of(RunId::from_bytes(RUN), index);
         let bytes = vec![index.to_le_bytes()[0]; length];
-        let crc32 = Some(conveyor_domain::checksum::hash(&bytes));
+        let crc32 = Some(conveyor_domain::export::checksum::hash(&bytes));
         let label = Label { task, attempt: 3, http_status: 200, format: Format::Html, crc32 };
         Body { label, bytes: bytes.into() }
     }

@@ -1,7 +1,7 @@
 //! Where the next tasks of a run will go, as far as the last ones tell (SPEC 6.7): a long list for one domain is not
 //! received faster than the domain takes it, once so many were received that it is unlikely to go on elsewhere.
 
-use conveyor_domain::grant::{Limits, Scope};
+use conveyor_domain::dispatch::grant::{Limits, Scope};
 use conveyor_domain::limits;
 use std::time::Duration;
 use tokio::time::Instant;

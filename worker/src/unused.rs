@@ -55,10 +55,9 @@ async fn is_deleted(backend: &Backend, key: RunKey) -> Result<bool> {
 mod tests {
     use super::*;
     use bytes::Bytes;
-    use conveyor_domain::job::JobSpec;
-    use conveyor_domain::task::Outcome;
     use conveyor_domain::{
-        CallerId, FailureClass, JobId, Problem, RunId, TaskInput, Timestamp, WorkerId, lifecycle,
+        CallerId, FailureClass, JobId, JobSpec, Outcome, Problem, RunId, TaskInput, Timestamp, WorkerId,
+        lifecycle,
     };
     use conveyor_store::embedded::Embedded;
     use conveyor_store::port::Submission;

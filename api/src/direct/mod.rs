@@ -11,9 +11,7 @@ use crate::staged::{self, size_mismatch};
 use crate::state::ApiState;
 use crate::wire::Time;
 use crate::wire::input::{UploadTarget, too_large};
-use conveyor_domain::Timestamp;
-use conveyor_domain::lifecycle::Refusal;
-use conveyor_domain::upload::{Staged, Upload};
+use conveyor_domain::{Refusal, Staged, Timestamp, Upload};
 use conveyor_store::Error;
 use conveyor_store::port::{BlobKey, DirectAccess, Found, SignedPut, Validity};
 

@@ -16,11 +16,10 @@ use crate::wire::dry_run::DryRunJson;
 use crate::wire::submit::NamedList;
 use crate::wire::tasks::{self, CHECKED_AT_ONCE, check_one};
 use axum::http::StatusCode;
-use conveyor_domain::job::JobSpec;
-use conveyor_domain::list::{ListFault, ListSpec, OnInvalidRows, Position};
-use conveyor_domain::params::Params;
-use conveyor_domain::upload::Staged;
-use conveyor_domain::{CallerId, UploadId, limits};
+use conveyor_domain::ingest::list::Position;
+use conveyor_domain::{
+    CallerId, JobSpec, ListFault, ListSpec, OnInvalidRows, Params, Staged, UploadId, limits,
+};
 use conveyor_lists::Record;
 pub(crate) use pace::Pace;
 use tally::Tally;

@@ -4,10 +4,9 @@
 
 use crate::problem::Result;
 use crate::state::ApiState;
-use conveyor_domain::estimate::Basis;
-use conveyor_domain::retention::rows_are_over;
-use conveyor_domain::task::Attempt;
-use conveyor_domain::{CallerId, RunStatus, TaskId, limits};
+use conveyor_domain::ingest::estimate::Basis;
+use conveyor_domain::job::retention::rows_are_over;
+use conveyor_domain::{Attempt, CallerId, RunStatus, TaskId, limits};
 use conveyor_store::port::{JobsQuery, RunKey, RunView, StatusFilter, TasksQuery};
 use futures::future::join_all;
 use std::time::Duration;

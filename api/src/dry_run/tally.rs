@@ -3,13 +3,10 @@
 use super::Pace;
 use crate::invalid_tasks::InvalidTasks;
 use crate::wire::dry_run::{DomainJson, DomainsJson, DryRunJson, EstimateJson};
-use conveyor_domain::TaskInput;
-use conveyor_domain::domains::{DomainLimit, host_of};
-use conveyor_domain::estimate::{Work, estimate};
-use conveyor_domain::job::JobSpec;
-use conveyor_domain::limits;
-use conveyor_domain::list::UnknownCounts;
-use conveyor_domain::task_input::{Invalid, TaskBody};
+use conveyor_domain::dispatch::domains::host_of;
+use conveyor_domain::ingest::estimate::{Work, estimate};
+use conveyor_domain::job::task_input::Invalid;
+use conveyor_domain::{DomainLimit, JobSpec, TaskBody, TaskInput, UnknownCounts, limits};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -108,7 +105,7 @@ fn top(domains: HashMap<String, u64>) -> Vec<DomainJson> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use conveyor_domain::task_input::Reason;
+    use conveyor_domain::job::task_input::Reason;
 
     fn url(url: &str) -> Result<TaskInput, Invalid> {
         TaskInput::from_url(url)

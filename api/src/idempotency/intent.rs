@@ -3,9 +3,8 @@
 use crate::problem::{ApiError, Result};
 use axum::extract::Request;
 use axum::http::HeaderMap;
-use conveyor_domain::idempotency::{Fingerprint, Fingerprinting, record_key};
-use conveyor_domain::record::RecordKey;
-use conveyor_domain::{CallerId, limits};
+use conveyor_domain::access::idempotency::record_key;
+use conveyor_domain::{CallerId, Fingerprint, Fingerprinting, RecordKey, limits};
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 

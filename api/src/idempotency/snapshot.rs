@@ -6,7 +6,8 @@ use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::idempotency::{Answered, Fingerprint, Kept};
+use conveyor_domain::Fingerprint;
+use conveyor_domain::access::idempotency::{Answered, Kept};
 use serde::Serialize;
 
 pub(crate) const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");

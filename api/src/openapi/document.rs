@@ -7,8 +7,7 @@ use super::schemas::Schemas;
 use super::{example, notification, parameters, problems, timeline};
 use crate::problem::Code;
 use crate::warnings::{MORE_WARNINGS, WARNINGS, Warning};
-use conveyor_domain::list::ListFault;
-use conveyor_domain::{Problem, limits};
+use conveyor_domain::{ListFault, Problem, limits};
 use serde_json::{Map, Value, json};
 
 pub(super) fn build(operations: Vec<Operation>) -> Value {

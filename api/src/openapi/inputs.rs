@@ -6,8 +6,7 @@ use super::schemas::Schemas;
 use crate::problem::Code;
 use crate::wire::bodies::{CompleteParts, CreateInput, SignParts};
 use crate::wire::input::{InputJson, InputsJson, PartTargetsJson, UploadedJson, UploadedPartJson};
-use conveyor_domain::limits;
-use conveyor_domain::list::ListFault;
+use conveyor_domain::{ListFault, limits};
 use serde_json::json;
 
 /// What a list can be sent as.

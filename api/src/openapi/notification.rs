@@ -2,7 +2,7 @@
 
 use super::parameters::header;
 use super::schemas::Schemas;
-use conveyor_domain::webhook::WebhookEvent;
+use conveyor_domain::WebhookEvent;
 use serde_json::{Value, json};
 
 const EVENT: &str = "01KCX5W7A9B1C3D5E7F9G1H3J5";
@@ -79,8 +79,8 @@ fn headers() -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use conveyor_domain::signing_keys::{SigningSecret, event_headers, signature_headers};
-    use conveyor_domain::{Entropy, EventId, KeyId, Timestamp};
+    use conveyor_domain::delivery::signing_keys::{event_headers, signature_headers};
+    use conveyor_domain::{Entropy, EventId, KeyId, SigningSecret, Timestamp};
     use std::collections::BTreeSet;
 
     /// What the deliverer sends is what is described.

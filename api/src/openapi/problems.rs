@@ -3,7 +3,7 @@
 use super::headers;
 use super::operation::Operation;
 use crate::problem::Code;
-use conveyor_domain::list::ListFault;
+use conveyor_domain::ListFault;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 

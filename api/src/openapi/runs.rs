@@ -10,8 +10,7 @@ use crate::wire::ingest::IngestJson;
 use crate::wire::repair::{AuditJson, BodiesAuditJson};
 use crate::wire::rerun::RerunJson;
 use crate::wire::run::{RunJson, RunsJson};
-use conveyor_domain::list::RejectedRow;
-use conveyor_domain::{FailureClass, TaskStatus, limits};
+use conveyor_domain::{FailureClass, RejectedRow, TaskStatus, limits};
 use serde_json::{Value, json};
 
 pub(super) fn operations() -> Vec<Operation> {

@@ -225,7 +225,7 @@ fn the_page_shows_every_operation_and_shape() {
 
 #[test]
 fn lists_are_sent_as_what_they_are() {
-    use conveyor_domain::list::ListSpec;
+    use conveyor_domain::ListSpec;
     let specs = [ListSpec::Csv { csv: None }, ListSpec::Jsonl, ListSpec::Lines];
     let described: Vec<&str> = super::inputs::LISTS.iter().map(|(media_type, _)| *media_type).collect();
     assert_eq!(specs.map(|spec| spec.content_type()).to_vec(), described);

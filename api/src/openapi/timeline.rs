@@ -95,8 +95,7 @@ fn list(lines: impl Iterator<Item = String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use conveyor_domain::ingest::IngestEvent;
-    use conveyor_domain::timeline::LifecycleEvent;
+    use conveyor_domain::{IngestEvent, LifecycleEvent};
     use serde::de::DeserializeOwned;
     use serde_json::json;
 

@@ -1,8 +1,7 @@
 //! The codes of error answers (SPEC 11), each with its status and title.
 
 use axum::http::StatusCode;
-use conveyor_domain::damage;
-use conveyor_domain::list::ListFault;
+use conveyor_domain::{ListFault, damage};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {

@@ -8,10 +8,8 @@ use crate::invalid_tasks::InvalidTasks;
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::Problem;
-use conveyor_domain::lifecycle::Refusal;
-use conveyor_domain::list::ListFault;
-use conveyor_domain::task_input::Invalid;
+use conveyor_domain::job::task_input::Invalid;
+use conveyor_domain::{ListFault, Problem, Refusal};
 
 pub(crate) type Result<T> = std::result::Result<T, ApiError>;
 

@@ -12,8 +12,7 @@ use crate::wire::keys::{CallerJson, QuotasChange};
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::quota::{Holdings, Quotas};
-use conveyor_domain::{CallerId, limits};
+use conveyor_domain::{CallerId, Holdings, Quotas, limits};
 
 pub(super) async fn show(
     _: Operator,

@@ -17,8 +17,8 @@ use crate::wire::parts::{check_complete, parse_named};
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::lifecycle::Refusal;
-use conveyor_domain::upload::{Part, Staged, Upload};
+use conveyor_domain::ingest::upload::Part;
+use conveyor_domain::{Refusal, Staged, Upload};
 use conveyor_store::Error;
 
 pub(super) async fn complete(

@@ -18,10 +18,8 @@ use axum::http::header::{
     CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::damage::{self, BodyFault};
-use conveyor_domain::retention::is_expired;
-use conveyor_domain::task::ResultRef;
-use conveyor_domain::{JobId, RunId, Task, TaskId, TaskStatus};
+use conveyor_domain::job::retention::is_expired;
+use conveyor_domain::{BodyFault, JobId, ResultRef, RunId, Task, TaskId, TaskStatus, damage};
 use conveyor_store::{Error, read_body};
 
 pub(super) async fn of_latest(

@@ -12,10 +12,12 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::delivery::{Delivery, DeliveryState, delivery_key};
-use conveyor_domain::record::{Expected, Record, RecordKind, RecordVersion, RecordWrite};
-use conveyor_domain::webhook::Target;
-use conveyor_domain::{EventId, Job, JobId, limits};
+use conveyor_domain::delivery::delivery_key;
+use conveyor_domain::delivery::webhook::Target;
+use conveyor_domain::job::record::Expected;
+use conveyor_domain::{
+    Delivery, DeliveryState, EventId, Job, JobId, Record, RecordKind, RecordVersion, RecordWrite, limits,
+};
 use conveyor_store::port::{RecordsQuery, readable};
 
 /// Looks again this often if somebody else was quicker.

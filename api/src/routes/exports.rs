@@ -16,9 +16,11 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::{LOCATION, RETRY_AFTER};
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::export::{self, Export};
-use conveyor_domain::record::{Expected, Record, RecordKind, RecordWrite, Unreadable};
-use conveyor_domain::{CallerId, ExportId, JobId, JobStatus, RunId, RunStatus, limits};
+use conveyor_domain::job::record::Expected;
+use conveyor_domain::{
+    CallerId, Export, ExportId, JobId, JobStatus, Record, RecordKind, RecordWrite, RunId, RunStatus,
+    Unreadable, export, limits,
+};
 use conveyor_store::Error;
 use conveyor_store::port::{BlobKey, RecordsQuery, Validity, readable};
 

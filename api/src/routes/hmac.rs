@@ -10,10 +10,10 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::KeyId;
-use conveyor_domain::record::{Expected, Record, RecordVersion, RecordWrite};
-use conveyor_domain::signing_keys::{
-    RotationRefused, SigningKey, SigningKeys, SigningSecret, signing_keys_key,
+use conveyor_domain::delivery::signing_keys::signing_keys_key;
+use conveyor_domain::job::record::Expected;
+use conveyor_domain::{
+    KeyId, Record, RecordVersion, RecordWrite, RotationRefused, SigningKey, SigningKeys, SigningSecret,
 };
 
 /// Looks again this often if somebody else was quicker.

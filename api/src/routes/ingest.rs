@@ -14,8 +14,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_DISPOSITION, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::ingest::{IngestEvent, IngestState};
-use conveyor_domain::{JobId, RunId};
+use conveyor_domain::{IngestEvent, IngestState, JobId, RunId};
 use conveyor_store::Error;
 use conveyor_store::port::{BlobKey, Ingest, RunKey};
 

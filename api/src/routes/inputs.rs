@@ -19,8 +19,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::upload::Upload;
-use conveyor_domain::{CallerId, Timestamp, UploadId, limits};
+use conveyor_domain::{CallerId, Timestamp, Upload, UploadId, limits};
 use conveyor_store::port::{DirectAccess, UploadsQuery};
 
 pub(super) async fn create(
@@ -165,7 +164,7 @@ pub(super) fn refuse_whole(upload: &Upload) -> Result<()> {
 
 /// For a route that brings bytes.
 pub(super) fn refuse_closed(upload: &Upload) -> Result<()> {
-    use conveyor_domain::lifecycle::Refusal;
+    use conveyor_domain::Refusal;
     match (upload.claimed, upload.multipart && upload.staged.is_some()) {
         (true, _) => Err(Refusal::UploadClaimed.into()),
         (false, true) => Err(Refusal::UploadComplete.into()),

@@ -13,8 +13,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, post};
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::{JobId, JobStatus, limits};
+use conveyor_domain::{Command, JobId, JobStatus, limits};
 use conveyor_store::port::{JobView, JobsQuery};
 
 pub(super) async fn list(caller: Caller, State(state): State<Shared>, query: Query) -> Result<Response> {

@@ -15,8 +15,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::api_key::Opens;
-use conveyor_domain::{ApiKeyId, CallerId, limits};
+use conveyor_domain::{ApiKeyId, CallerId, Opens, limits};
 use std::collections::BTreeMap;
 
 pub(super) async fn create(

@@ -16,11 +16,8 @@ use crate::wire::run::is_there;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::grant::Scope;
-use conveyor_domain::ingest::IngestState;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::message::QueueName;
-use conveyor_domain::{Job, JobId, limits};
+use conveyor_domain::dispatch::grant::Scope;
+use conveyor_domain::{Command, IngestState, Job, JobId, QueueName, limits};
 use conveyor_store::port::{Depth, JobView, RunKey};
 
 pub(super) async fn change(

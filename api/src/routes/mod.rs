@@ -43,10 +43,10 @@ use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{delete, get, post, put};
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::message::{QueueName, TaskRef};
-use conveyor_domain::retention::rows_are_over;
-use conveyor_domain::{CallerId, Job, JobId, JobStatus, Run, RunId, RunStatus, Timestamp};
+use conveyor_domain::job::retention::rows_are_over;
+use conveyor_domain::{
+    CallerId, Command, Job, JobId, JobStatus, QueueName, Run, RunId, RunStatus, TaskRef, Timestamp,
+};
 use conveyor_store::port::{JobView, RunKey, RunView, RunsQuery};
 use table::Routes;
 

@@ -19,15 +19,15 @@ use crate::wire::run::{RunJson, is_there};
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::ingest::IngestEvent;
-use conveyor_domain::job_schedule::{JobSchedule, Template};
-use conveyor_domain::lifecycle::{NewRun, NewTasks};
-use conveyor_domain::params::Params;
-use conveyor_domain::quota::Wanted;
-use conveyor_domain::rerun::{Replay, ReplayedTask, Selection, inherited_counts};
-use conveyor_domain::retention::{can_be_proved, rows_are_over};
-use conveyor_domain::run::{Expected, RunStatus, Trigger};
-use conveyor_domain::{CallerId, Job, JobId, JobStatus, RunId, limits};
+use conveyor_domain::access::quota::Wanted;
+use conveyor_domain::job::rerun::inherited_counts;
+use conveyor_domain::job::retention::{can_be_proved, rows_are_over};
+use conveyor_domain::job::run::Expected;
+use conveyor_domain::schedule::Template;
+use conveyor_domain::{
+    CallerId, IngestEvent, Job, JobId, JobSchedule, JobStatus, NewRun, NewTasks, Params, Replay,
+    ReplayedTask, RunId, RunStatus, Selection, Trigger, limits,
+};
 use conveyor_store::port::{JobView, RunKey, RunView, StartRun};
 use conveyor_store::template::expected_tasks;
 use std::time::Duration;

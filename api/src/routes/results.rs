@@ -11,7 +11,7 @@ use crate::wire::task::{ResultsJson, TaskJson};
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::retention::{is_expired, is_over};
+use conveyor_domain::job::retention::{is_expired, is_over};
 use conveyor_domain::{JobId, RunId, limits};
 use conveyor_store::port::{RunKey, StatusFilter, TasksQuery};
 

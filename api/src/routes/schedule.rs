@@ -14,11 +14,9 @@ use crate::wire::schedule;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::job::JobSpec;
-use conveyor_domain::job_schedule::{JobSchedule, ScheduleChange};
-use conveyor_domain::lifecycle::{Command, Refusal};
-use conveyor_domain::schedule::Schedule;
-use conveyor_domain::{JobId, RunId, Timestamp, limits};
+use conveyor_domain::{
+    Command, JobId, JobSchedule, JobSpec, Refusal, RunId, Schedule, ScheduleChange, Timestamp, limits,
+};
 
 pub(super) async fn replace(
     caller: Caller,

@@ -24,17 +24,14 @@ use crate::wire::tasks::{self, CHECKED_AT_ONCE};
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
+use conveyor_domain::access::quota::Wanted;
 use conveyor_domain::ingest::Source;
-use conveyor_domain::job::JobSpec;
-use conveyor_domain::lifecycle::{self, Decision};
-use conveyor_domain::list::{OnInvalidRows, RejectedRow};
-use conveyor_domain::list_count::{ListCount, RowCount};
-use conveyor_domain::params::Params;
-use conveyor_domain::quota::Wanted;
-use conveyor_domain::run::Expected;
-use conveyor_domain::seal::Purpose;
-use conveyor_domain::upload::Staged;
-use conveyor_domain::{Job, JobId, Run, RunId, TaskInput, limits};
+use conveyor_domain::job::lifecycle::Decision;
+use conveyor_domain::job::run::Expected;
+use conveyor_domain::{
+    Job, JobId, JobSpec, ListCount, OnInvalidRows, Params, Purpose, RejectedRow, RowCount, Run, RunId,
+    Staged, TaskInput, lifecycle, limits,
+};
 use conveyor_lists::Record;
 use conveyor_store::Error;
 use conveyor_store::port::{Acceptance, BlobKey, Submission, SubmittedList};

@@ -17,8 +17,8 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use conveyor_domain::quota::Wanted;
-use conveyor_domain::retention::is_over;
+use conveyor_domain::access::quota::Wanted;
+use conveyor_domain::job::retention::is_over;
 use conveyor_domain::{Job, JobId, Run, RunId, Task, TaskId, limits};
 use conveyor_store::port::{JobView, RunKey};
 

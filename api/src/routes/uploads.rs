@@ -19,8 +19,8 @@ use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_TYPE, ETAG};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use conveyor_domain::upload::{Part, Staged, Upload};
-use conveyor_domain::{CallerId, UploadId};
+use conveyor_domain::ingest::upload::Part;
+use conveyor_domain::{CallerId, Staged, Upload, UploadId};
 use futures::Stream;
 
 pub(super) async fn put_whole(

@@ -15,10 +15,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::seal::Purpose;
-use conveyor_domain::webhook::{UrlFault, WebhookConfig};
-use conveyor_domain::{JobId, limits};
+use conveyor_domain::{Command, JobId, Purpose, UrlFault, WebhookConfig, limits};
 
 pub(super) async fn show(
     caller: Caller,

@@ -1,7 +1,6 @@
 //! What an operator decides about the shares of callers.
 
-use conveyor_domain::limits;
-use conveyor_domain::request_rate::RequestRate;
+use conveyor_domain::{RequestRate, limits};
 use std::time::Duration;
 
 /// What all callers share, and what one of them may have of it, in one process (SPEC 6.27).

@@ -3,9 +3,8 @@
 
 use crate::state::ApiState;
 use conveyor_domain::ingest::Source;
-use conveyor_domain::job::JobSpec;
-use conveyor_domain::lifecycle::{self, Decision};
-use conveyor_domain::{CallerId, Job, JobId, Run, RunId, Timestamp};
+use conveyor_domain::job::lifecycle::Decision;
+use conveyor_domain::{CallerId, Job, JobId, JobSpec, Run, RunId, Timestamp, lifecycle};
 use conveyor_store::port::BlobKey;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

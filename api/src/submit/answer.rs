@@ -5,7 +5,7 @@ use crate::wire::job::SubmittedJson;
 use crate::wire::run::{RunJson, is_there};
 use crate::wire::webhook::WebhookJson;
 use axum::http::StatusCode;
-use conveyor_domain::run::Expected;
+use conveyor_domain::job::run::Expected;
 use conveyor_domain::{Job, Run, RunStats};
 use conveyor_store::port::{JobView, RunView};
 

@@ -13,10 +13,8 @@ use crate::state::{ApiState, Shared};
 use crate::wire::input;
 use axum::extract::Request;
 use bytes::Bytes;
-use conveyor_domain::headers::HeaderSeal;
-use conveyor_domain::list::ListSpec;
-use conveyor_domain::upload::{Declared, Staged, Upload};
-use conveyor_domain::{CallerId, UploadId, limits};
+use conveyor_domain::ingest::upload::Declared;
+use conveyor_domain::{CallerId, HeaderSeal, ListSpec, Staged, Upload, UploadId, limits};
 use futures::stream;
 use std::borrow::Cow;
 use tokio::sync::oneshot;
@@ -127,9 +125,7 @@ pub(crate) async fn receive(
     let room = state.bodies.enter(who, most, until).await?;
     let held = hold(state, body, room, max);
     match tokio::time::timeout_at(until, held).await.map_err(|_| slow())?? {
-        Held::All { rest, lines, room, intent } => {
-            Ok(Submitted { rest, tasks: Tasks::Inline(lines), room, intent })
-        }
+        Held::All(submitted) => Ok(*submitted),
         Held::Begun(sorting) => {
             let (End { rest, room, intent, .. }, tasks) = stage(state, caller, *sorting).await?;
             Ok(Submitted { rest, tasks: Tasks::Staged(tasks), room, intent })
@@ -138,12 +134,7 @@ pub(crate) async fn receive(
 }
 
 enum Held {
-    All {
-        rest: Rest,
-        lines: Lines,
-        room: Room,
-        intent: Option<Intent>,
-    },
+    All(Box<Submitted>),
     /// There are more tasks than are written on a request.
     Begun(Box<Sorting>),
 }
@@ -166,7 +157,8 @@ async fn hold(state: &ApiState, body: Incoming, room: Room, max: usize) -> Resul
     let Sorting { body, mut room, splitter, lines, .. } = sorting;
     let rest = splitter.finish().map_err(refuse)?;
     room.settle(rest.bytes.len() + lines.bytes.len());
-    Ok(Held::All { rest, lines, room, intent: body.passed() })
+    let intent = body.passed();
+    Ok(Held::All(Box::new(Submitted { rest, tasks: Tasks::Inline(lines), room, intent })))
 }
 
 /// A body that is being taken apart.

@@ -5,14 +5,13 @@ use crate::problem::{ApiError, Result};
 use crate::staged;
 use crate::state::ApiState;
 use crate::wire::tasks::CHECKED_AT_ONCE;
-use conveyor_domain::ingest::{IngestEvent, IngestState, LogOutOfOrder, Source};
-use conveyor_domain::list::{
-    Compression, Layout, ListFault, OnInvalidRows, Position, RejectedRow, UnknownCounts,
+use conveyor_domain::ingest::Source;
+use conveyor_domain::ingest::list::{Layout, Position};
+use conveyor_domain::job::task_input::Invalid;
+use conveyor_domain::{
+    Compression, IngestEvent, IngestState, ListCount, ListFault, LogOutOfOrder, OnInvalidRows, ParamPolicy,
+    Params, RejectedRow, RowCount, TaskInput, UnknownCounts, limits,
 };
-use conveyor_domain::list_count::{ListCount, RowCount};
-use conveyor_domain::params::{ParamPolicy, Params};
-use conveyor_domain::task_input::Invalid;
-use conveyor_domain::{TaskInput, limits};
 use conveyor_lists::{ListError, Record};
 
 /// All of a list.

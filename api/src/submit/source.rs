@@ -2,9 +2,7 @@
 
 use crate::problem::{ApiError, Code, Result};
 use conveyor_domain::ingest::Source;
-use conveyor_domain::list::OnInvalidRows;
-use conveyor_domain::task_input::TaskRules;
-use conveyor_domain::upload::Upload;
+use conveyor_domain::{OnInvalidRows, TaskRules, Upload};
 
 /// Pins what is staged now.
 pub(crate) fn source_of(upload: Upload, on_invalid_rows: OnInvalidRows, rules: TaskRules) -> Result<Source> {

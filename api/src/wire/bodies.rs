@@ -4,9 +4,8 @@
 #![expect(dead_code, reason = "they are described, never made")]
 
 use crate::wire::schedule_bodies::ScheduleBody;
-use conveyor_domain::export::ExportFormat;
-use conveyor_domain::list::{Column, OnInvalidRows};
-use conveyor_domain::{CallerId, JobId, RunId, UploadId, limits};
+use conveyor_domain::ingest::list::Column;
+use conveyor_domain::{CallerId, ExportFormat, JobId, OnInvalidRows, RunId, UploadId, limits};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;

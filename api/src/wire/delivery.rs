@@ -1,10 +1,8 @@
 //! Notifications as their caller sees them.
 
 use super::Time;
-use conveyor_domain::delivery::{Attempt, Delivery};
-use conveyor_domain::record::Record;
-use conveyor_domain::webhook::WebhookEvent;
-use conveyor_domain::{EventId, RunId};
+use conveyor_domain::delivery::Attempt;
+use conveyor_domain::{Delivery, EventId, Record, RunId, WebhookEvent};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;

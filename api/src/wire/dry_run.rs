@@ -2,7 +2,8 @@
 
 use crate::dry_run::Pace;
 use crate::invalid_tasks::InvalidTask;
-use conveyor_domain::estimate::{Basis, Bound, Estimate};
+use conveyor_domain::Estimate;
+use conveyor_domain::ingest::estimate::{Basis, Bound};
 use schemars::JsonSchema;
 use serde::Serialize;
 

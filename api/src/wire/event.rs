@@ -3,10 +3,9 @@
 use super::Time;
 use super::input::format_of;
 use super::limits::RateJson;
-use conveyor_domain::RunId;
-use conveyor_domain::ingest::{IngestEvent, Source};
-use conveyor_domain::list::Layout;
-use conveyor_domain::timeline::{JobEvent, LifecycleEvent, TimelineEntry};
+use conveyor_domain::ingest::Source;
+use conveyor_domain::ingest::list::Layout;
+use conveyor_domain::{IngestEvent, JobEvent, LifecycleEvent, RunId, TimelineEntry};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};

@@ -5,8 +5,8 @@ use crate::fields::Fields;
 use crate::problem::Result;
 use crate::signed_url::Link;
 use crate::warnings::Warnings;
-use conveyor_domain::ExportId;
-use conveyor_domain::export::{Export, ExportFormat, Progress, State};
+use conveyor_domain::export::{Progress, State};
+use conveyor_domain::{Export, ExportFormat, ExportId};
 use schemars::JsonSchema;
 use serde::Serialize;
 

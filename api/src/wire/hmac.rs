@@ -1,8 +1,7 @@
 //! Signing keys as their owner sees them. A secret is in one answer, once.
 
 use super::Time;
-use conveyor_domain::KeyId;
-use conveyor_domain::signing_keys::{SigningKey, SigningKeys};
+use conveyor_domain::{KeyId, SigningKey, SigningKeys};
 use schemars::JsonSchema;
 use serde::Serialize;
 

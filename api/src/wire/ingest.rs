@@ -2,9 +2,11 @@
 
 use super::Time;
 use super::input::{LIST_TYPES, format_of};
-use conveyor_domain::ingest::{IngestEvent, IngestState, LoggedEvent, Origin, Phase};
-use conveyor_domain::list::{Compression, ListFault, OnInvalidRows, UnknownCounts};
-use conveyor_domain::{RunId, Timestamp, UploadId};
+use conveyor_domain::ingest::Phase;
+use conveyor_domain::{
+    Compression, IngestEvent, IngestState, ListFault, LoggedEvent, OnInvalidRows, Origin, RunId, Timestamp,
+    UnknownCounts, UploadId,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -2,14 +2,10 @@ use super::Time;
 use super::limits::{DomainLimitJson, DomainLimitsJson, RateJson};
 use super::run::{RunJson, is_there};
 use super::webhook::WebhookJson;
-use conveyor_domain::breaker::FailureRatio;
-use conveyor_domain::headers;
-use conveyor_domain::job::Metadata;
-use conveyor_domain::job_schedule::ScheduleState;
-use conveyor_domain::params::{Format, Params};
-use conveyor_domain::retry::RetryChoice;
-use conveyor_domain::schedule::Schedule;
-use conveyor_domain::{JobId, JobStatus, Timestamp, limits};
+use conveyor_domain::{
+    FailureRatio, Format, JobId, JobStatus, Metadata, Params, RetryChoice, Schedule, ScheduleState,
+    Timestamp, headers, limits,
+};
 use conveyor_store::port::JobView;
 use schemars::JsonSchema;
 use serde::Serialize;

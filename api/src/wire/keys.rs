@@ -5,9 +5,8 @@ use super::limits::number;
 use crate::fields::Fields;
 use crate::problem::{ApiError, Result};
 use crate::warnings::Warnings;
-use conveyor_domain::api_key::{ApiKey, Opens};
-use conveyor_domain::quota::{Quotas, Used};
-use conveyor_domain::{ApiKeyId, CallerId, limits};
+use conveyor_domain::access::quota::Used;
+use conveyor_domain::{ApiKey, ApiKeyId, CallerId, Opens, Quotas, limits};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -2,7 +2,7 @@
 
 use super::Time;
 use crate::operations::{LetterView, Redriven};
-use conveyor_domain::dead_letter::Verdict;
+use conveyor_domain::repair::dead_letter::Verdict;
 use conveyor_domain::{JobId, LetterId, RunId};
 use schemars::JsonSchema;
 use serde::Serialize;

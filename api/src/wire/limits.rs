@@ -3,13 +3,10 @@
 use crate::fields::Fields;
 use crate::problem::{ApiError, Result};
 use crate::warnings::Warnings;
-use conveyor_domain::breaker::FailureRatio;
-use conveyor_domain::domains::{DomainLimit, DomainLimits, InvalidDomain};
-use conveyor_domain::failure::cut;
-use conveyor_domain::job::LimitsChange;
-use conveyor_domain::limits;
-use conveyor_domain::rate::Rate;
-use conveyor_domain::retry::RetryChoice;
+use conveyor_domain::job::failure::cut;
+use conveyor_domain::{
+    DomainLimit, DomainLimits, FailureRatio, InvalidDomain, LimitsChange, Rate, RetryChoice, limits,
+};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer};

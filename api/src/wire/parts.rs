@@ -3,8 +3,8 @@
 use crate::fields::Fields;
 use crate::problem::{ApiError, Code, Result};
 use crate::warnings::Warnings;
+use conveyor_domain::ingest::upload::Part;
 use conveyor_domain::limits;
-use conveyor_domain::upload::Part;
 
 /// The parts that a caller wants to send.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ pub(crate) fn check_complete(parts: &[Part], named: Option<&[NamedPart]>) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use conveyor_domain::upload::Staged;
+    use conveyor_domain::Staged;
 
     fn part(number: u32) -> Part {
         Part { number, staged: Staged::new("o".into(), 1, format!("e{number}")) }

@@ -1,7 +1,7 @@
 //! Rows of a list that are no tasks, as CSV. A report has them as JSON, one a line.
 
-use conveyor_domain::list::RejectedRow;
-use conveyor_domain::spreadsheet::cell;
+use conveyor_domain::RejectedRow;
+use conveyor_domain::export::spreadsheet::cell;
 use std::fmt::Write;
 
 pub(crate) const CSV_HEADER: &str = "index,line,offset,reason,value\r\n";
@@ -15,7 +15,7 @@ pub(crate) fn write_csv(row: &RejectedRow, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use conveyor_domain::task_input::{Invalid, Reason};
+    use conveyor_domain::job::task_input::{Invalid, Reason};
 
     #[test]
     fn a_report_has_a_row_a_line() {

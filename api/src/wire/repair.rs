@@ -2,12 +2,11 @@
 
 use super::Time;
 use super::run::RunJson;
-use conveyor_domain::damage::BodyFault;
-use conveyor_domain::proof::{RowCounts, Sums};
-use conveyor_domain::repair::{
-    Audit, BodiesAudit, Finding, ListCounts, Outcome, REPAIRS, Reconciled, ResultCounts, Subject, by_class,
+use conveyor_domain::repair::{Finding, Outcome, REPAIRS, Subject, by_class};
+use conveyor_domain::{
+    Audit, BodiesAudit, BodyFault, FailureClass, JobId, ListCounts, Reconciled, ResultCounts, RowCounts,
+    Sums, TaskId, Timestamp,
 };
-use conveyor_domain::{FailureClass, JobId, TaskId, Timestamp};
 use conveyor_store::port::RunView;
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -5,9 +5,9 @@ use crate::fields::Fields;
 use crate::problem::{ApiError, Result};
 use crate::query::Params as QueryParams;
 use crate::warnings::{STRICT, Warnings};
-use conveyor_domain::params::{self, ParamPolicy, Params};
-use conveyor_domain::rerun::Selection;
-use conveyor_domain::{FailureClass, JobId, JobStatus, RunId, TaskStatus, limits};
+use conveyor_domain::{
+    FailureClass, JobId, JobStatus, ParamPolicy, Params, RunId, Selection, TaskStatus, limits, params,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;

@@ -1,9 +1,9 @@
 use super::Time;
 use super::spend::SpendJson;
-use conveyor_domain::headers;
-use conveyor_domain::params::Params;
-use conveyor_domain::run::{IngestStatus, PauseReason, RunFailure, ShownTotal, Storage};
-use conveyor_domain::{FailureClass, JobId, Run, RunId, RunStats, RunStatus};
+use conveyor_domain::{
+    FailureClass, IngestStatus, JobId, Params, PauseReason, Run, RunFailure, RunId, RunStats, RunStatus,
+    ShownTotal, Storage, headers,
+};
 use conveyor_store::port::RunView;
 use schemars::JsonSchema;
 use serde::Serialize;

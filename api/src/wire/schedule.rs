@@ -3,11 +3,10 @@
 use crate::fields::Fields;
 use crate::problem::{ApiError, Result};
 use crate::warnings::Warnings;
-use conveyor_domain::job_schedule::ScheduleState;
-use conveyor_domain::limits;
-use conveyor_domain::schedule::{
-    Cadence, Calendar, Hour, Interval, Malformed, Rule, Schedule, Unit, WallTime, Weekday, Zone,
+use conveyor_domain::schedule::calendar::{
+    Cadence, Calendar, Hour, Interval, Malformed, Rule, Unit, WallTime, Zone,
 };
+use conveyor_domain::{Schedule, ScheduleState, Weekday, limits};
 use std::collections::BTreeSet;
 
 pub(crate) const FIELDS: &[&str] = &["at", "rate", "calendar", "timezone"];

@@ -2,9 +2,8 @@
 
 #![expect(dead_code, reason = "they are described, never made")]
 
-use conveyor_domain::job_schedule::ScheduleState;
-use conveyor_domain::limits;
-use conveyor_domain::schedule::{Hour, Unit, Weekday};
+use conveyor_domain::schedule::calendar::{Hour, Unit};
+use conveyor_domain::{ScheduleState, Weekday, limits};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -10,13 +10,10 @@ use crate::fields::Fields;
 use crate::problem::{ApiError, Code, Result};
 use crate::split::Rest;
 use crate::warnings::Warnings;
-use conveyor_domain::UploadId;
-use conveyor_domain::job::JobSpec;
-use conveyor_domain::limits;
-use conveyor_domain::list::OnInvalidRows;
-use conveyor_domain::params::{self, Format, ParamPolicy, Params};
-use conveyor_domain::schedule::Schedule;
-use conveyor_domain::task_input::{Invalid, parse_external_id, parse_metadata};
+use conveyor_domain::job::task_input::{Invalid, parse_external_id, parse_metadata};
+use conveyor_domain::{
+    Format, JobSpec, OnInvalidRows, ParamPolicy, Params, Schedule, UploadId, limits, params,
+};
 use serde_json::Value;
 
 pub(crate) const FIELDS: &[&str] = &[

@@ -1,11 +1,7 @@
 use super::Time;
 use super::spend::SpendJson;
 use crate::signed_url::Link;
-use conveyor_domain::job::Metadata;
-use conveyor_domain::params::Format;
-use conveyor_domain::task::Attempt;
-use conveyor_domain::task_input::Method;
-use conveyor_domain::{Problem, RunId, Task, TaskId, TaskStatus};
+use conveyor_domain::{Attempt, Format, Metadata, Method, Problem, RunId, Task, TaskId, TaskStatus};
 use schemars::JsonSchema;
 use serde::Serialize;
 

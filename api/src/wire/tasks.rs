@@ -4,9 +4,8 @@ use crate::fields::Fields;
 use crate::invalid_tasks::InvalidTasks;
 use crate::problem::{ApiError, Result};
 use crate::warnings::Warnings;
-use conveyor_domain::params::{ParamPolicy, Params};
-use conveyor_domain::task_input::{Invalid, Reason, unknown_fields};
-use conveyor_domain::{TaskInput, limits};
+use conveyor_domain::job::task_input::{Invalid, Reason, unknown_fields};
+use conveyor_domain::{ParamPolicy, Params, TaskInput, limits};
 
 /// How many tasks are checked before other requests get a turn: a full list takes tens of milliseconds.
 pub(crate) const CHECKED_AT_ONCE: usize = 256;

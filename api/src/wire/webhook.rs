@@ -3,8 +3,7 @@
 use super::Time;
 use crate::fields::Fields;
 use crate::problem::{ApiError, Result};
-use conveyor_domain::webhook::{TestSent, WebhookConfig};
-use conveyor_domain::{EventId, limits};
+use conveyor_domain::{EventId, TestSent, WebhookConfig, limits};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;

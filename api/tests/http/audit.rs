@@ -1,9 +1,7 @@
 //! Everything that is stored of a run, counted (SPEC 6.14).
 
 use crate::world::{OTHER_KEY, World, golden};
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::params::Format;
-use conveyor_domain::proof::Sums;
+use conveyor_domain::{Command, Format, Sums};
 use conveyor_store::port::{RunKey, StatusFilter, TasksQuery};
 use serde_json::json;
 

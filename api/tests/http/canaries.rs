@@ -1,9 +1,7 @@
 //! Nothing that a caller keeps secret is stored in the clear (SPEC 13): every file of the data directory is searched.
 
 use crate::world::{Answer, KEY, World};
-use conveyor_domain::headers;
-use conveyor_domain::params::Params;
-use conveyor_domain::seal::Secret;
+use conveyor_domain::{Params, Secret, headers};
 use conveyor_store::port::RunKey;
 use serde_json::{Value, json};
 use std::fs;

@@ -1,7 +1,5 @@
 use crate::world::{KEY, World, config};
-use conveyor_domain::params::Format;
-use conveyor_domain::task::{Outcome, ResultRef};
-use conveyor_domain::{TaskId, limits};
+use conveyor_domain::{Format, Outcome, ResultRef, TaskId, limits};
 use conveyor_store::port::{BlobKey, RunKey};
 use std::time::Duration;
 

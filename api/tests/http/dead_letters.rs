@@ -1,10 +1,7 @@
 //! Messages that were given up, as an operator meets them (SPEC 6.15).
 
 use crate::world::{KEY, World, golden};
-use conveyor_domain::dead_letter::DeadLetter;
-use conveyor_domain::ingest::{IngestEvent, IngestState};
-use conveyor_domain::message::{IngestRef, QueueName};
-use conveyor_domain::{LetterId, limits};
+use conveyor_domain::{DeadLetter, IngestEvent, IngestRef, IngestState, LetterId, QueueName, limits};
 use conveyor_store::port::RunKey;
 use serde_json::{Value, json};
 

@@ -1,11 +1,7 @@
 //! One run of a job deleted (SPEC 6.6).
 
 use crate::world::{Answer, KEY, World, golden};
-use conveyor_domain::TaskId;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::message::QueueName;
-use conveyor_domain::params::Format;
-use conveyor_domain::run::Storage;
+use conveyor_domain::{Command, Format, QueueName, Storage, TaskId};
 use conveyor_store::Error;
 use conveyor_store::port::{BlobKey, RunKey};
 use serde_json::json;

@@ -2,8 +2,7 @@
 
 use crate::world::{OTHER_KEY, World, config, golden};
 use conveyor_api::ApiConfig;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::params::Format;
+use conveyor_domain::{Command, Format};
 use serde_json::{Value, json};
 
 const DRY: &str = "/v1/jobs?dry_run=true";

@@ -3,7 +3,7 @@
 use crate::world::{KEY, OTHER_KEY, World, golden};
 use axum::body::{Body, BodyDataStream};
 use axum::http::Request;
-use conveyor_domain::params::Format;
+use conveyor_domain::Format;
 use futures::StreamExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -61,7 +61,7 @@ async fn a_timeline_is_read_in_pages() {
     let id = world.staged(json!({"type": "csv"}), "url\nhttps://a.example\nnonsense\n").await;
     let key = world.submitted(json!({"file_input_id": id})).await;
     world.succeed(key, 0, Format::Html, b"x").await;
-    world.apply(key.job, conveyor_domain::lifecycle::Command::Drained).await;
+    world.apply(key.job, conveyor_domain::Command::Drained).await;
     let path = format!("/v1/jobs/{}/events", key.job);
     let all = world.get(&path).await.json();
     golden("events", &all);
@@ -126,8 +126,7 @@ async fn a_quiet_stream_says_that_it_is_there_until_the_process_ends() {
 async fn a_long_timeline_comes_whole() {
     let world = World::new().await;
     let key = world.accepted().await;
-    let failed =
-        conveyor_domain::ingest::IngestEvent::AttemptFailed { error: "x".into(), dead_lettered: false };
+    let failed = conveyor_domain::IngestEvent::AttemptFailed { error: "x".into(), dead_lettered: false };
     world.ingest(key, &vec![failed; 1_100]).await;
     let mut events = Events::open(&world, &format!("/v1/jobs/{}/events", key.job), None).await;
     for expected in 1..=1_102 {

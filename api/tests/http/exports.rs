@@ -1,8 +1,7 @@
 //! Exports (SPEC 6.22), as a caller sees them. They are built as the ingest role does.
 
 use crate::world::{Answer, KEY, OTHER_KEY, World, golden};
-use conveyor_domain::params::Format;
-use conveyor_domain::{TaskId, limits};
+use conveyor_domain::{Format, TaskId, limits};
 use conveyor_store::port::{BlobKey, RunKey};
 use serde_json::{Value, json};
 use std::io::{Cursor, Read};

@@ -3,8 +3,7 @@
 use crate::world::{Answer, KEY, OTHER_KEY, World, golden};
 use axum::body::Body;
 use axum::http::Request;
-use conveyor_domain::JobId;
-use conveyor_domain::limits;
+use conveyor_domain::{JobId, limits};
 use conveyor_store::clock_watch;
 use futures::future::join_all;
 use serde_json::{Value, json};

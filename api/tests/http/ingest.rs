@@ -3,9 +3,8 @@
 use crate::world::{KEY, OTHER_KEY, World, golden};
 use axum::body::Body;
 use axum::http::Request;
-use conveyor_domain::ingest::{IngestEvent, IngestState};
-use conveyor_domain::list::{Compression, Layout, ListFault, Position};
-use conveyor_domain::{RunId, TaskInput};
+use conveyor_domain::ingest::list::{Layout, Position};
+use conveyor_domain::{Compression, IngestEvent, IngestState, ListFault, RunId, TaskInput};
 use conveyor_store::port::{Appended, BlobKey, Chunk, RunKey};
 use serde_json::json;
 

@@ -3,8 +3,7 @@
 use crate::world::{Answer, KEY, World, config};
 use axum::body::{Body, Bytes};
 use axum::http::Request;
-use conveyor_domain::ingest::{IngestEvent, IngestState};
-use conveyor_domain::limits;
+use conveyor_domain::{IngestEvent, IngestState, limits};
 use serde_json::{Value, json};
 
 fn task(n: usize) -> String {

@@ -1,9 +1,5 @@
 use crate::world::{KEY, SECRET, World, config, golden};
-use conveyor_domain::AccountFault;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::message::QueueName;
-use conveyor_domain::params::Format;
-use conveyor_domain::seal::{Purpose, Secret};
+use conveyor_domain::{AccountFault, Command, Format, Purpose, QueueName, Secret};
 use conveyor_store::port::RunKey;
 use serde_json::json;
 

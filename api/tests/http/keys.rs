@@ -3,10 +3,11 @@
 use crate::operations::alone;
 use crate::world::{KEY, OPERATOR_KEY, OTHER_KEY, World, golden};
 use conveyor_api::{AbsentKeys, settle_keys};
-use conveyor_domain::api_key::{self, ApiKey, Opens, OperatorHash};
-use conveyor_domain::record::{Expected, Record, RecordVersion, RecordWrite};
-use conveyor_domain::seal::KeyHash;
-use conveyor_domain::{ApiKeyId, CallerId, limits};
+use conveyor_domain::job::record::Expected;
+use conveyor_domain::{
+    ApiKey, ApiKeyId, CallerId, KeyHash, Opens, OperatorHash, Record, RecordVersion, RecordWrite, api_key,
+    limits,
+};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -2,13 +2,11 @@
 
 use crate::world::{KEY, OTHER_KEY, World, config, golden};
 use async_trait::async_trait;
-use conveyor_domain::grant::{Ask, BudgetView, DomainWait, Grant, Hold, Limits, Scope};
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::message::QueueName;
-use conveyor_domain::params::Format;
-use conveyor_domain::rate::Rate;
-use conveyor_domain::task::Outcome;
-use conveyor_domain::{CallerId, FailureClass, JobId, Spend, TaskId, Timestamp, WorkerId, limits};
+use conveyor_domain::dispatch::grant::{Ask, Hold, Limits, Scope};
+use conveyor_domain::{
+    BudgetView, CallerId, Command, DomainWait, FailureClass, Format, Grant, JobId, Outcome, QueueName, Rate,
+    Spend, TaskId, Timestamp, WorkerId, limits,
+};
 use conveyor_store::port::{Claim, RunKey};
 use conveyor_store::{Backend, Coordinator, Error};
 use futures::{StreamExt, stream};

@@ -1,6 +1,5 @@
 use crate::world::{KEY, OPERATOR_KEY, World, config};
-use conveyor_domain::limits;
-use conveyor_domain::params::Format;
+use conveyor_domain::{Format, limits};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::json;
 use std::cell::RefCell;

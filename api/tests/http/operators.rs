@@ -1,8 +1,7 @@
 //! Who is an operator, and what one can put right (SPEC 6.17, 13).
 
 use crate::world::{KEY, OPERATOR_KEY, OTHER_OPERATOR_KEY, World, golden};
-use conveyor_domain::message::QueueName;
-use conveyor_domain::{JobId, LetterId};
+use conveyor_domain::{JobId, LetterId, QueueName};
 use serde_json::{Value, json};
 
 fn routes() -> Vec<(&'static str, String, Option<Value>)> {

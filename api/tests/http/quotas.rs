@@ -2,10 +2,7 @@
 
 use crate::world::{Answer, KEY, OTHER_KEY, World, config, golden};
 use conveyor_api::ApiConfig;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::params::Format;
-use conveyor_domain::quota::Quotas;
-use conveyor_domain::seal::KeyHash;
+use conveyor_domain::{Command, Format, KeyHash, Quotas};
 use futures::future::join_all;
 use serde_json::{Value, json};
 
@@ -167,11 +164,7 @@ async fn without_quotas_nothing_is_held() {
     let world = World::new().await;
     join_all((0..20).map(|_| submit(&world, KEY, body("closed", 1)))).await;
     let caller = world.backend.store.caller_of(KeyHash::of(KEY)).await.unwrap().unwrap();
-    let key = conveyor_domain::record::RecordKey::new(
-        conveyor_domain::record::RecordKind::Quotas,
-        caller,
-        "quotas",
-    );
+    let key = conveyor_domain::RecordKey::new(conveyor_domain::RecordKind::Quotas, caller, "quotas");
     assert_eq!(world.backend.store.record(&key).await.unwrap(), None);
 }
 

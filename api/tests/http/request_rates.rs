@@ -2,7 +2,7 @@
 
 use crate::world::{Answer, KEY, OPERATOR_KEY, OTHER_KEY, World, config};
 use conveyor_api::ApiConfig;
-use conveyor_domain::request_rate::RequestRate;
+use conveyor_domain::RequestRate;
 use serde_json::json;
 
 async fn limited(per_second: u32, burst: u32) -> World {

@@ -1,9 +1,7 @@
 //! Another run of a job (SPEC 6.19).
 
 use crate::world::{Answer, KEY, World, golden};
-use conveyor_domain::TaskId;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::params::Format;
+use conveyor_domain::{Command, Format, TaskId};
 use conveyor_store::port::RunKey;
 use serde_json::{Value, json};
 

@@ -1,8 +1,5 @@
 use crate::world::{World, config, golden, problem};
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::params::Format;
-use conveyor_domain::task::Outcome;
-use conveyor_domain::{TaskInput, limits};
+use conveyor_domain::{Command, Format, Outcome, TaskInput, limits};
 use conveyor_store::port::RunKey;
 use serde_json::{Value, json};
 

@@ -1,9 +1,7 @@
 //! For how long things can be seen (SPEC 6.16): a matter of the time alone.
 
 use crate::world::{KEY, World, config};
-use conveyor_domain::TaskId;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::params::Format;
+use conveyor_domain::{Command, Format, TaskId};
 use conveyor_store::port::RunKey;
 use serde_json::{Value, json};
 

@@ -1,8 +1,7 @@
 //! Jobs with a schedule (SPEC 6.20): what callers see of them before and between their runs.
 
 use crate::world::{KEY, OTHER_KEY, World, golden};
-use conveyor_domain::JobId;
-use conveyor_domain::message::QueueName;
+use conveyor_domain::{JobId, QueueName};
 use conveyor_store::port::RunKey;
 use serde_json::{Value, json};
 

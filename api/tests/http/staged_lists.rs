@@ -2,9 +2,7 @@
 
 use crate::world::{KEY, SECRET, World, config, golden};
 use axum::body::Body;
-use conveyor_domain::limits;
-use conveyor_domain::message::QueueName;
-use conveyor_domain::seal::{Purpose, Secret};
+use conveyor_domain::{Purpose, QueueName, Secret, limits};
 use conveyor_store::port::RunKey;
 use flate2::Compression;
 use flate2::write::GzEncoder;

@@ -1,7 +1,5 @@
 use crate::world::{World, config, golden, problem};
-use conveyor_domain::params::Format;
-use conveyor_domain::task::Outcome;
-use conveyor_domain::{TaskId, limits};
+use conveyor_domain::{Format, Outcome, TaskId, limits};
 use conveyor_store::port::RunKey;
 use serde_json::json;
 

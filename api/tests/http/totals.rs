@@ -4,11 +4,7 @@ use crate::ingest::{chunk, pinned};
 use crate::world::{Answer, KEY, World, config};
 use bytes::Bytes;
 use conveyor_api::ApiConfig;
-use conveyor_domain::ingest::IngestEvent;
-use conveyor_domain::params::Format;
-use conveyor_domain::quota::Quotas;
-use conveyor_domain::upload::Staged;
-use conveyor_domain::{UploadId, WorkerId};
+use conveyor_domain::{Format, IngestEvent, Quotas, Staged, UploadId, WorkerId};
 use conveyor_store::port::{BlobKey, RunKey};
 use flate2::write::GzEncoder;
 use futures::StreamExt;
@@ -362,7 +358,7 @@ async fn an_upload_does_not_pass_the_quota_of_queued_tasks() {
     assert_eq!(submit(&world, &id, json!({})).await.status, 202);
     let path = format!(
         "callers/{}",
-        world.backend.store.caller_of(conveyor_domain::seal::KeyHash::of(KEY)).await.unwrap().unwrap()
+        world.backend.store.caller_of(conveyor_domain::KeyHash::of(KEY)).await.unwrap().unwrap()
     );
     assert_eq!(world.operate("GET", &path, None).await.json()["usage"]["queued_tasks"], 1);
 }

@@ -4,10 +4,8 @@
 use crate::described::{Operation, operations};
 use crate::world::{Answer, KEY, OTHER_KEY, World};
 use axum::http::{HeaderMap, Request};
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::params::Format;
-use conveyor_domain::webhook::Target;
-use conveyor_domain::{ExportId, JobId, RunId, TaskId, UploadId};
+use conveyor_domain::delivery::webhook::Target;
+use conveyor_domain::{Command, ExportId, Format, JobId, RunId, TaskId, UploadId};
 use conveyor_store::port::RunKey;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

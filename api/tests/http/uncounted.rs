@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use conveyor_api::ApiConfig;
 use conveyor_domain::Timestamp;
-use conveyor_domain::upload::{Declared, Part};
+use conveyor_domain::ingest::upload::{Declared, Part};
 use conveyor_store::port::{
     BlobKey, Blobs, ByteStream, DirectAccess, Found, Joined, Listed, SignedPut, Stored, Validity,
 };

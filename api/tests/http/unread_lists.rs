@@ -3,13 +3,10 @@
 use crate::ingest::{chunk, cut, pinned};
 use crate::world::{KEY, World, config};
 use conveyor_api::ApiConfig;
-use conveyor_domain::ingest::{IngestEvent, IngestState, Origin};
-use conveyor_domain::lifecycle::{Command, NewRun, NewTasks};
-use conveyor_domain::list::ListFault;
-use conveyor_domain::params::Params;
-use conveyor_domain::rerun::{Replay, Selection};
-use conveyor_domain::run::Trigger;
-use conveyor_domain::{AccountFault, RunId};
+use conveyor_domain::{
+    AccountFault, Command, IngestEvent, IngestState, ListFault, NewRun, NewTasks, Origin, Params, Replay,
+    RunId, Selection, Trigger,
+};
 use conveyor_store::port::{RunKey, StartRun};
 use serde_json::json;
 

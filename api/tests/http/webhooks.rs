@@ -1,8 +1,7 @@
 //! Webhooks of a job, and the keys that sign them.
 
 use crate::world::{Answer, KEY, OTHER_KEY, World, golden};
-use conveyor_domain::JobId;
-use conveyor_domain::lifecycle::Command;
+use conveyor_domain::{Command, JobId};
 use serde_json::{Value, json};
 
 /// An address that resolves by itself, and that nobody is asked at: nothing here is sent.

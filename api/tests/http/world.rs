@@ -4,16 +4,10 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use conveyor_api::{ApiConfig, OperatorKeys};
-use conveyor_domain::checksum;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::message::TaskRef;
-use conveyor_domain::params::{Format, ParamPolicy};
-use conveyor_domain::quota::Quotas;
-use conveyor_domain::seal::{KeyHash, Secret};
-use conveyor_domain::task::{Outcome, ResultRef};
 use conveyor_domain::{
-    CallerId, ClaimToken, Clock, Entropy, FailureClass, JobId, Problem, RunId, Spend, TaskId, Timestamp,
-    WorkerId, limits,
+    CallerId, ClaimToken, Clock, Command, Entropy, FailureClass, Format, JobId, KeyHash, Outcome,
+    ParamPolicy, Problem, Quotas, ResultRef, RunId, Secret, Spend, TaskId, TaskRef, Timestamp, WorkerId,
+    checksum, limits,
 };
 use conveyor_exports::{Builder, ExportConfig};
 use conveyor_notify::{Notifier, Receivers};

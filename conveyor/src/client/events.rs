@@ -8,7 +8,7 @@ use super::paging::{self, Items};
 use super::print::{self, Output, clean};
 use super::progress::ctrl_c;
 use super::sse::{Message, Parser};
-use conveyor_domain::failure::cut;
+use conveyor_domain::job::failure::cut;
 use conveyor_domain::limits;
 use futures::{Stream, TryStreamExt};
 use serde::Deserialize;

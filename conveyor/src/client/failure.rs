@@ -2,8 +2,8 @@
 
 use super::print::{Output, clean};
 use conveyor_api::NO_OPERATOR_KEY;
-use conveyor_domain::failure::{Problem, cut};
-use conveyor_domain::limits;
+use conveyor_domain::job::failure::cut;
+use conveyor_domain::{Problem, limits};
 use conveyor_lists::ListError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -7,7 +7,7 @@ use super::failure::Failure;
 use super::http::Api;
 use super::paging;
 use super::print::{self, Output, clean};
-use conveyor_domain::failure::cut;
+use conveyor_domain::job::failure::cut;
 use conveyor_domain::limits;
 use futures::{Stream, StreamExt};
 use serde_json::value::RawValue;

@@ -10,7 +10,7 @@ use super::progress::ctrl_c;
 use super::upload::{self, Staging};
 use super::{dry_run, ingest, limits, status};
 use crate::domain_limit;
-use conveyor_domain::list::OnInvalidRows;
+use conveyor_domain::OnInvalidRows;
 use serde_json::{Map, Value, json};
 use std::process::ExitCode;
 

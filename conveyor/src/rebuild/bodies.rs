@@ -2,9 +2,8 @@
 
 use super::Rebuilder;
 use super::failure::{Failure, patiently};
-use conveyor_domain::result_index::{self, IndexEntry, Label, TRAILER_BYTES};
-use conveyor_domain::task::{Outcome, ResultRef};
-use conveyor_domain::{RunId, TaskId, WorkerId, limits};
+use conveyor_domain::export::result_index::{Label, TRAILER_BYTES};
+use conveyor_domain::{IndexEntry, Outcome, ResultRef, RunId, TaskId, WorkerId, limits, result_index};
 use conveyor_store::port::{BlobKey, Listed, RunKey};
 use conveyor_store::{Blobs, Error};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -177,7 +176,7 @@ async fn index_of(blobs: &dyn Blobs, listed: &Listed) -> Result<Option<Vec<Index
 #[cfg(test)]
 mod tests {
     use super::*;
-    use conveyor_domain::params::Format;
+    use conveyor_domain::Format;
 
     fn body(worker: u8, n: u64, attempt: u32) -> Body {
         let task = TaskId::of(RunId::from_bytes([2; 16]), 5);

@@ -1,7 +1,6 @@
 //! How a rebuild ends when it does not come to its end. Whatever was done by then stays, and a repeat goes on from there.
 
-use conveyor_domain::Problem;
-use conveyor_domain::list::ListFault;
+use conveyor_domain::{ListFault, Problem};
 use conveyor_ingest::Trouble;
 use conveyor_store::Error;
 use std::future::Future;

@@ -9,7 +9,7 @@ use super::owner::OwnerKey;
 use super::pages::Pages;
 use super::proof::size;
 use super::report::Report;
-use conveyor_domain::proof::drift;
+use conveyor_domain::repair::proof::drift;
 use conveyor_domain::{Job, Run, RunStatus};
 use conveyor_store::port::{RunKey, StatusFilter, Tally};
 

@@ -2,9 +2,9 @@
 
 use super::failure::{Failure, patiently};
 use conveyor_api::Accepted;
-use conveyor_domain::ingest::{IngestEvent, Source};
+use conveyor_domain::ingest::Source;
 use conveyor_domain::limits::MIB;
-use conveyor_domain::{Job, JobId, JobStatus, Run, RunId, RunStatus, Timestamp, retention};
+use conveyor_domain::{IngestEvent, Job, JobId, JobStatus, Run, RunId, RunStatus, Timestamp, retention};
 use conveyor_store::port::{BlobKey, RunKey};
 use conveyor_store::{Backend, Error};
 use futures::TryStreamExt;

@@ -4,8 +4,7 @@ use super::failure::{Failure, patiently};
 use super::{RebuildArgs, Rebuilder};
 use crate::secret_text::SecretText;
 use crate::server::{API_KEY_FILE, BackendKind};
-use conveyor_domain::seal::KeyHash;
-use conveyor_domain::{CallerId, Timestamp, limits};
+use conveyor_domain::{CallerId, KeyHash, Timestamp, limits};
 use conveyor_store::Backend;
 use std::io::ErrorKind;
 

@@ -2,8 +2,7 @@
 
 use super::Rebuilder;
 use super::failure::{Failure, patiently};
-use conveyor_domain::proof::{self, Sums};
-use conveyor_domain::{Job, Run, retention};
+use conveyor_domain::{Job, Run, Sums, proof, retention};
 use conveyor_store::port::{RunKey, Tally};
 use std::time::Duration;
 

@@ -6,8 +6,7 @@ use super::failure::{Failure, patiently};
 use super::found::Found;
 use super::notes::{self, Note};
 use super::pages::Pages;
-use conveyor_domain::message::{QueueName, TaskRef};
-use conveyor_domain::{Job, TaskId, limits};
+use conveyor_domain::{Job, QueueName, TaskId, TaskRef, limits};
 use conveyor_store::port::{Emptiness, RunKey, StatusFilter};
 
 /// Whose refs may be missing.

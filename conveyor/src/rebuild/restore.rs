@@ -4,8 +4,7 @@ use super::Rebuilder;
 use super::bodies::Bodies;
 use super::failure::{Failure, patiently};
 use super::pages::Pages;
-use conveyor_domain::task::Outcome;
-use conveyor_domain::{FailureClass, Problem, Task, TaskId, limits};
+use conveyor_domain::{FailureClass, Outcome, Problem, Task, TaskId, limits};
 use conveyor_store::port::{RunKey, StatusFilter};
 use futures::{StreamExt, TryStreamExt, stream};
 

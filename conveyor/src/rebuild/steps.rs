@@ -9,9 +9,9 @@ use super::refs::Unsent;
 use super::report::Report;
 use super::{RebuildArgs, Rebuilder};
 use conveyor_api::Accepted;
-use conveyor_domain::lifecycle::{Command, Decision, Refusal};
-use conveyor_domain::upload::{Declared, Upload};
-use conveyor_domain::{Job, JobStatus, Run, RunStatus, limits, retention};
+use conveyor_domain::ingest::upload::Declared;
+use conveyor_domain::job::lifecycle::Decision;
+use conveyor_domain::{Command, Job, JobStatus, Refusal, Run, RunStatus, Upload, limits, retention};
 use conveyor_store::Error;
 use conveyor_store::port::{Acceptance, JobView};
 

@@ -1,9 +1,7 @@
 //! What callers may have, of whom no operator said otherwise with `conveyor keys`, and how fast they may ask.
 
 use clap::{Args, value_parser};
-use conveyor_domain::limits;
-use conveyor_domain::quota::Quotas;
-use conveyor_domain::request_rate::RequestRate;
+use conveyor_domain::{Quotas, RequestRate, limits};
 
 #[derive(Clone, Copy, Debug, Args)]
 pub struct CallerArgs {

@@ -2,8 +2,7 @@
 
 use async_trait::async_trait;
 use conveyor_api::{LetterFilter, LetterView, LettersPage, Operations, Reconcile, Redriven};
-use conveyor_domain::repair::{Audit, BodiesAudit, Reconciled};
-use conveyor_domain::{Clock, LetterId, TaskId, limits};
+use conveyor_domain::{Audit, BodiesAudit, Clock, LetterId, Reconciled, TaskId, limits};
 use conveyor_store::port::RunKey;
 use conveyor_store::{Backend, Error, Result};
 use conveyor_sweeper::{Look, Scope, Sweep, letters};

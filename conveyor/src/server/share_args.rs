@@ -4,8 +4,7 @@ use super::listen::Deadlines;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, value_parser};
 use conveyor_api::{BodyDeadlines, Shares};
-use conveyor_domain::limits;
-use conveyor_domain::request_rate::RequestRate;
+use conveyor_domain::{RequestRate, limits};
 use std::time::Duration;
 
 const MIB: u64 = limits::MIB as u64;

@@ -2,8 +2,7 @@
 
 use async_trait::async_trait;
 use conveyor_api::Webhooks;
-use conveyor_domain::CallerId;
-use conveyor_domain::webhook::{TestSent, UrlFault, WebhookConfig};
+use conveyor_domain::{CallerId, TestSent, UrlFault, WebhookConfig};
 use conveyor_notify::Notifier;
 use conveyor_store::Result;
 use std::sync::Arc;

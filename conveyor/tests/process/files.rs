@@ -2,9 +2,7 @@
 //! policies of the template against those in files, variables, roles and metrics against those that exist.
 
 use crate::support::{conveyor, run};
-use conveyor_domain::record::RecordKind;
-use conveyor_domain::seal::KeyHash;
-use conveyor_domain::{api_key, limits};
+use conveyor_domain::{KeyHash, RecordKind, api_key, limits};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

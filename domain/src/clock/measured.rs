@@ -2,8 +2,7 @@
 //! monotonic clock: the header was written between request and answer, and says the second, not the moment. The offset is in
 //! the intersection of these intervals (Marzullo's and NTP's argument), which a few answers narrow to far below a second.
 
-use crate::limits;
-use crate::time::Timestamp;
+use crate::{Timestamp, limits};
 use std::time::Duration;
 
 const DATE_RESOLUTION_US: i64 = 1_000_000;

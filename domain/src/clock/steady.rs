@@ -1,7 +1,6 @@
 //! A clock that follows another without going back: steps forward are followed at once, steps back are slewed.
 
-use crate::limits;
-use crate::time::Timestamp;
+use crate::{Timestamp, limits};
 use std::time::Duration;
 
 /// The last reading of both clocks, in microseconds: halves of short intervals must not be rounded away.

@@ -1,9 +1,7 @@
 //! The time that removals go by (SPEC 6.26): what a wrong clock removes is gone for good, so a jump of the clock stops
 //! removal by time until the new time has held for a while, or an operator confirms it.
 
-use crate::limits;
-use crate::record::{RecordKey, RecordKind};
-use crate::time::Timestamp;
+use crate::{RecordKey, RecordKind, Timestamp, limits};
 use serde::{Deserialize, Serialize};
 
 /// The latest time that sweepers agreed on, as the store keeps it.

@@ -3,7 +3,7 @@
 use crate::Builder;
 use crate::sink::Sink;
 use crate::trouble::Trouble;
-use conveyor_domain::export::Export;
+use conveyor_domain::Export;
 use conveyor_store::port::BlobKey;
 
 /// Bytes that grow without taking more memory: what is beyond a few MiB goes into objects beside the export. Those that a

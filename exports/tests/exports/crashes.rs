@@ -2,9 +2,9 @@
 
 use crate::blobs::Watched;
 use crate::world::{World, attend, bodies, expected, unzip};
-use conveyor_domain::export::{ExportFormat, State};
-use conveyor_domain::limits;
-use conveyor_domain::record::{Expected, RecordWrite};
+use conveyor_domain::export::State;
+use conveyor_domain::job::record::Expected;
+use conveyor_domain::{ExportFormat, RecordWrite, limits};
 use conveyor_exports::{End, ExportConfig};
 use conveyor_testkit::{cancel_at, until};
 use std::sync::atomic::Ordering;

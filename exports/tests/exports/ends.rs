@@ -1,9 +1,7 @@
 use crate::world::{World, attend, bodies, expected, unzip};
-use conveyor_domain::export::{ExportFormat, State};
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::record::{Expected, RecordWrite};
-use conveyor_domain::task::Outcome;
-use conveyor_domain::{Problem, TaskId, limits};
+use conveyor_domain::export::State;
+use conveyor_domain::job::record::Expected;
+use conveyor_domain::{Command, ExportFormat, Outcome, Problem, RecordWrite, TaskId, limits};
 use conveyor_exports::{End, ExportConfig};
 use conveyor_store::clock_watch;
 use conveyor_store::port::BlobKey;

@@ -1,8 +1,5 @@
 use crate::world::{World, attend, bodies, expected, unzip};
-use conveyor_domain::TaskId;
-use conveyor_domain::export::ExportFormat;
-use conveyor_domain::params::Format;
-use conveyor_domain::task::{Outcome, ResultRef};
+use conveyor_domain::{ExportFormat, Format, Outcome, ResultRef, TaskId};
 use conveyor_exports::{End, ExportConfig};
 use std::io::Cursor;
 use zip::ZipArchive;

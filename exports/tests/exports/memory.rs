@@ -2,9 +2,8 @@
 
 use crate::blobs::Watched;
 use crate::world::{World, attend, expected, unzip};
-use conveyor_domain::Entropy;
-use conveyor_domain::export::ExportFormat;
-use conveyor_domain::limits::{self, KIB};
+use conveyor_domain::limits::KIB;
+use conveyor_domain::{Entropy, ExportFormat, limits};
 use conveyor_exports::{End, ExportConfig};
 
 const BODY: usize = 64 * KIB;

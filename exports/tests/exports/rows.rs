@@ -1,7 +1,6 @@
 use crate::world::{World, failed};
-use conveyor_domain::TaskId;
-use conveyor_domain::export::{ExportFormat, Progress};
-use conveyor_domain::task::Outcome;
+use conveyor_domain::export::Progress;
+use conveyor_domain::{ExportFormat, Outcome, TaskId};
 use conveyor_exports::End;
 use conveyor_store::port::RunKey;
 use serde_json::{Value, json};

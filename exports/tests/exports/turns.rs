@@ -2,8 +2,8 @@
 
 use crate::blobs::Watched;
 use crate::world::World;
-use conveyor_domain::export::{Export, ExportFormat, State};
-use conveyor_domain::{CallerId, limits};
+use conveyor_domain::export::State;
+use conveyor_domain::{CallerId, Export, ExportFormat, limits};
 use conveyor_exports::ExportConfig;
 use conveyor_testkit::until;
 use std::sync::Arc;

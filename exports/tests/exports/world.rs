@@ -1,15 +1,11 @@
 //! A store in a temporary directory, a run in it whose tasks have ended, and its exports.
 
 use bytes::Bytes;
-use conveyor_domain::checksum;
-use conveyor_domain::export::{Export, ExportFormat, State};
-use conveyor_domain::job::JobSpec;
-use conveyor_domain::params::Format;
-use conveyor_domain::record::{Expected, RecordWrite};
-use conveyor_domain::task::{Outcome, ResultRef};
+use conveyor_domain::export::State;
+use conveyor_domain::job::record::Expected;
 use conveyor_domain::{
-    CallerId, Clock, Entropy, ExportId, FailureClass, JobId, Problem, RunId, TaskId, TaskInput, Timestamp,
-    WorkerId, lifecycle,
+    CallerId, Clock, Entropy, Export, ExportFormat, ExportId, FailureClass, Format, JobId, JobSpec, Outcome,
+    Problem, RecordWrite, ResultRef, RunId, TaskId, TaskInput, Timestamp, WorkerId, checksum, lifecycle,
 };
 use conveyor_exports::{Builder, End, ExportConfig};
 use conveyor_store::Backend;

@@ -1,8 +1,6 @@
 use crate::world::{World, bodies, expected, failed, unzip};
-use conveyor_domain::TaskId;
-use conveyor_domain::export::{ExportFormat, Progress};
-use conveyor_domain::params::Format;
-use conveyor_domain::task::{Outcome, ResultRef};
+use conveyor_domain::export::Progress;
+use conveyor_domain::{ExportFormat, Format, Outcome, ResultRef, TaskId};
 use conveyor_exports::End;
 use std::time::Duration;
 

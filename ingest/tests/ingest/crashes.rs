@@ -2,11 +2,10 @@
 
 use crate::blobs::{Act, Read, scripted};
 use crate::world::{World, lines, open, small_chunks};
-use conveyor_domain::message::TaskRef;
-use conveyor_domain::params::Format;
-use conveyor_domain::run::IngestStatus;
-use conveyor_domain::task::{Outcome, ResultRef};
-use conveyor_domain::{ClaimToken, Clock, Entropy, TaskId, TaskStatus, WorkerId};
+use conveyor_domain::{
+    ClaimToken, Clock, Entropy, Format, IngestStatus, Outcome, ResultRef, TaskId, TaskRef, TaskStatus,
+    WorkerId,
+};
 use conveyor_ingest::{End, Ingester};
 use conveyor_store::port::{Claim, RunKey, Settle, SettleGroup};
 use conveyor_testkit::cancel_at;

@@ -1,12 +1,10 @@
 //! Runs that end while their list is read, and open jobs.
 
 use crate::world::{World, lines, small_chunks};
-use conveyor_domain::ingest::{IngestEvent, IngestState};
-use conveyor_domain::lifecycle::{Command, Refusal};
-use conveyor_domain::list::{ListSpec, OnInvalidRows};
-use conveyor_domain::message::QueueName;
-use conveyor_domain::run::IngestStatus;
-use conveyor_domain::{JobStatus, RunStatus, TaskInput};
+use conveyor_domain::{
+    Command, IngestEvent, IngestState, IngestStatus, JobStatus, ListSpec, OnInvalidRows, QueueName, Refusal,
+    RunStatus, TaskInput,
+};
 use conveyor_ingest::End;
 use conveyor_store::Error;
 use conveyor_store::port::{Chunk, RunKey};
@@ -19,14 +17,14 @@ async fn commit_first_ten(world: &World, key: RunKey) {
     let before = world.state(key).await;
     assert_eq!(world.ingester(small_chunks()).ingest(key, &stop).await.unwrap(), End::Stopped);
     assert_eq!(world.state(key).await, before, "cancelled before the first step");
-    let layout = conveyor_domain::list::Layout::Lines;
-    let compression = conveyor_domain::list::Compression::None;
+    let layout = conveyor_domain::ingest::list::Layout::Lines;
+    let compression = conveyor_domain::Compression::None;
     let mut state = before;
     append(world, key, &mut state, IngestEvent::SourcePinned { compression, layout }).await;
     let rows: Vec<_> =
         (0..10).map(|n| (n, TaskInput::from_url(&format!("https://example.com/{n}")).unwrap())).collect();
     let offset = lines(10).len() as u64;
-    let next = conveyor_domain::list::Position { offset, line: 10, index: 10 };
+    let next = conveyor_domain::ingest::list::Position { offset, line: 10, index: 10 };
     let event = IngestEvent::ChunkCommitted {
         chunk: 0,
         rows: 10,

@@ -1,11 +1,8 @@
 //! Custom headers of a list are sealed in its rows (SPEC 13), whoever staged it.
 
 use crate::world::{World, small_chunks};
-use conveyor_domain::headers::{self, HeaderSeal};
-use conveyor_domain::list::{ListSpec, OnInvalidRows};
-use conveyor_domain::seal::Secret;
-use conveyor_domain::task_input::Reason;
-use conveyor_domain::{Entropy, UploadId};
+use conveyor_domain::job::task_input::Reason;
+use conveyor_domain::{Entropy, HeaderSeal, ListSpec, OnInvalidRows, Secret, UploadId, headers};
 use conveyor_ingest::End;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;

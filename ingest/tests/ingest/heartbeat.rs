@@ -2,8 +2,7 @@
 
 use crate::blobs::{Read, scripted};
 use crate::world::{World, lines, small_chunks};
-use conveyor_domain::limits;
-use conveyor_domain::message::QueueName;
+use conveyor_domain::{QueueName, limits};
 use conveyor_ingest::Ingester;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;

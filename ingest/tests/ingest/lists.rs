@@ -1,12 +1,11 @@
 //! What becomes of good, bad and broken lists.
 
 use crate::world::{World, lines, small_chunks};
-use conveyor_domain::RunStatus;
-use conveyor_domain::ingest::IngestEvent;
-use conveyor_domain::list::{ListFault, ListSpec, OnInvalidRows};
-use conveyor_domain::quota::Quotas;
-use conveyor_domain::run::{Expected, FailureReason, IngestStatus};
-use conveyor_domain::task_input::Reason;
+use conveyor_domain::job::run::Expected;
+use conveyor_domain::job::task_input::Reason;
+use conveyor_domain::{
+    FailureReason, IngestEvent, IngestStatus, ListFault, ListSpec, OnInvalidRows, Quotas, RunStatus,
+};
 use conveyor_ingest::{End, IngestConfig};
 use conveyor_store::port::RunKey;
 use std::io::Write;

@@ -2,10 +2,7 @@
 
 use crate::blobs::{Act, Read, gated, scripted};
 use crate::world::{World, lines, small_chunks};
-use conveyor_domain::ingest::IngestEvent;
-use conveyor_domain::limits;
-use conveyor_domain::message::{IngestRef, QueueName};
-use conveyor_domain::run::IngestStatus;
+use conveyor_domain::{IngestEvent, IngestRef, IngestStatus, QueueName, limits};
 use conveyor_ingest::{End, IngestConfig, Ingester};
 use conveyor_store::port::{Appended, Depth};
 use conveyor_testkit::{DEADLINE, until};

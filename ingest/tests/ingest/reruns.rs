@@ -1,15 +1,11 @@
 //! A run that is made of an earlier one (SPEC 6.19).
 
 use crate::world::{World, lines, small_chunks};
-use conveyor_domain::ingest::IngestEvent;
-use conveyor_domain::lifecycle::{Command, NewRun, NewTasks};
-use conveyor_domain::list::{ListSpec, OnInvalidRows};
-use conveyor_domain::message::TaskRef;
-use conveyor_domain::params::{Format, Params};
-use conveyor_domain::rerun::{Replay, Selection};
-use conveyor_domain::run::Trigger;
-use conveyor_domain::task::{Outcome, ResultRef};
-use conveyor_domain::{ClaimToken, FailureClass, Problem, RunId, RunStatus, TaskId, TaskStatus, WorkerId};
+use conveyor_domain::{
+    ClaimToken, Command, FailureClass, Format, IngestEvent, ListSpec, NewRun, NewTasks, OnInvalidRows,
+    Outcome, Params, Problem, Replay, ResultRef, RunId, RunStatus, Selection, TaskId, TaskRef, TaskStatus,
+    Trigger, WorkerId,
+};
 use conveyor_ingest::End;
 use conveyor_store::port::{Claim, RunKey, Settle, SettleGroup, StartRun};
 use std::collections::BTreeSet;

@@ -2,13 +2,11 @@
 
 use crate::world::World;
 use conveyor_domain::ingest::Source;
-use conveyor_domain::job::JobSpec;
-use conveyor_domain::job_schedule::JobSchedule;
-use conveyor_domain::lifecycle::{self, Command};
-use conveyor_domain::list::{ListSpec, OnInvalidRows};
-use conveyor_domain::message::QueueName;
-use conveyor_domain::schedule::{Interval, Rule, Schedule, Unit};
-use conveyor_domain::{JobId, RunId, RunStatus, TaskId, TaskInput};
+use conveyor_domain::schedule::calendar::{Interval, Rule, Unit};
+use conveyor_domain::{
+    Command, JobId, JobSchedule, JobSpec, ListSpec, OnInvalidRows, QueueName, RunId, RunStatus, Schedule,
+    TaskId, TaskInput, lifecycle,
+};
 use conveyor_ingest::End;
 use conveyor_store::port::{RunKey, StartRun, Submission};
 use conveyor_store::template::expected_tasks;

@@ -2,9 +2,7 @@
 
 use crate::blobs::gated;
 use crate::world::{World, lines, small_chunks};
-use conveyor_domain::message::QueueName;
-use conveyor_domain::run::IngestStatus;
-use conveyor_domain::{CallerId, limits};
+use conveyor_domain::{CallerId, IngestStatus, QueueName, limits};
 use conveyor_ingest::{IngestConfig, Ingester};
 use conveyor_store::port::{Depth, RunKey};
 use conveyor_testkit::until;

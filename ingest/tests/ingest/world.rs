@@ -1,14 +1,12 @@
 //! A store in a temporary directory, lists staged in it, and what became of them.
 
 use bytes::Bytes;
-use conveyor_domain::ingest::{IngestEvent, IngestState, Source};
-use conveyor_domain::job::JobSpec;
-use conveyor_domain::list::{ListSpec, OnInvalidRows, RejectedRow};
-use conveyor_domain::message::{QueueName, TaskRef};
-use conveyor_domain::run::Expected;
-use conveyor_domain::upload::{Declared, Staged, Upload};
+use conveyor_domain::ingest::Source;
+use conveyor_domain::ingest::upload::Declared;
+use conveyor_domain::job::run::Expected;
 use conveyor_domain::{
-    CallerId, Clock, Entropy, JobId, RunId, Task, Timestamp, UploadId, WorkerId, lifecycle, limits,
+    CallerId, Clock, Entropy, IngestEvent, IngestState, JobId, JobSpec, ListSpec, OnInvalidRows, QueueName,
+    RejectedRow, RunId, Staged, Task, TaskRef, Timestamp, Upload, UploadId, WorkerId, lifecycle, limits,
 };
 use conveyor_ingest::{End, IngestConfig, Ingester};
 use conveyor_store::Backend;

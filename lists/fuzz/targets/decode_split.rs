@@ -4,7 +4,8 @@
 
 #![no_main]
 
-use conveyor_domain::list::{Column, CsvSpec, ListSpec};
+use conveyor_domain::{CsvSpec, ListSpec};
+use conveyor_domain::ingest::list::Column;
 use conveyor_lists::invariants::{
     a_resumed_reader_gives_the_rest, any_split_reads_the_same, places_are_in_order, rows_can_be_checked,
 };

@@ -4,7 +4,7 @@
 
 #![no_main]
 
-use conveyor_domain::list::ListFault;
+use conveyor_domain::ListFault;
 use conveyor_lists::invariants::{SMALL, expansion_is_bounded};
 use flate2::write::GzEncoder;
 use libfuzzer_sys::fuzz_target;

@@ -1,7 +1,8 @@
 //! Which columns of a CSV make a task, as its specification and its first record tell.
 
 use super::cells::Cells;
-use conveyor_domain::list::{Column, CsvSpec};
+use conveyor_domain::CsvSpec;
+use conveyor_domain::ingest::list::Column;
 
 /// From 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -10,7 +10,8 @@ pub(crate) use columns::{Columns, NotFound};
 use crate::decoder::{Found, Refusal};
 use crate::rows;
 use columns::First;
-use conveyor_domain::list::{CsvSpec, Layout};
+use conveyor_domain::CsvSpec;
+use conveyor_domain::ingest::list::Layout;
 use cutter::{CsvCutter, Cut};
 
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use super::{ExpandLimits, ZSTD_WINDOW_LOG_MAX};
 use crate::error::ListError;
 use async_compression::tokio::bufread::{GzipDecoder, ZstdDecoder};
 use conveyor_domain::limits::MIB;
-use conveyor_domain::list::{Compression, ListFault};
+use conveyor_domain::{Compression, ListFault};
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::pin::Pin;

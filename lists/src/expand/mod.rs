@@ -8,8 +8,7 @@ pub use expanded::Expanded;
 use crate::error::ListError;
 use async_compression::tokio::bufread::{GzipDecoder, ZstdDecoder};
 use async_compression::zstd::DParameter;
-use conveyor_domain::limits;
-use conveyor_domain::list::Compression;
+use conveyor_domain::{Compression, limits};
 use counted::{Counted, rewind};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 

@@ -1,7 +1,7 @@
 //! CSV by specification.
 
 use super::*;
-use conveyor_domain::list::Layout;
+use conveyor_domain::ingest::list::Layout;
 
 fn not_found(list: &str, csv: CsvSpec) -> String {
     read(list.as_bytes(), &specified(csv), &[]).end.unwrap_err()

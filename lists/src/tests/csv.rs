@@ -3,7 +3,7 @@
 use super::*;
 use crate::SNIFF_BYTES;
 use crate::invariants::any_split_reads_the_same;
-use conveyor_domain::list::Layout;
+use conveyor_domain::ingest::list::Layout;
 
 #[test]
 fn columns_go_by_name() {

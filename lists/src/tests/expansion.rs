@@ -4,7 +4,7 @@ use super::*;
 use crate::invariants::{Expansion, Pieces, expand_pieces, expansion_is_bounded, now, read_on};
 use crate::{ExpandLimits, ListError, ListReader, expand};
 use conveyor_domain::limits::{LIST_RATIO_FREE_BYTES, MIB};
-use conveyor_domain::list::{Compression, ListFault};
+use conveyor_domain::{Compression, ListFault};
 use flate2::write::GzEncoder;
 use flate2::{Compression as Level, GzBuilder};
 use std::io::{self, Write};

@@ -3,8 +3,9 @@
 use super::*;
 use crate::invariants::{Pieces, now, read_on};
 use crate::{ListError, ListReader, SNIFF_BYTES};
+use conveyor_domain::ListFault;
+use conveyor_domain::ingest::list::{Layout, Position};
 use conveyor_domain::limits::LINE_MAX_BYTES;
-use conveyor_domain::list::{Layout, ListFault, Position};
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};

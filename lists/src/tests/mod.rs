@@ -11,8 +11,9 @@ mod text;
 
 use crate::invariants::{Reading, read};
 use crate::{Record, Row};
-use conveyor_domain::list::{Column, CsvSpec, ListSpec};
-use conveyor_domain::task_input::{Invalid, Reason};
+use conveyor_domain::ingest::list::Column;
+use conveyor_domain::job::task_input::{Invalid, Reason};
+use conveyor_domain::{CsvSpec, ListSpec};
 
 const CSV: ListSpec = ListSpec::Csv { csv: None };
 

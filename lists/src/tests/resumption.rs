@@ -3,7 +3,7 @@
 use super::*;
 use crate::ListReader;
 use crate::invariants::{Pieces, a_resumed_reader_gives_the_rest, places_are_in_order, read_on};
-use conveyor_domain::list::{Layout, Position};
+use conveyor_domain::ingest::list::{Layout, Position};
 
 #[test]
 fn every_position_resumes_to_the_same_rest() {

@@ -2,8 +2,7 @@
 
 use crate::receiver::{Receiver, Reply};
 use crate::world::World;
-use conveyor_domain::delivery::DeliveryState;
-use conveyor_domain::limits;
+use conveyor_domain::{DeliveryState, limits};
 
 /// What is left of a deliverer that sent, and did not live to write down what came of it.
 #[tokio::test]
@@ -41,7 +40,8 @@ async fn two_who_find_the_same_send_it_once() {
 
 #[tokio::test]
 async fn a_record_that_nobody_can_read_is_left_alone() {
-    use conveyor_domain::record::{Expected, RecordWrite};
+    use conveyor_domain::RecordWrite;
+    use conveyor_domain::job::record::Expected;
     let (world, receiver) = (World::new(), Receiver::new([]).await);
     let key = world.completed(&receiver.url, false).await;
     let mut record = world.records(key).await.remove(0);

@@ -1,10 +1,8 @@
 //! State machines that wait for a run.
 
 use crate::world::World;
-use conveyor_domain::delivery::{Answer, DeliveryState};
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::seal::Secret;
-use conveyor_domain::{AccountFault, RunId};
+use conveyor_domain::delivery::Answer;
+use conveyor_domain::{AccountFault, Command, DeliveryState, RunId, Secret};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -2,12 +2,8 @@
 
 use crate::receiver::{Receiver, Reply};
 use crate::world::{CALLER, World};
-use conveyor_domain::Clock;
-use conveyor_domain::delivery::DeliveryState;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::seal::Secret;
-use conveyor_domain::signing_keys::signature_headers;
-use conveyor_domain::webhook::UrlFault;
+use conveyor_domain::delivery::signing_keys::signature_headers;
+use conveyor_domain::{Clock, Command, DeliveryState, Secret, UrlFault};
 use conveyor_notify::Receivers;
 use conveyor_testkit::DEADLINE;
 use std::sync::Arc;
@@ -16,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn errors(delivery: &conveyor_domain::delivery::Delivery) -> Vec<Option<String>> {
+fn errors(delivery: &conveyor_domain::Delivery) -> Vec<Option<String>> {
     delivery.attempts.iter().map(|attempt| attempt.ended.as_ref().unwrap().error.clone()).collect()
 }
 
@@ -170,7 +166,7 @@ async fn the_job_says_where_it_goes_now() {
         (World::new(), Receiver::new([Reply::Status(500)]).await, Receiver::new([]).await);
     let key = world.completed(&first.url, false).await;
     world.deliver().await;
-    let moved = conveyor_domain::webhook::WebhookConfig::new(second.url.clone(), false);
+    let moved = conveyor_domain::WebhookConfig::new(second.url.clone(), false);
     world.apply(key, Command::Webhook(Some(moved))).await;
     world.pass(MINUTE);
     world.deliver().await;

@@ -1,14 +1,15 @@
 //! One deployment: a store, a clock that stands still, a deliverer.
 
 use async_trait::async_trait;
-use conveyor_domain::delivery::{Answer, Delivery};
-use conveyor_domain::job::JobSpec;
-use conveyor_domain::lifecycle::{self, Command, Decision};
-use conveyor_domain::record::{Expected, Record, RecordKind, RecordVersion, RecordWrite};
-use conveyor_domain::seal::{Purpose, Secret};
-use conveyor_domain::signing_keys::{SigningKey, SigningKeys, SigningSecret, signing_keys_key};
-use conveyor_domain::webhook::WebhookConfig;
-use conveyor_domain::{CallerId, Clock, Entropy, JobId, KeyId, RunId, Timestamp};
+use conveyor_domain::delivery::Answer;
+use conveyor_domain::delivery::signing_keys::signing_keys_key;
+use conveyor_domain::job::lifecycle::Decision;
+use conveyor_domain::job::record::Expected;
+use conveyor_domain::{
+    CallerId, Clock, Command, Delivery, Entropy, JobId, JobSpec, KeyId, Purpose, Record, RecordKind,
+    RecordVersion, RecordWrite, RunId, Secret, SigningKey, SigningKeys, SigningSecret, Timestamp,
+    WebhookConfig, lifecycle,
+};
 use conveyor_notify::{Notifier, Receivers, StateMachines};
 use conveyor_store::Backend;
 use conveyor_store::embedded::Embedded;

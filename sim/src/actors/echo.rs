@@ -5,11 +5,7 @@ use crate::audit::read;
 use crate::model::{JobModel, Presence};
 use crate::violation::{Check, Rule, require};
 use crate::world::World;
-use conveyor_domain::ingest::{IngestEvent, IngestState};
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::message::QueueName;
-use conveyor_domain::timeline::TimelineEntry;
-use conveyor_domain::{JobId, Task, TaskInput};
+use conveyor_domain::{Command, IngestEvent, IngestState, JobId, QueueName, Task, TaskInput, TimelineEntry};
 use conveyor_store::Error;
 use conveyor_store::port::{
     Acceptance, Appended, Chunk, Depth, Ingest, JobView, Receipt, RunKey, SettleGroup, Settled, StatusFilter,

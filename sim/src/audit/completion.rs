@@ -4,9 +4,7 @@ use crate::audit::read;
 use crate::model::{JobModel, Presence};
 use crate::violation::{Check, Rule, Violation, require};
 use crate::world::World;
-use conveyor_domain::message::QueueName;
-use conveyor_domain::run::{FailureReason, IngestStatus, Storage};
-use conveyor_domain::{JobStatus, Run, RunStatus, Task};
+use conveyor_domain::{FailureReason, IngestStatus, JobStatus, QueueName, Run, RunStatus, Storage, Task};
 use conveyor_store::port::JobView;
 
 pub fn of_view(job: &mut JobModel, view: &JobView) -> Check {

@@ -2,8 +2,7 @@
 
 use crate::model::JobModel;
 use crate::violation::{Check, Rule, Violation, require};
-use conveyor_domain::run::{Counts, Storage};
-use conveyor_domain::{FailureClass, Task, TaskStatus};
+use conveyor_domain::{Counts, FailureClass, Storage, Task, TaskStatus};
 use conveyor_store::port::JobView;
 
 /// The total is what was acknowledged and read of a list, or that with the one addition whose answer was lost. Which of the

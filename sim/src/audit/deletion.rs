@@ -4,8 +4,7 @@ use crate::audit::read;
 use crate::model::{JobModel, Presence};
 use crate::violation::{Check, Rule, require};
 use crate::world::World;
-use conveyor_domain::message::QueueName;
-use conveyor_domain::{JobStatus, Timestamp};
+use conveyor_domain::{JobStatus, QueueName, Timestamp};
 use conveyor_store::Error;
 use conveyor_store::port::{StatusFilter, TasksQuery, Tombstone};
 

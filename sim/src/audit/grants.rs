@@ -5,8 +5,8 @@ use crate::audit::read;
 use crate::model::{JobModel, Presence};
 use crate::violation::{Check, Rule, require};
 use crate::world::World;
-use conveyor_domain::grant::{Ask, BudgetView, Holding, Scope};
-use conveyor_domain::{JobId, WorkerId};
+use conveyor_domain::dispatch::grant::{Ask, Holding, Scope};
+use conveyor_domain::{BudgetView, JobId, WorkerId};
 
 /// What a living worker was told that it holds, and what it uses of it.
 #[derive(Clone, Copy, Debug)]

@@ -8,11 +8,11 @@ use crate::operator::letter_of;
 use crate::tally::Tally;
 use crate::violation::{Check, Rule, Violation, require};
 use crate::world::World;
-use conveyor_domain::ingest::{IngestEvent, IngestState, LoggedEvent, Phase};
-use conveyor_domain::list::{OnInvalidRows, RejectedRow};
-use conveyor_domain::message::QueueName;
-use conveyor_domain::run::FailureReason;
-use conveyor_domain::{JobStatus, RunStatus, limits};
+use conveyor_domain::ingest::Phase;
+use conveyor_domain::{
+    FailureReason, IngestEvent, IngestState, JobStatus, LoggedEvent, OnInvalidRows, QueueName, RejectedRow,
+    RunStatus, limits,
+};
 use conveyor_store::port::{BlobKey, JobView};
 use futures::TryStreamExt;
 

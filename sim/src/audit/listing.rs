@@ -4,8 +4,7 @@ use crate::audit::read;
 use crate::model::{JobModel, Presence};
 use crate::violation::{Check, Rule, require};
 use crate::world::World;
-use conveyor_domain::JobId;
-use conveyor_domain::run::Storage;
+use conveyor_domain::{JobId, Storage};
 use conveyor_store::port::{ActiveRun, JobView, JobsQuery, RunsQuery};
 
 const PAGE_LIMITS: [u32; 3] = [1, 4, 50];

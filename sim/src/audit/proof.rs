@@ -3,8 +3,8 @@
 use crate::audit::read;
 use crate::violation::{Check, Rule, require};
 use crate::world::World;
-use conveyor_domain::proof::{RowCounts, drift};
-use conveyor_domain::{Task, TaskStatus};
+use conveyor_domain::repair::proof::drift;
+use conveyor_domain::{RowCounts, Task, TaskStatus};
 use conveyor_store::port::NamedObjects;
 
 /// A run that nobody deleted, against its rows as they were read just now.

@@ -2,9 +2,8 @@
 
 use crate::model::JobModel;
 use crate::violation::{Check, Rule, require};
-use conveyor_domain::grant::{Ask, Grant};
-use conveyor_domain::rate::Rate;
-use conveyor_domain::{Timestamp, limits};
+use conveyor_domain::dispatch::grant::Ask;
+use conveyor_domain::{Grant, Rate, Timestamp, limits};
 use std::time::Duration;
 
 /// Starts are told in milliseconds, rounded up: two of them may look that much nearer than they are.

@@ -4,8 +4,7 @@ use crate::audit::read;
 use crate::model::JobModel;
 use crate::violation::{Check, Rule, require};
 use crate::world::World;
-use conveyor_domain::task::Outcome;
-use conveyor_domain::{Task, TaskId, TaskStatus, limits};
+use conveyor_domain::{Outcome, Task, TaskId, TaskStatus, limits};
 use conveyor_store::port::{BlobKey, JobView, StatusFilter, TasksQuery};
 
 const PAGE_LIMITS: [u32; 4] = [8, 20, 40, 1_000];

@@ -2,7 +2,7 @@
 
 use crate::model::JobModel;
 use crate::violation::{Check, Rule, require};
-use conveyor_domain::lifecycle::Command;
+use conveyor_domain::Command;
 use conveyor_store::port::{Claim, JobView};
 use std::sync::Arc;
 

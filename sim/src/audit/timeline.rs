@@ -4,9 +4,7 @@ use crate::audit::read;
 use crate::model::JobModel;
 use crate::violation::{Check, Rule, require};
 use crate::world::World;
-use conveyor_domain::ingest::IngestEvent;
-use conveyor_domain::timeline::{JobEvent, LifecycleEvent, TimelineEntry};
-use conveyor_domain::{JobStatus, RunStatus};
+use conveyor_domain::{IngestEvent, JobEvent, JobStatus, LifecycleEvent, RunStatus, TimelineEntry};
 use conveyor_store::port::JobView;
 
 const PAGE_LIMITS: [u32; 3] = [7, 50, 1_000];

@@ -7,13 +7,10 @@ use crate::faults::Weather;
 use crate::gate::Gate;
 use async_trait::async_trait;
 use conveyor_domain::ingest::Entry;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::message::TaskRef;
-use conveyor_domain::rerun::ReplayedTask;
-use conveyor_domain::seal::KeyHash;
-use conveyor_domain::task::{Attempt, Outcome};
-use conveyor_domain::timeline::TimelineEntry;
-use conveyor_domain::{CallerId, ClaimToken, JobId, RunId, Task, TaskId, TaskInput, Timestamp, WorkerId};
+use conveyor_domain::{
+    Attempt, CallerId, ClaimToken, Command, JobId, KeyHash, Outcome, ReplayedTask, RunId, Task, TaskId,
+    TaskInput, TaskRef, TimelineEntry, Timestamp, WorkerId,
+};
 use conveyor_store::port::{
     Acceptance, ActiveRun, Added, Appended, ChangedRuns, Chunk, Claim, EventStore, Ingest, IngestStore,
     JobStore, JobView, JobsQuery, KeyStore, Once, Page, RunKey, RunView, RunsQuery, SettleGroup, Settled,

@@ -3,9 +3,8 @@
 use super::Flaky;
 use async_trait::async_trait;
 use bytes::Bytes;
-use conveyor_domain::grant::{Ask, BudgetView, Grant, Hold, Limits, Scope};
-use conveyor_domain::message::QueueName;
-use conveyor_domain::{CallerId, Timestamp, WorkerId};
+use conveyor_domain::dispatch::grant::{Ask, Hold, Limits, Scope};
+use conveyor_domain::{BudgetView, CallerId, Grant, QueueName, Timestamp, WorkerId};
 use conveyor_store::Result;
 use conveyor_store::port::{
     BlobKey, Blobs, ByteStream, Coordinator, Delivery, Depth, Emptiness, Listed, Queue, Receipt, Stored,

@@ -2,12 +2,11 @@
 
 use super::Flaky;
 use async_trait::async_trait;
-use conveyor_domain::dead_letter::DeadLetter;
-use conveyor_domain::proof::Sums;
-use conveyor_domain::record::{Record, RecordKey, RecordKind, RecordWrite};
-use conveyor_domain::run::Storage;
-use conveyor_domain::upload::{Part, Staged, Upload};
-use conveyor_domain::{CallerId, JobId, LetterId, Timestamp, UploadId};
+use conveyor_domain::ingest::upload::Part;
+use conveyor_domain::{
+    CallerId, DeadLetter, JobId, LetterId, Record, RecordKey, RecordKind, RecordWrite, Staged, Storage, Sums,
+    Timestamp, Upload, UploadId,
+};
 use conveyor_store::Result;
 use conveyor_store::port::{
     DamagePage, DamagedRow, DeadLetterStore, DueQuery, Page, ProofStore, RecordStore, RecordsQuery,

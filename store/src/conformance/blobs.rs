@@ -5,10 +5,7 @@ use super::world::must;
 use crate::port::{BlobKey, Error};
 use crate::{check_body, read_body};
 use bytes::Bytes;
-use conveyor_domain::damage::BodyFault;
-use conveyor_domain::params::Format;
-use conveyor_domain::task::ResultRef;
-use conveyor_domain::{RunId, TaskId, checksum, limits};
+use conveyor_domain::{BodyFault, Format, ResultRef, RunId, TaskId, checksum, limits};
 use futures::{StreamExt, TryStreamExt};
 
 fn key(text: &str) -> BlobKey {

@@ -3,12 +3,9 @@
 use super::world::{failure, must};
 use super::{Harness, World, success};
 use crate::port::{Claim, RunKey};
-use conveyor_domain::breaker::FailureRatio;
-use conveyor_domain::job::LimitsChange;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::run::PauseCode;
-use conveyor_domain::timeline::{JobEvent, LifecycleEvent};
-use conveyor_domain::{FailureClass, Run, RunId};
+use conveyor_domain::{
+    Command, FailureClass, FailureRatio, JobEvent, LifecycleEvent, LimitsChange, PauseCode, Run, RunId,
+};
 
 async fn apply(world: &World, key: RunKey, command: Command) -> Run {
     must(world.backend.store.apply(key.job, command, world.now()).await).latest.run

@@ -4,9 +4,7 @@ use super::world::{must, success};
 use super::{Harness, World};
 use crate::clock_watch;
 use crate::port::RunKey;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::run::Storage;
-use conveyor_domain::{Timestamp, limits};
+use conveyor_domain::{Command, Storage, Timestamp, limits};
 
 const MINUTE: i64 = 60_000;
 const DAY: i64 = 24 * 60 * MINUTE;

@@ -2,9 +2,8 @@
 
 use super::world::must;
 use super::{Harness, World};
-use conveyor_domain::grant::{Ask, DomainWait, Grant, Hold, Limits, Scope};
-use conveyor_domain::rate::Rate;
-use conveyor_domain::{CallerId, JobId, Timestamp, WorkerId, limits};
+use conveyor_domain::dispatch::grant::{Ask, Hold, Limits, Scope};
+use conveyor_domain::{CallerId, DomainWait, Grant, JobId, Rate, Timestamp, WorkerId, limits};
 use std::time::Duration;
 
 fn scope(world: &World) -> Scope {

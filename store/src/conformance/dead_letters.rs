@@ -2,9 +2,7 @@
 
 use super::world::must;
 use super::{Harness, World};
-use conveyor_domain::dead_letter::DeadLetter;
-use conveyor_domain::message::IngestRef;
-use conveyor_domain::{JobId, RunId};
+use conveyor_domain::{DeadLetter, IngestRef, JobId, RunId};
 
 fn message(world: &World) -> IngestRef {
     let (job, run) = (JobId::new(world.now(), &world.entropy), RunId::new(world.now(), &world.entropy));

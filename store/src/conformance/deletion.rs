@@ -6,12 +6,11 @@ use super::retention::sweep;
 use super::world::{failure, must, success};
 use super::{Harness, World};
 use crate::port::{Appended, Claim, Error, RunKey, RunsQuery, Settled, StatusFilter, TasksQuery};
-use conveyor_domain::lifecycle::{Command, Refusal};
-use conveyor_domain::message::QueueName;
-use conveyor_domain::proof::{Sums, drift};
-use conveyor_domain::run::Storage;
-use conveyor_domain::timeline::{JobEvent, LifecycleEvent};
-use conveyor_domain::{FailureClass, JobStatus, RunId, RunStatus, limits};
+use conveyor_domain::repair::proof::drift;
+use conveyor_domain::{
+    Command, FailureClass, JobEvent, JobStatus, LifecycleEvent, QueueName, Refusal, RunId, RunStatus,
+    Storage, Sums, limits,
+};
 
 async fn delete(world: &World, key: RunKey) {
     let view = must(world.backend.store.delete_run(key, world.now()).await);

@@ -2,8 +2,7 @@
 
 use super::world::{must, success};
 use super::{Harness, World};
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::timeline::{JobEvent, LifecycleEvent, TimelineEntry};
+use conveyor_domain::{Command, JobEvent, LifecycleEvent, TimelineEntry};
 
 async fn timeline(world: &World, job: conveyor_domain::JobId) -> Vec<TimelineEntry> {
     let (mut entries, mut after) = (Vec::new(), 0);

@@ -4,15 +4,12 @@ use super::jobs::{HOUR_MS, Seen, seen};
 use super::world::must;
 use super::{Harness, World};
 use crate::port::{Appended, Chunk, Error, RunKey, StatusFilter, TasksQuery};
-use conveyor_domain::ingest::{IngestEvent, IngestState};
-use conveyor_domain::lifecycle::{Command, Refusal};
-use conveyor_domain::list::{Compression, Layout, ListFault, Position};
-use conveyor_domain::list_count::{ListCount, RowCount};
-use conveyor_domain::message::{IngestRef, QueueName};
-use conveyor_domain::params::ParamPolicy;
-use conveyor_domain::run::{Expected, FailureReason, IngestStatus};
-use conveyor_domain::upload::Staged;
-use conveyor_domain::{RunStatus, TaskStatus, limits};
+use conveyor_domain::ingest::list::{Layout, Position};
+use conveyor_domain::job::run::Expected;
+use conveyor_domain::{
+    Command, Compression, FailureReason, IngestEvent, IngestRef, IngestState, IngestStatus, ListCount,
+    ListFault, ParamPolicy, QueueName, Refusal, RowCount, RunStatus, Staged, TaskStatus, limits,
+};
 
 pub(super) async fn accepted(world: &World) -> RunKey {
     let upload = world.upload().await;

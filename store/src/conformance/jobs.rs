@@ -3,18 +3,11 @@
 use super::world::{must, problem, success};
 use super::{Harness, World};
 use crate::port::{ActiveRun, Claim, Error, JobView, JobsQuery, RunKey, Settled, StatusFilter, TasksQuery};
-use conveyor_domain::breaker::FailureRatio;
-use conveyor_domain::domains::{DomainLimit, DomainLimits};
-use conveyor_domain::job::LimitsChange;
-use conveyor_domain::lifecycle::{Command, Refusal};
-use conveyor_domain::limits::{self, JOB_DOCUMENT_MAX_BYTES, KIB};
-use conveyor_domain::params::ParamPolicy;
-use conveyor_domain::rate::Rate;
-use conveyor_domain::retry::RetryChoice;
-use conveyor_domain::task::Outcome;
-use conveyor_domain::task_input::TaskRules;
+use conveyor_domain::limits::{JOB_DOCUMENT_MAX_BYTES, KIB};
 use conveyor_domain::{
-    CallerId, FailureClass, JobId, JobStatus, Problem, RunStatus, TaskInput, TaskStatus, Timestamp,
+    CallerId, Command, DomainLimit, DomainLimits, FailureClass, FailureRatio, JobId, JobStatus, LimitsChange,
+    Outcome, ParamPolicy, Problem, Rate, Refusal, RetryChoice, RunStatus, TaskInput, TaskRules, TaskStatus,
+    Timestamp, limits,
 };
 use serde_json::json;
 use std::collections::HashSet;
@@ -35,7 +28,7 @@ pub async fn a_submitted_job_is_visible_whole(harness: &dyn Harness) {
     let query = TasksQuery { key, filter: StatusFilter::All, after: None, limit: 100, max_bytes: usize::MAX };
     let urls: Vec<_> = must(world.backend.store.tasks(query).await).into_iter().map(|t| t.input).collect();
     assert_eq!(urls, submission.tasks.into_iter().map(|(_, input)| input).collect::<Vec<_>>());
-    let queue = conveyor_domain::message::QueueName::Run(key.run);
+    let queue = conveyor_domain::QueueName::Run(key.run);
     assert_eq!(must(world.backend.queue.depth(queue, world.now()).await).visible, 5);
 }
 

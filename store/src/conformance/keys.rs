@@ -2,8 +2,7 @@
 
 use super::world::must;
 use super::{Harness, World};
-use conveyor_domain::CallerId;
-use conveyor_domain::seal::KeyHash;
+use conveyor_domain::{CallerId, KeyHash};
 use std::collections::BTreeSet;
 
 pub async fn a_key_belongs_to_its_first_caller(harness: &dyn Harness) {

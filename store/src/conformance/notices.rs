@@ -3,13 +3,12 @@
 use super::world::{POLLS_MAX, broken_off, must, success};
 use super::{Harness, World};
 use crate::port::{RecordsQuery, RunKey};
-use conveyor_domain::delivery::Delivery;
-use conveyor_domain::job::JobSpec;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::record::{Expected, Record, RecordKind, RecordVersion, RecordWrite};
-use conveyor_domain::seal::Sealed;
-use conveyor_domain::webhook::{EventType, Target, WebhookConfig};
-use conveyor_domain::{AccountFault, RunStatus};
+use conveyor_domain::delivery::webhook::Target;
+use conveyor_domain::job::record::Expected;
+use conveyor_domain::{
+    AccountFault, Command, Delivery, EventType, JobSpec, Record, RecordKind, RecordVersion, RecordWrite,
+    RunStatus, Sealed, WebhookConfig,
+};
 use futures::future::join_all;
 use std::sync::Arc;
 

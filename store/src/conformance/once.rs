@@ -5,14 +5,12 @@ use super::world::must;
 use super::{Harness, World};
 use crate::Error;
 use crate::port::{JobView, Once, RunKey, StartRun, Submission};
-use conveyor_domain::RunId;
-use conveyor_domain::ingest::IngestEvent;
-use conveyor_domain::lifecycle::{Command, NewRun, NewTasks};
+use conveyor_domain::job::record::Expected;
 use conveyor_domain::limits::RUN_TASKS_MAX;
-use conveyor_domain::params::Params;
-use conveyor_domain::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
-use conveyor_domain::rerun::{Replay, Selection};
-use conveyor_domain::run::Trigger;
+use conveyor_domain::{
+    Command, IngestEvent, NewRun, NewTasks, Params, Record, RecordKey, RecordKind, RecordVersion,
+    RecordWrite, Replay, RunId, Selection, Trigger,
+};
 use futures::future::join_all;
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,11 +3,8 @@
 use super::world::{failure, must, problem, success};
 use super::{Harness, World};
 use crate::port::{Claim, NamedObjects, RunKey, Settle, SettleGroup, Settled, Tally};
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::proof::{RowCounts, Sums, drift};
-use conveyor_domain::run::Counts;
-use conveyor_domain::task::{Outcome, ResultRef};
-use conveyor_domain::{FailureClass, RunId, WorkerId};
+use conveyor_domain::repair::proof::drift;
+use conveyor_domain::{Command, Counts, FailureClass, Outcome, ResultRef, RowCounts, RunId, Sums, WorkerId};
 use std::sync::Arc;
 
 pub(super) async fn tally(world: &World, key: RunKey) -> Tally {

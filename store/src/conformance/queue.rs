@@ -4,9 +4,8 @@
 use super::world::must;
 use super::{Harness, World};
 use crate::port::{Delivery, Depth};
-use conveyor_domain::RunId;
 use conveyor_domain::limits::CONTROL_MAX_RECEIVES;
-use conveyor_domain::message::QueueName;
+use conveyor_domain::{QueueName, RunId};
 use std::collections::HashSet;
 use std::time::Duration;
 

@@ -5,9 +5,8 @@ use super::world::{must, success};
 use super::{Harness, World};
 use crate::admission::{Admission, Became, NotAdmitted};
 use crate::port::RunKey;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::limits;
-use conveyor_domain::quota::{Quota, Quotas, Wanted};
+use conveyor_domain::access::quota::Wanted;
+use conveyor_domain::{Command, Quota, Quotas, limits};
 use futures::future::join_all;
 
 fn admission(world: &World, defaults: Quotas) -> Admission<'_> {

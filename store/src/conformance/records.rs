@@ -3,8 +3,8 @@
 use super::world::must;
 use super::{Harness, World};
 use crate::port::{DueQuery, RecordsQuery};
-use conveyor_domain::Timestamp;
-use conveyor_domain::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
+use conveyor_domain::job::record::Expected;
+use conveyor_domain::{Record, RecordKey, RecordKind, RecordVersion, RecordWrite, Timestamp};
 use futures::future::join_all;
 
 fn key(owner: &str, id: &str) -> RecordKey {

@@ -4,7 +4,7 @@ use super::queue::{LONG, gather, is_empty_in_the_end, shorten};
 use super::world::must;
 use super::{Harness, World};
 use crate::port::{Delivery, Depth};
-use conveyor_domain::message::{QueueName, TaskRef};
+use conveyor_domain::{QueueName, TaskRef};
 use std::collections::BTreeSet;
 use std::time::Duration;
 

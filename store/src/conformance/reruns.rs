@@ -8,16 +8,13 @@ use crate::port::{
     Appended, Chunk, Claim, Error, RunKey, RunsQuery, Settle, SettleGroup, Settled, StartRun, StatusFilter,
     TasksQuery,
 };
-use conveyor_domain::ingest::IngestEvent;
-use conveyor_domain::lifecycle::{Command, NewRun, NewTasks, Refusal};
-use conveyor_domain::list::Position;
-use conveyor_domain::message::{QueueName, TaskRef};
-use conveyor_domain::params::Params;
-use conveyor_domain::proof::drift;
-use conveyor_domain::rerun::{Replay, ReplayedTask, Selection, inherited_counts};
-use conveyor_domain::run::{RunStatus, Trigger};
-use conveyor_domain::task::Outcome;
-use conveyor_domain::{ClaimToken, FailureClass, RunId, Task, TaskId, TaskStatus, limits};
+use conveyor_domain::ingest::list::Position;
+use conveyor_domain::job::rerun::inherited_counts;
+use conveyor_domain::repair::proof::drift;
+use conveyor_domain::{
+    ClaimToken, Command, FailureClass, IngestEvent, NewRun, NewTasks, Outcome, Params, QueueName, Refusal,
+    Replay, ReplayedTask, RunId, RunStatus, Selection, Task, TaskId, TaskRef, TaskStatus, Trigger, limits,
+};
 use futures::future::join_all;
 use std::time::Duration;
 

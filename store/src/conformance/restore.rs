@@ -4,10 +4,8 @@ use super::proof::tally;
 use super::world::{failure, must, problem, success};
 use super::{Harness, World};
 use crate::port::{Claim, RunKey, Settled};
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::proof::drift;
-use conveyor_domain::task::Outcome;
-use conveyor_domain::{FailureClass, RunId, RunStatus, TaskStatus, WorkerId};
+use conveyor_domain::repair::proof::drift;
+use conveyor_domain::{Command, FailureClass, Outcome, RunId, RunStatus, TaskStatus, WorkerId};
 
 async fn restore(world: &World, key: RunKey, ends: Vec<(u32, Outcome)>) -> Vec<bool> {
     let worker = WorkerId::new(world.now(), &world.entropy);

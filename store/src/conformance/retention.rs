@@ -3,10 +3,7 @@
 use super::world::{failure, must, success};
 use super::{Harness, World};
 use crate::port::{Error, RunKey, StatusFilter, TasksQuery, Tombstone};
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::message::QueueName;
-use conveyor_domain::run::Storage;
-use conveyor_domain::{FailureClass, JobStatus, Timestamp, limits};
+use conveyor_domain::{Command, FailureClass, JobStatus, QueueName, Storage, Timestamp, limits};
 
 /// Everything that a sweeper does, until there is nothing left to do.
 pub(super) async fn sweep(world: &World) {

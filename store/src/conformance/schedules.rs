@@ -6,17 +6,14 @@ use crate::port::{
     Appended, Claim, Error, JobView, JobsQuery, RunKey, RunsQuery, StartRun, StatusFilter, Submission,
     TasksQuery,
 };
-use conveyor_domain::beside::scheduled_job_key;
-use conveyor_domain::ingest::{IngestEvent, IngestState, Origin, Source};
-use conveyor_domain::job::JobSpec;
-use conveyor_domain::job_schedule::{JobSchedule, ScheduleChange, ScheduleState};
-use conveyor_domain::lifecycle::{self, Command, Refusal};
-use conveyor_domain::message::{QueueName, TaskRef};
-use conveyor_domain::record::RecordKind;
-use conveyor_domain::run::Trigger;
-use conveyor_domain::schedule::{Interval, Rule, Schedule, Unit};
-use conveyor_domain::timeline::{JobEvent, LifecycleEvent};
-use conveyor_domain::{ClaimToken, JobId, RunId, RunStatus, TaskId};
+use conveyor_domain::ingest::Source;
+use conveyor_domain::job::beside::scheduled_job_key;
+use conveyor_domain::schedule::calendar::{Interval, Rule, Unit};
+use conveyor_domain::{
+    ClaimToken, Command, IngestEvent, IngestState, JobEvent, JobId, JobSchedule, JobSpec, LifecycleEvent,
+    Origin, QueueName, RecordKind, Refusal, RunId, RunStatus, Schedule, ScheduleChange, ScheduleState,
+    TaskId, TaskRef, Trigger, lifecycle,
+};
 use std::time::Duration;
 
 const MINUTE_MS: i64 = 60_000;

@@ -3,9 +3,7 @@
 use super::world::{failure, must, problem};
 use super::{Harness, World, success};
 use crate::port::{RunsQuery, Settled};
-use conveyor_domain::proof::Sums;
-use conveyor_domain::task::Outcome;
-use conveyor_domain::{FailureClass, Spend};
+use conveyor_domain::{FailureClass, Outcome, Spend, Sums};
 
 const fn spend(credits: u64, cost_nanos: u64) -> Spend {
     Spend { credits, cost_nanos }
@@ -34,7 +32,7 @@ pub async fn every_attempt_is_added_once_whatever_came_of_it(harness: &dyn Harne
     assert_eq!((stats.spend, stats.counts.completed()), (spend(26, 28_100), 2));
     let store = &world.backend.store;
     let of = |index| store.attempts(key, World::task(key, index));
-    let costs = |attempts: Option<Vec<conveyor_domain::task::Attempt>>| -> Vec<Spend> {
+    let costs = |attempts: Option<Vec<conveyor_domain::Attempt>>| -> Vec<Spend> {
         attempts.expect("a known task").iter().map(|attempt| attempt.spend).collect()
     };
     assert_eq!(costs(must(of(0).await)), [spend(1, 100), spend(0, 28_000)]);

@@ -4,10 +4,10 @@ use super::proof::tally;
 use super::world::{CLAIMS_MAX, POLLS_MAX, broken_off, failure, must, problem, success};
 use super::{Harness, World};
 use crate::port::{Claim, ClaimedTask, RunKey, Settle, SettleGroup, Settled, StatusFilter, TasksQuery};
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::proof::drift;
-use conveyor_domain::task::Outcome;
-use conveyor_domain::{ClaimToken, FailureClass, RunId, Task, TaskId, TaskStatus, Timestamp, WorkerId};
+use conveyor_domain::repair::proof::drift;
+use conveyor_domain::{
+    ClaimToken, Command, FailureClass, Outcome, RunId, Task, TaskId, TaskStatus, Timestamp, WorkerId,
+};
 use std::sync::Arc;
 
 async fn page(

@@ -3,9 +3,8 @@
 use super::world::must;
 use super::{Harness, World};
 use crate::port::{Error, UploadsQuery};
-use conveyor_domain::lifecycle::{Command, Refusal};
-use conveyor_domain::upload::{Part, Staged, Upload, UploadStatus};
-use conveyor_domain::{CallerId, limits};
+use conveyor_domain::ingest::upload::Part;
+use conveyor_domain::{CallerId, Command, Refusal, Staged, Upload, UploadStatus, limits};
 
 const DAY_MS: i64 = 24 * 3_600_000;
 

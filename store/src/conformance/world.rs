@@ -7,15 +7,11 @@ use crate::port::{
 };
 use bytes::Bytes;
 use conveyor_domain::ingest::Source;
-use conveyor_domain::job::JobSpec;
-use conveyor_domain::list::{ListSpec, OnInvalidRows};
-use conveyor_domain::message::TaskRef;
-use conveyor_domain::params::Format;
-use conveyor_domain::task::{Outcome, ResultRef};
-use conveyor_domain::upload::{Declared, Staged, Upload};
+use conveyor_domain::ingest::upload::Declared;
 use conveyor_domain::{
-    CallerId, ClaimToken, Clock, Entropy, FailureClass, JobId, Problem, RunId, Spend, TaskId, TaskInput,
-    Timestamp, UploadId, WorkerId, lifecycle, limits,
+    CallerId, ClaimToken, Clock, Entropy, FailureClass, Format, JobId, JobSpec, ListSpec, OnInvalidRows,
+    Outcome, Problem, ResultRef, RunId, Spend, Staged, TaskId, TaskInput, TaskRef, Timestamp, Upload,
+    UploadId, WorkerId, lifecycle, limits,
 };
 use futures::StreamExt;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -175,7 +171,7 @@ impl World {
 
     pub async fn send(&self, key: RunKey, refs: Vec<TaskRef>) {
         if !refs.is_empty() {
-            let queue = conveyor_domain::message::QueueName::Run(key.run);
+            let queue = conveyor_domain::QueueName::Run(key.run);
             let bodies = refs.iter().map(TaskRef::to_string).collect();
             must(self.backend.queue.send(queue, bodies, self.now()).await);
         }

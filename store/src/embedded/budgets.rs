@@ -5,8 +5,8 @@ use super::codec::{from_json, to_json};
 use super::reader::Lane;
 use crate::port::{self, Coordinator, Result};
 use async_trait::async_trait;
-use conveyor_domain::grant::{Ask, Budget, BudgetView, Grant, Hold, Limits, Scope};
-use conveyor_domain::{CallerId, JobId, Timestamp, WorkerId};
+use conveyor_domain::dispatch::grant::{Ask, Hold, Limits, Scope};
+use conveyor_domain::{Budget, BudgetView, CallerId, Grant, JobId, Timestamp, WorkerId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 /// Rows that are of no use any more and go with every one that is written: more than can come.

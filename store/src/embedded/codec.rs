@@ -1,8 +1,7 @@
 //! How domain values are stored in SQLite, and how its errors are read.
 
 use crate::port::{self, Error, Result};
-use conveyor_domain::run::{IngestStatus, Storage};
-use conveyor_domain::{FailureClass, JobId, JobStatus, RunStatus, TaskStatus};
+use conveyor_domain::{FailureClass, IngestStatus, JobId, JobStatus, RunStatus, Storage, TaskStatus};
 use rusqlite::types::ValueRef;
 use rusqlite::{Params, Row, Statement, ffi};
 use serde::Serialize;

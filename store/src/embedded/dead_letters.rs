@@ -4,8 +4,7 @@ use super::reader::Lane;
 use super::{Embedded, codec};
 use crate::port::{DeadLetterStore, Result};
 use async_trait::async_trait;
-use conveyor_domain::dead_letter::DeadLetter;
-use conveyor_domain::{LetterId, Timestamp};
+use conveyor_domain::{DeadLetter, LetterId, Timestamp};
 use rusqlite::{OptionalExtension, Row, params};
 
 const COLUMNS: &str = "letter_id, body, first_ms, last_ms, redrives";

@@ -6,9 +6,9 @@ use super::codec::{self, corrupt, from_json, to_json};
 use super::reader::Lane;
 use crate::port::{EventStore, Result};
 use async_trait::async_trait;
-use conveyor_domain::ingest::{IngestEvent, LoggedEvent};
-use conveyor_domain::timeline::{JobEvent, LifecycleEvent, TimelineEntry};
-use conveyor_domain::{JobId, Run, RunId, Timestamp};
+use conveyor_domain::{
+    IngestEvent, JobEvent, JobId, LifecycleEvent, LoggedEvent, Run, RunId, TimelineEntry, Timestamp,
+};
 use rusqlite::{Connection, Row, params};
 
 pub fn happened(connection: &Connection, run: &Run, event: &LifecycleEvent, at: Timestamp) -> Result<()> {

@@ -7,10 +7,11 @@ use super::reader::Lane;
 use super::{Embedded, codec, events, queue, runs, tasks, tombstones, uploads};
 use crate::port::{Acceptance, Appended, Chunk, Error, Ingest, IngestStore, Result, RunKey};
 use async_trait::async_trait;
-use conveyor_domain::ingest::{Entry, IngestEvent};
-use conveyor_domain::lifecycle::{Command, Refusal};
-use conveyor_domain::message::{IngestRef, QueueName};
-use conveyor_domain::{JobId, JobStatus, Run, RunId, RunStatus, Timestamp, timeline};
+use conveyor_domain::ingest::Entry;
+use conveyor_domain::{
+    Command, IngestEvent, IngestRef, JobId, JobStatus, QueueName, Refusal, Run, RunId, RunStatus, Timestamp,
+    timeline,
+};
 use rusqlite::{Connection, params};
 
 /// Asks for somebody to look at the run's list.

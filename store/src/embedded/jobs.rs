@@ -11,14 +11,12 @@ use crate::port::{
     RunsQuery, StartRun, Submission,
 };
 use async_trait::async_trait;
-use conveyor_domain::RunStats;
-use conveyor_domain::beside::{self, Change};
-use conveyor_domain::ingest::IngestEvent;
-use conveyor_domain::job::JobSpec;
-use conveyor_domain::lifecycle::{self, Command, Decision, Refusal, decide, delete_run};
-use conveyor_domain::message::TaskRef;
-use conveyor_domain::timeline;
-use conveyor_domain::{CallerId, Job, JobId, Run, RunId, RunStatus, TaskInput, Timestamp};
+use conveyor_domain::job::beside::Change;
+use conveyor_domain::job::lifecycle::{Decision, decide, delete_run};
+use conveyor_domain::{
+    CallerId, Command, IngestEvent, Job, JobId, JobSpec, Refusal, Run, RunId, RunStats, RunStatus, TaskInput,
+    TaskRef, Timestamp, beside, lifecycle, timeline,
+};
 use conveyor_turns::Turn;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::sync::Arc;

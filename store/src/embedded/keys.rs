@@ -5,8 +5,7 @@ use super::codec::corrupt;
 use super::reader::Lane;
 use crate::port::{KeyStore, Result};
 use async_trait::async_trait;
-use conveyor_domain::seal::KeyHash;
-use conveyor_domain::{CallerId, Timestamp};
+use conveyor_domain::{CallerId, KeyHash, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
 fn find(connection: &Connection, key: KeyHash) -> Result<Option<CallerId>> {

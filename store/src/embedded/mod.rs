@@ -141,10 +141,9 @@ mod tests {
     use crate::port::{
         IngestStore, JobStore, JobsQuery, KeyStore, RecordStore, Settled, StatusFilter, TaskStore, TasksQuery,
     };
-    use conveyor_domain::JobId;
-    use conveyor_domain::api_key::operator_key;
+    use conveyor_domain::access::api_key::operator_key;
     use conveyor_domain::limits::LOOK_ROWS_MAX;
-    use conveyor_domain::seal::KeyHash;
+    use conveyor_domain::{JobId, KeyHash};
     use futures::FutureExt;
     use std::sync::mpsc;
     use std::time::Duration;

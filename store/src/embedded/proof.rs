@@ -9,9 +9,7 @@ use crate::port::{
     DamagePage, DamagedRow, DamagedRows, Error, NamedObjects, ProofStore, Result, RunKey, Tally,
 };
 use async_trait::async_trait;
-use conveyor_domain::damage::Damage;
-use conveyor_domain::proof::{RowCounts, Sums};
-use conveyor_domain::{JobId, RunStatus, TaskId, TaskStatus, Timestamp, WorkerId};
+use conveyor_domain::{Damage, JobId, RowCounts, RunStatus, Sums, TaskId, TaskStatus, Timestamp, WorkerId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 /// Whose counter row corrections are: nobody's.

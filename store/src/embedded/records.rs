@@ -6,8 +6,8 @@ use super::codec::{self, corrupt};
 use super::reader::Lane;
 use crate::port::{DueQuery, RecordStore, RecordsQuery, Result};
 use async_trait::async_trait;
-use conveyor_domain::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
-use conveyor_domain::{Timestamp, limits};
+use conveyor_domain::job::record::Expected;
+use conveyor_domain::{Record, RecordKey, RecordKind, RecordVersion, RecordWrite, Timestamp, limits};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 const COLUMNS: &str = "kind, owner, id, version, due_ms, expires_ms, doc";

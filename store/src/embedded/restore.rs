@@ -4,9 +4,7 @@ use super::codec::{task_key, task_status_code};
 use super::runs;
 use super::tasks::{End, count_end};
 use crate::port::{Result, RunKey};
-use conveyor_domain::run::Counts;
-use conveyor_domain::task::Outcome;
-use conveyor_domain::{Spend, TaskId, Timestamp, WorkerId};
+use conveyor_domain::{Counts, Outcome, Spend, TaskId, Timestamp, WorkerId};
 use rusqlite::{Connection, params};
 
 /// Whatever state the run is in. Of one whose rows are gone, nothing is restored.

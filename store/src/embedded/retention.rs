@@ -5,8 +5,7 @@ use super::reader::Lane;
 use super::{Embedded, budgets, runs, tombstones, uploads};
 use crate::port::{Result, Retention, RunKey, Tombstone};
 use async_trait::async_trait;
-use conveyor_domain::run::Storage;
-use conveyor_domain::{JobId, Run, RunId, RunStatus, Timestamp};
+use conveyor_domain::{JobId, Run, RunId, RunStatus, Storage, Timestamp};
 use rusqlite::{Connection, params};
 
 /// Not live: deleted, or gone already.

@@ -4,10 +4,10 @@ use super::codec::{self, corrupt, from_json, ingest_status, run_status, storage,
 use super::latest::Latest;
 use super::scan;
 use crate::port::{Error, Page, Result, RunKey, RunView, RunsQuery};
-use conveyor_domain::proof::Sums;
-use conveyor_domain::run::{Counts, IngestStatus, RunFailure, Storage};
-use conveyor_domain::spend::{self, Spend};
-use conveyor_domain::{FailureClass, JobId, Run, RunId, RunStats, Timestamp, WorkerId};
+use conveyor_domain::{
+    Counts, FailureClass, IngestStatus, JobId, Run, RunFailure, RunId, RunStats, Spend, Storage, Sums,
+    Timestamp, WorkerId, spend,
+};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 const COLUMNS: &str = "run_key, run_id, job_id, sequence, status, total, next_index, latched, id_seed, failure, created_ms, updated_ms, ingest, paused, sources, storage, doc";

@@ -4,8 +4,7 @@
 use super::codec::corrupt;
 use super::queue::{self, Place};
 use crate::port::{Delivery, Result};
-use conveyor_domain::message::{QueueName, TaskRef};
-use conveyor_domain::{RunId, TaskId, Timestamp};
+use conveyor_domain::{QueueName, RunId, TaskId, TaskRef, Timestamp};
 use rusqlite::{Connection, params};
 
 /// One database is one partition.

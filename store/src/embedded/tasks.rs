@@ -11,13 +11,11 @@ use crate::port::{
     TasksQuery, dense,
 };
 use async_trait::async_trait;
-use conveyor_domain::damage::Damage;
-use conveyor_domain::message::TaskRef;
-use conveyor_domain::rerun::{Inherited, InheritedFrom, ReplayedTask};
-use conveyor_domain::run::Counts;
-use conveyor_domain::task::{Attempt, ClaimDecision, Outcome, ResultRef, decide_claim};
+use conveyor_domain::job::rerun::Inherited;
+use conveyor_domain::job::task::decide_claim;
 use conveyor_domain::{
-    ClaimToken, Problem, RunId, RunStatus, Spend, Task, TaskId, TaskInput, TaskStatus, Timestamp, WorkerId,
+    Attempt, ClaimDecision, ClaimToken, Counts, Damage, InheritedFrom, Outcome, Problem, ReplayedTask,
+    ResultRef, RunId, RunStatus, Spend, Task, TaskId, TaskInput, TaskRef, TaskStatus, Timestamp, WorkerId,
     limits,
 };
 use rusqlite::types::ValueRef;

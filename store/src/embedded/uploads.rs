@@ -7,10 +7,8 @@ use super::scan;
 use crate::port::{Error, Page, Result, UploadStore, UploadsQuery};
 use async_trait::async_trait;
 use conveyor_domain::ingest::Source;
-use conveyor_domain::lifecycle::Refusal;
-use conveyor_domain::list::ListSpec;
-use conveyor_domain::upload::{Declared, Part, Staged, Upload};
-use conveyor_domain::{CallerId, JobId, Timestamp, UploadId};
+use conveyor_domain::ingest::upload::{Declared, Part};
+use conveyor_domain::{CallerId, JobId, ListSpec, Refusal, Staged, Timestamp, Upload, UploadId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 

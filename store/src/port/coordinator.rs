@@ -1,10 +1,10 @@
 use super::Result;
 use async_trait::async_trait;
-use conveyor_domain::grant::{Ask, BudgetView, Grant, Hold, Limits, Scope};
-use conveyor_domain::{CallerId, Timestamp, WorkerId};
+use conveyor_domain::dispatch::grant::{Ask, Hold, Limits, Scope};
+use conveyor_domain::{BudgetView, CallerId, Grant, Timestamp, WorkerId};
 
 /// What workers share: permits and rates of jobs and of sites (SPEC 6.7). Every method is one atomic step on one row, decided
-/// by `domain/src/grant.rs`.
+/// by `domain/src/dispatch/grant.rs`.
 #[async_trait]
 pub trait Coordinator: Send + Sync {
     /// Sets what a worker holds, and takes starts of the rate. A request that is repeated may take starts twice: they are

@@ -1,7 +1,6 @@
 use super::Result;
 use async_trait::async_trait;
-use conveyor_domain::LetterId;
-use conveyor_domain::dead_letter::DeadLetter;
+use conveyor_domain::{DeadLetter, LetterId};
 
 /// Messages that were given up (SPEC 6.15). In rows, because a queue cannot be looked through.
 #[async_trait]

@@ -1,7 +1,7 @@
 use super::{BlobKey, Result, Stored};
 use async_trait::async_trait;
 use conveyor_domain::Timestamp;
-use conveyor_domain::upload::{Declared, Part};
+use conveyor_domain::ingest::upload::{Declared, Part};
 use std::collections::BTreeMap;
 
 /// How long a URL is good for.

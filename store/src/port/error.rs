@@ -1,4 +1,4 @@
-use conveyor_domain::lifecycle::Refusal;
+use conveyor_domain::Refusal;
 
 pub type Result<T> = std::result::Result<T, Error>;
 

@@ -1,9 +1,9 @@
 use super::{Once, Result, RunKey};
 use async_trait::async_trait;
-use conveyor_domain::ingest::{Entry, LoggedEvent, Source};
-use conveyor_domain::rerun::ReplayedTask;
-use conveyor_domain::timeline::TimelineEntry;
-use conveyor_domain::{Job, JobId, Run, RunId, TaskInput, Timestamp};
+use conveyor_domain::ingest::{Entry, Source};
+use conveyor_domain::{
+    Job, JobId, LoggedEvent, ReplayedTask, Run, RunId, TaskInput, TimelineEntry, Timestamp,
+};
 
 /// A job and its first run, whose list is staged.
 #[derive(Clone, Debug)]

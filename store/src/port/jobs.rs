@@ -1,10 +1,10 @@
 use super::{Once, Page, Result, RunKey};
 use async_trait::async_trait;
-use conveyor_domain::ingest::{IngestEvent, Source};
-use conveyor_domain::lifecycle::{Command, NewRun};
-use conveyor_domain::message::TaskRef;
-use conveyor_domain::rerun::ReplayedTask;
-use conveyor_domain::{CallerId, Job, JobId, JobStatus, Run, RunId, RunStats, TaskInput, Timestamp, limits};
+use conveyor_domain::ingest::Source;
+use conveyor_domain::{
+    CallerId, Command, IngestEvent, Job, JobId, JobStatus, NewRun, ReplayedTask, Run, RunId, RunStats,
+    TaskInput, TaskRef, Timestamp, limits,
+};
 
 /// A job and its first run, with its tasks at their indexes.
 #[derive(Clone, Debug)]

@@ -1,7 +1,6 @@
 use super::Result;
 use async_trait::async_trait;
-use conveyor_domain::seal::KeyHash;
-use conveyor_domain::{CallerId, Timestamp};
+use conveyor_domain::{CallerId, KeyHash, Timestamp};
 
 /// API keys, as hashes.
 #[async_trait]

@@ -1,6 +1,6 @@
 use super::{Error, JobView};
-use conveyor_domain::Timestamp;
-use conveyor_domain::record::{Expected, Record, RecordKey, RecordVersion, RecordWrite};
+use conveyor_domain::job::record::Expected;
+use conveyor_domain::{Record, RecordKey, RecordVersion, RecordWrite, Timestamp};
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,8 +1,6 @@
 use super::{Result, RunKey};
 use async_trait::async_trait;
-use conveyor_domain::damage::Damage;
-use conveyor_domain::proof::{RowCounts, Sums};
-use conveyor_domain::{JobId, Run, RunId, TaskId, Timestamp};
+use conveyor_domain::{Damage, JobId, RowCounts, Run, RunId, Sums, TaskId, Timestamp};
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 

@@ -1,7 +1,6 @@
 use super::Result;
 use async_trait::async_trait;
-use conveyor_domain::Timestamp;
-use conveyor_domain::message::QueueName;
+use conveyor_domain::{QueueName, Timestamp};
 use std::time::Duration;
 use tokio::sync::watch;
 

@@ -1,7 +1,6 @@
 use super::Result;
 use async_trait::async_trait;
-use conveyor_domain::Timestamp;
-use conveyor_domain::record::{Record, RecordKey, RecordKind, RecordWrite};
+use conveyor_domain::{Record, RecordKey, RecordKind, RecordWrite, Timestamp};
 
 /// A page of one owner's records of one kind, by id. Ids of things that are made are ULIDs, so that is by age.
 #[derive(Clone, Debug)]

@@ -1,7 +1,6 @@
 use super::{Result, RunKey};
 use async_trait::async_trait;
-use conveyor_domain::run::Storage;
-use conveyor_domain::{JobId, RunId, Timestamp};
+use conveyor_domain::{JobId, RunId, Storage, Timestamp};
 use std::time::Duration;
 
 /// What is remembered of a job that was deleted and removed: enough to find what was in flight then and came later.

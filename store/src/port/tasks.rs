@@ -1,10 +1,8 @@
 use super::{Page, Result};
 use async_trait::async_trait;
-use conveyor_domain::limits;
-use conveyor_domain::message::TaskRef;
-use conveyor_domain::task::{Attempt, Outcome};
 use conveyor_domain::{
-    ClaimToken, JobId, RunId, Spend, Task, TaskId, TaskInput, TaskStatus, Timestamp, WorkerId,
+    Attempt, ClaimToken, JobId, Outcome, RunId, Spend, Task, TaskId, TaskInput, TaskRef, TaskStatus,
+    Timestamp, WorkerId, limits,
 };
 
 /// Where a run's rows are.

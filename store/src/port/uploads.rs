@@ -1,7 +1,7 @@
 use super::{Page, Result};
 use async_trait::async_trait;
-use conveyor_domain::upload::{Part, Staged, Upload};
-use conveyor_domain::{CallerId, Timestamp, UploadId};
+use conveyor_domain::ingest::upload::Part;
+use conveyor_domain::{CallerId, Staged, Timestamp, Upload, UploadId};
 
 /// A page of one caller's uploads, newest first.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ pub struct UploadsQuery {
 /// Upload slots (SPEC 6.9). One that has expired, or was aborted, is not there, whether or not it was removed yet.
 #[async_trait]
 pub trait UploadStore: Send + Sync {
-    /// Refused with [`Refusal::TooManyUploads`](conveyor_domain::lifecycle::Refusal) if the caller has `max` that wait for
+    /// Refused with [`Refusal::TooManyUploads`](conveyor_domain::Refusal) if the caller has `max` that wait for
     /// their bytes or for a job.
     async fn create_upload(&self, upload: Upload, max: u32) -> Result<()>;
 

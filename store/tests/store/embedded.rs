@@ -1,14 +1,14 @@
 //! Data directories: what is refused and left alone, and what earlier versions left.
 
 use crate::on_disk::{NOW, OnDisk};
-use conveyor_domain::beside::live_job_key;
-use conveyor_domain::grant::{Ask, Limits, Scope};
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::proof::drift;
-use conveyor_domain::rate::Rate;
-use conveyor_domain::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
-use conveyor_domain::run::Storage;
-use conveyor_domain::{CallerId, Entropy, JobId, Timestamp, WorkerId, limits};
+use conveyor_domain::dispatch::grant::{Ask, Limits, Scope};
+use conveyor_domain::job::beside::live_job_key;
+use conveyor_domain::job::record::Expected;
+use conveyor_domain::repair::proof::drift;
+use conveyor_domain::{
+    CallerId, Command, Entropy, JobId, Rate, Record, RecordKey, RecordKind, RecordVersion, RecordWrite,
+    Storage, Timestamp, WorkerId, limits,
+};
 use conveyor_store::conformance::{Harness, World};
 use conveyor_store::embedded::{Embedded, OpenError};
 use conveyor_store::port::{RunKey, RunsQuery, StatusFilter, TasksQuery};

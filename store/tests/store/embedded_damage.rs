@@ -1,11 +1,12 @@
 //! What becomes of damage that no port can do, and of what only later versions will write: made with SQL.
 
 use crate::on_disk::{NOW, OnDisk};
-use conveyor_domain::lifecycle::{Command, Refusal};
-use conveyor_domain::proof::{Sums, drift};
-use conveyor_domain::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
-use conveyor_domain::run::Storage;
-use conveyor_domain::{Entropy, FailureClass, JobStatus, RunId, RunStatus, limits};
+use conveyor_domain::job::record::Expected;
+use conveyor_domain::repair::proof::drift;
+use conveyor_domain::{
+    Command, Entropy, FailureClass, JobStatus, Record, RecordKey, RecordKind, RecordVersion, RecordWrite,
+    Refusal, RunId, RunStatus, Storage, Sums, limits,
+};
 use conveyor_store::conformance::{Harness, World, success};
 use conveyor_store::port::{RunKey, RunsQuery, Tally};
 use conveyor_store::{Error, clock_watch};
@@ -185,7 +186,7 @@ async fn rows_that_do_not_say_why_they_failed_are_proved_all_the_same() {
     let disk = OnDisk::new();
     let world = World::new(disk.backend());
     let key = world.submit(false, 3).await;
-    let failed = |class| conveyor_domain::task::Outcome::Failed {
+    let failed = |class| conveyor_domain::Outcome::Failed {
         class,
         problem: conveyor_domain::Problem::new(503, "http_503", "The gateway answered 503"),
     };

@@ -2,11 +2,13 @@
 //! come in order, a stale receipt does nothing, and a queue that was removed can be used again.
 
 use crate::on_disk::{NOW, OnDisk};
-use conveyor_domain::export::{Export, ExportFormat, Progress};
+use conveyor_domain::export::Progress;
+use conveyor_domain::job::record::Expected;
 use conveyor_domain::limits::CONTROL_MAX_RECEIVES;
-use conveyor_domain::message::{QueueName, TaskRef};
-use conveyor_domain::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
-use conveyor_domain::{Entropy, ExportId, JobId, RunId, Timestamp};
+use conveyor_domain::{
+    Entropy, Export, ExportFormat, ExportId, JobId, QueueName, Record, RecordKey, RecordKind, RecordVersion,
+    RecordWrite, RunId, TaskRef, Timestamp,
+};
 use conveyor_store::Backend;
 use conveyor_store::conformance::{Harness, World};
 use conveyor_store::port::{Delivery, Depth, Receipt};

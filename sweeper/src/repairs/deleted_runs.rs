@@ -6,8 +6,7 @@ use crate::repair::{Fixed, Found, Look, Pace, Repair, Scope, key_of, page, run_o
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind};
-use conveyor_domain::run::Storage;
-use conveyor_domain::{JobStatus, RunStatus, limits};
+use conveyor_domain::{JobStatus, RunStatus, Storage, limits};
 use conveyor_store::Result;
 use conveyor_store::port::{ActiveRun, BlobKey, RunKey};
 

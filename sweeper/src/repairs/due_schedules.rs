@@ -4,11 +4,8 @@
 use crate::repair::{Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, job_of, window};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
-use conveyor_domain::job_schedule::ScheduleChange;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::record::RecordKind;
 use conveyor_domain::repair::{Finding, Kind, Subject};
-use conveyor_domain::{JobId, JobStatus, Timestamp};
+use conveyor_domain::{Command, JobId, JobStatus, RecordKind, ScheduleChange, Timestamp};
 use conveyor_store::port::{JobView, StartRun};
 use conveyor_store::template::expected_tasks;
 use conveyor_store::{Error, Result};

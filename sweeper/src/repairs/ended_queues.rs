@@ -6,7 +6,7 @@ use crate::proofs::Proofs;
 use crate::repair::{Fixed, Found, Look, Pace, Repair, Scope, key_of, page, run_of, subject_of, window};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
-use conveyor_domain::message::QueueName;
+use conveyor_domain::QueueName;
 use conveyor_domain::repair::{Finding, Kind};
 use conveyor_store::port::{Depth, RunKey};
 use conveyor_store::{Error, Result};

@@ -7,8 +7,7 @@ use crate::repair::{Fixed, Found, Look, Pace, Repair, Scope, key_of, page, run_o
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind};
-use conveyor_domain::run::{Run, Storage};
-use conveyor_domain::{RunStatus, Timestamp, limits};
+use conveyor_domain::{Run, RunStatus, Storage, Timestamp, limits};
 use conveyor_store::port::{BlobKey, RunKey};
 use conveyor_store::{Backend, Result};
 

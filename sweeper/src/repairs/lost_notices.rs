@@ -4,10 +4,10 @@
 use crate::repair::{Fixed, Found, Look, Next, Pace, Repair, Scope, page, run_of, subject_of, window};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
-use conveyor_domain::Timestamp;
-use conveyor_domain::delivery::{Delivery, missed};
-use conveyor_domain::record::{Expected, RecordVersion, RecordWrite};
+use conveyor_domain::delivery::missed;
+use conveyor_domain::job::record::Expected;
 use conveyor_domain::repair::{Finding, Kind};
+use conveyor_domain::{Delivery, RecordVersion, RecordWrite, Timestamp};
 use conveyor_store::port::RunKey;
 use conveyor_store::{Backend, Result};
 use futures::FutureExt;

@@ -8,10 +8,10 @@ use crate::letters::{letter_of, state_of};
 use crate::repair::{Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, after, key_of, run_of, subject_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
-use conveyor_domain::ingest::{IngestEvent, IngestState, LogOutOfOrder};
-use conveyor_domain::message::{IngestRef, QueueName};
 use conveyor_domain::repair::{Finding, Kind, Subject};
-use conveyor_domain::{Run, Timestamp, limits};
+use conveyor_domain::{
+    IngestEvent, IngestRef, IngestState, LogOutOfOrder, QueueName, Run, Timestamp, limits,
+};
 use conveyor_store::port::{Appended, Emptiness, Ingest, RunKey};
 use conveyor_store::{Backend, Error, Result};
 use futures::FutureExt;

@@ -5,11 +5,12 @@ use crate::facts;
 use crate::repair::{Fixed, Found, Look, Next, Pace, Repair, Scope, key_of, run_of, subject_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
-use conveyor_domain::message::{QueueName, TaskRef};
-use conveyor_domain::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
+use conveyor_domain::job::record::Expected;
 use conveyor_domain::repair::{Finding, Kind};
-use conveyor_domain::unsent_refs::UnsentRefs;
-use conveyor_domain::{RunId, TaskId, TaskStatus, Timestamp, limits};
+use conveyor_domain::{
+    QueueName, Record, RecordKey, RecordKind, RecordVersion, RecordWrite, RunId, TaskId, TaskRef, TaskStatus,
+    Timestamp, UnsentRefs, limits,
+};
 use conveyor_store::port::{DueQuery, RecordsQuery, RunKey, StatusFilter, TasksQuery, readable};
 use conveyor_store::{Backend, Error, Result};
 use futures::{StreamExt, stream};

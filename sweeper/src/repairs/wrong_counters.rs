@@ -7,9 +7,8 @@ use crate::repair::{
 };
 use crate::sweep::Sweep;
 use async_trait::async_trait;
-use conveyor_domain::proof::Sums;
 use conveyor_domain::repair::{Finding, Kind};
-use conveyor_domain::{RunId, Timestamp, limits};
+use conveyor_domain::{RunId, Sums, Timestamp, limits};
 use conveyor_store::Result;
 use conveyor_store::port::{ActiveRun, RunKey, Tally};
 use futures::FutureExt;

@@ -1,11 +1,9 @@
 //! Bodies, read a page at a time (SPEC 6.14).
 
 use crate::harness::{Damaged, success};
-use conveyor_domain::damage::BodyFault;
-use conveyor_domain::params::Format;
-use conveyor_domain::repair::BodiesAudit;
-use conveyor_domain::task::{Outcome, ResultRef};
-use conveyor_domain::{FailureClass, Problem, TaskId, checksum, limits};
+use conveyor_domain::{
+    BodiesAudit, BodyFault, FailureClass, Format, Outcome, Problem, ResultRef, TaskId, checksum, limits,
+};
 use conveyor_store::Error;
 use conveyor_store::port::{BlobKey, RunKey};
 use conveyor_sweeper::audit_bodies;

@@ -1,9 +1,8 @@
 //! Counters that were lost or changed: found by the rows, and made up for while work goes on (SPEC 6.14).
 
 use crate::harness::{DAY, Damaged, success};
-use conveyor_domain::message::QueueName;
 use conveyor_domain::repair::Kind;
-use conveyor_domain::{FailureClass, RunStatus, limits};
+use conveyor_domain::{FailureClass, QueueName, RunStatus, limits};
 use conveyor_store::conformance::World;
 use conveyor_store::port::RunKey;
 use conveyor_sweeper::{Pace, Scope, Sweeper};
@@ -118,7 +117,7 @@ async fn failures_are_corrected_by_their_class() {
     let key = damaged.world.submit(false, 3).await;
     for (index, class) in [FailureClass::Blocked, FailureClass::Timeout].into_iter().enumerate() {
         let problem = conveyor_domain::Problem::new(503, "http_503", "The gateway answered 503");
-        let failed = conveyor_domain::task::Outcome::Failed { class, problem };
+        let failed = conveyor_domain::Outcome::Failed { class, problem };
         damaged.world.finish(key, u32::try_from(index).unwrap(), failed).await;
     }
     let moved = format!("UPDATE counters SET blocked = 0, other = 1 WHERE {OF_RUN}");
@@ -135,7 +134,7 @@ async fn failures_are_corrected_by_their_class() {
 async fn a_run_that_ended_is_proved_before_its_queue_goes() {
     let damaged = Damaged::new();
     let key = half_done(&damaged).await;
-    let stop = conveyor_domain::lifecycle::Command::Stop;
+    let stop = conveyor_domain::Command::Stop;
     damaged.backend().store.apply(key.job, stop, damaged.world.now()).await.unwrap();
     lose(&damaged, key);
     damaged.only_damage_of("wrong_counters", key).await;
@@ -153,7 +152,7 @@ async fn a_proof_of_a_run_that_went_on_is_none_of_one_that_ended() {
     let (sweeper, stop) = (Sweeper::new(backend, clock, damaged.world.worker), CancellationToken::new());
     damaged.pass_for(limits::PROVE_EVERY);
     sweeper.sweep(Pace::Slowly, &stop).await;
-    let end = conveyor_domain::lifecycle::Command::Stop;
+    let end = conveyor_domain::Command::Stop;
     damaged.backend().store.apply(key.job, end, damaged.world.now()).await.unwrap();
     lose(&damaged, key);
     sweeper.sweep(Pace::Slowly, &stop).await;
@@ -164,7 +163,7 @@ async fn a_proof_of_a_run_that_went_on_is_none_of_one_that_ended() {
 async fn nothing_is_corrected_by_rows_of_which_some_may_be_gone() {
     let damaged = Damaged::new();
     let key = half_done(&damaged).await;
-    let stop = conveyor_domain::lifecycle::Command::Stop;
+    let stop = conveyor_domain::Command::Stop;
     damaged.backend().store.apply(key.job, stop, damaged.world.now()).await.unwrap();
     damaged.pass(29 * DAY);
     change(&damaged, key, 4_000);
@@ -236,7 +235,7 @@ async fn an_audit_names_tasks_that_nobody_will_work_on() {
     let damaged = Damaged::new();
     let key = half_done(&damaged).await;
     change(&damaged, key, 2);
-    let drained = conveyor_domain::lifecycle::Command::Drained;
+    let drained = conveyor_domain::Command::Drained;
     damaged.backend().store.apply(key.job, drained, damaged.world.now()).await.unwrap();
     damaged.is_mended_by_a_sweep().await;
     let audit = damaged.audit(key).await;

@@ -1,10 +1,7 @@
 //! A sweep that is cut off anywhere leaves nothing that the next one does not mend.
 
 use crate::harness::{Damaged, SECOND, success};
-use conveyor_domain::ingest::IngestEvent;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::message::QueueName;
-use conveyor_domain::{RunStatus, limits};
+use conveyor_domain::{Command, IngestEvent, QueueName, RunStatus, limits};
 use conveyor_store::port::RunKey;
 use conveyor_testkit::cancel_at;
 use std::time::Duration;

@@ -1,11 +1,10 @@
 //! A store that can be damaged, and what an operator sees of it.
 
-use conveyor_domain::ingest::IngestState;
-use conveyor_domain::message::{IngestRef, QueueName};
-use conveyor_domain::params::Format;
-use conveyor_domain::repair::{Audit, Finding, Kind, Outcome, Reconciled, Subject};
-use conveyor_domain::task::{Outcome as TaskOutcome, ResultRef};
-use conveyor_domain::{Timestamp, limits};
+use conveyor_domain::repair::{Finding, Kind, Outcome, Subject};
+use conveyor_domain::{
+    Audit, Format, IngestRef, IngestState, Outcome as TaskOutcome, QueueName, Reconciled, ResultRef,
+    Timestamp, limits,
+};
 use conveyor_store::Backend;
 use conveyor_store::conformance::World;
 use conveyor_store::embedded::Embedded;

@@ -1,11 +1,8 @@
 //! Lists that nobody reads (SPEC 6.13).
 
 use crate::harness::{Damaged, SECOND};
-use conveyor_domain::ingest::IngestEvent;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::limits;
-use conveyor_domain::message::QueueName;
 use conveyor_domain::repair::Subject;
+use conveyor_domain::{Command, IngestEvent, QueueName, limits};
 use conveyor_store::port::RunKey;
 use conveyor_sweeper::{Pace, Sweeper};
 use std::time::Duration;

@@ -1,13 +1,12 @@
 //! Messages that were received too often, and what operators do about them (SPEC 6.15).
 
 use crate::harness::{DAY, Damaged, SECOND};
-use conveyor_domain::dead_letter::{DeadLetter, Verdict};
-use conveyor_domain::ingest::IngestEvent;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::list::{Compression, Layout};
-use conveyor_domain::message::{IngestRef, QueueName};
+use conveyor_domain::ingest::list::Layout;
+use conveyor_domain::repair::dead_letter::Verdict;
 use conveyor_domain::repair::{Outcome, Subject};
-use conveyor_domain::{LetterId, RunStatus, limits};
+use conveyor_domain::{
+    Command, Compression, DeadLetter, IngestEvent, IngestRef, LetterId, QueueName, RunStatus, limits,
+};
 use conveyor_store::port::RunKey;
 use conveyor_store::{Error, Result};
 use conveyor_sweeper::letters::{self, Filter, LetterView, Redriven};

@@ -2,9 +2,8 @@
 
 use crate::harness::{DAY, Damaged, SECOND, success};
 use conveyor_domain::delivery::delivery_key;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::record::RecordKind;
-use conveyor_domain::webhook::{Target, WebhookConfig};
+use conveyor_domain::delivery::webhook::Target;
+use conveyor_domain::{Command, RecordKind, WebhookConfig};
 use conveyor_store::port::RunKey;
 use conveyor_sweeper::Scope;
 

@@ -1,10 +1,8 @@
 //! A reconciliation in parts, and what it says of what it did.
 
 use crate::harness::{Damaged, success};
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::message::QueueName;
-use conveyor_domain::repair::{Outcome, Reconciled, Subject};
-use conveyor_domain::{RunStatus, limits};
+use conveyor_domain::repair::{Outcome, Subject};
+use conveyor_domain::{Command, QueueName, Reconciled, RunStatus, limits};
 use conveyor_sweeper::{InvalidCursor, Scope, Sweep, reconcile};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -43,7 +41,7 @@ async fn parts_that_have_no_time_come_to_the_same_in_the_end() {
         damaged
             .backend()
             .store
-            .apply(key.job, conveyor_domain::lifecycle::Command::Delete, damaged.world.now())
+            .apply(key.job, conveyor_domain::Command::Delete, damaged.world.now())
             .await
             .unwrap();
     }

@@ -1,10 +1,8 @@
 //! Lost messages of runs, and ends that nobody came to say.
 
 use crate::harness::{Damaged, SECOND, success};
-use conveyor_domain::message::QueueName;
-use conveyor_domain::record::{Expected, RecordWrite};
-use conveyor_domain::unsent_refs::UnsentRefs;
-use conveyor_domain::{RunStatus, Timestamp, limits};
+use conveyor_domain::job::record::Expected;
+use conveyor_domain::{QueueName, RecordWrite, RunStatus, Timestamp, UnsentRefs, limits};
 use conveyor_store::port::{Receipt, RunKey};
 use conveyor_sweeper::{Pace, Sweep, Sweeper, sweep};
 use std::time::Duration;

@@ -1,13 +1,12 @@
 //! What is no longer wanted, or past its time (SPEC 6.6, 6.9, 6.16).
 
 use crate::harness::{DAY, Damaged, SECOND, success};
-use conveyor_domain::dead_letter::DeadLetter;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::message::QueueName;
-use conveyor_domain::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
+use conveyor_domain::job::record::Expected;
 use conveyor_domain::repair::Kind;
-use conveyor_domain::run::Storage;
-use conveyor_domain::{JobId, RunStatus, limits};
+use conveyor_domain::{
+    Command, DeadLetter, JobId, QueueName, Record, RecordKey, RecordKind, RecordVersion, RecordWrite,
+    RunStatus, Storage, limits,
+};
 use conveyor_store::Error;
 use conveyor_store::port::{BlobKey, RunKey};
 use conveyor_sweeper::{Pace, Scope, Sweeper};

@@ -1,14 +1,13 @@
 //! Schedules that are due (SPEC 6.20), on a clock that is moved.
 
 use crate::harness::{DAY, Damaged, SECOND};
-use conveyor_domain::ingest::{IngestEvent, IngestState, Source};
-use conveyor_domain::job::JobSpec;
-use conveyor_domain::job_schedule::{JobSchedule, ScheduleChange, ScheduleState};
-use conveyor_domain::lifecycle::{self, Command};
+use conveyor_domain::ingest::Source;
 use conveyor_domain::repair::{Kind, Subject};
-use conveyor_domain::schedule::{Interval, Rule, Schedule, Unit};
-use conveyor_domain::timeline::{JobEvent, LifecycleEvent};
-use conveyor_domain::{JobId, RunId};
+use conveyor_domain::schedule::calendar::{Interval, Rule, Unit};
+use conveyor_domain::{
+    Command, IngestEvent, IngestState, JobEvent, JobId, JobSchedule, JobSpec, LifecycleEvent, RunId,
+    Schedule, ScheduleChange, ScheduleState, lifecycle,
+};
 use conveyor_store::conformance::World;
 use conveyor_store::port::{BlobKey, RunKey, RunsQuery, Submission};
 use futures::TryStreamExt;

@@ -2,10 +2,8 @@
 
 use crate::harness::{Damaged, SECOND, success};
 use async_trait::async_trait;
-use conveyor_domain::dead_letter::DeadLetter;
-use conveyor_domain::message::QueueName;
 use conveyor_domain::repair::Subject;
-use conveyor_domain::{RunStatus, Timestamp, WorkerId, limits};
+use conveyor_domain::{DeadLetter, QueueName, RunStatus, Timestamp, WorkerId, limits};
 use conveyor_store::port::{Delivery, Depth, Queue, Receipt, RunKey};
 use conveyor_store::{Backend, Result};
 use conveyor_sweeper::{Pace, Sweeper, owner, run};

@@ -12,7 +12,7 @@ pub use share::Share;
 pub use state::Need;
 
 use crate::Worker;
-use conveyor_domain::grant::{Limits, Scope};
+use conveyor_domain::dispatch::grant::{Limits, Scope};
 use futures::future::join_all;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -3,9 +3,8 @@
 use super::Use;
 use super::state::{Need, State, most_starts};
 use crate::Worker;
-use conveyor_domain::grant::{Ask, Hold, Limits, Scope};
-use conveyor_domain::rate::Rate;
-use conveyor_domain::{Timestamp, limits};
+use conveyor_domain::dispatch::grant::{Ask, Hold, Limits, Scope};
+use conveyor_domain::{Rate, Timestamp, limits};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;

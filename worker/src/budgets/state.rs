@@ -2,9 +2,8 @@
 
 use super::circuit::Circuit;
 use crate::outage::Backoff;
-use conveyor_domain::grant::{Ask, Grant, Limits};
-use conveyor_domain::rate::Rate;
-use conveyor_domain::{Timestamp, WorkerId, limits};
+use conveyor_domain::dispatch::grant::{Ask, Limits};
+use conveyor_domain::{Grant, Rate, Timestamp, WorkerId, limits};
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -289,7 +288,7 @@ pub(super) fn most_starts(rate: Rate) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use conveyor_domain::grant::Budget;
+    use conveyor_domain::Budget;
 
     #[test]
     fn what_is_known_already_is_not_told_again() {

@@ -1,6 +1,6 @@
 //! Which gateway a deployment uses, as an operator writes it.
 
-use conveyor_domain::failure::cut;
+use conveyor_domain::job::failure::cut;
 use std::fmt;
 use std::str::FromStr;
 use url::Url;

@@ -4,7 +4,7 @@
 use super::{Gateway, GatewayAnswer, GatewayRequest};
 use async_trait::async_trait;
 use bytes::Bytes;
-use conveyor_domain::params::Format;
+use conveyor_domain::Format;
 
 #[derive(Clone, Copy, Debug)]
 pub struct DemoGateway;

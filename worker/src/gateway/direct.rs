@@ -11,9 +11,8 @@ use super::outgoing::{self, Outgoing};
 use super::secrets::Secrets;
 use super::{Gateway, GatewayAnswer, GatewayLimits, GatewayRequest, OpenError};
 use async_trait::async_trait;
-use conveyor_domain::gateway_answer::Source;
-use conveyor_domain::limits;
-use conveyor_domain::time::Clock;
+use conveyor_domain::dispatch::gateway_answer::Source;
+use conveyor_domain::{Clock, limits};
 use conveyor_outbound::address::Rule;
 use conveyor_outbound::{CheckedResolver, check_literal, on_behalf_of};
 use reqwest::header::LOCATION;
@@ -136,9 +135,7 @@ fn next_hop(response: &Response, url: &Url) -> Hop {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use conveyor_domain::CallerId;
-    use conveyor_domain::params::Params;
-    use conveyor_domain::task_input::Method;
+    use conveyor_domain::{CallerId, Method, Params};
     use conveyor_testkit::ManualClock;
     use futures::FutureExt;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -147,7 +144,7 @@ mod tests {
     /// One answer to each connection, then its end.
     async fn serve(listener: TcpListener) {
         while let Ok((mut socket, _)) = listener.accept().await {
-            socket.read(&mut [0; 4_096]).await.unwrap();
+            let _request = socket.read(&mut [0; 4_096]).await.unwrap();
             socket.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n").await.unwrap();
         }
     }

@@ -6,10 +6,9 @@ use super::outgoing::{self, Outgoing};
 use super::secrets::Secrets;
 use super::{Gateway, GatewayAnswer, GatewayLimits, GatewayRequest, OpenError, choice};
 use async_trait::async_trait;
-use conveyor_domain::gateway_answer::Source;
-use conveyor_domain::limits;
-use conveyor_domain::params::{custom_headers_of, is_on};
-use conveyor_domain::time::Clock;
+use conveyor_domain::dispatch::gateway_answer::Source;
+use conveyor_domain::job::params::{custom_headers_of, is_on};
+use conveyor_domain::{Clock, limits};
 use reqwest::Client;
 use std::fmt;
 use std::sync::Arc;
@@ -108,8 +107,7 @@ fn url_for(endpoint: &Url, request: &GatewayRequest) -> Url {
 mod tests {
     use super::*;
     use crate::gateway::Credential;
-    use conveyor_domain::params::Params;
-    use conveyor_domain::task_input::Method;
+    use conveyor_domain::{Method, Params};
 
     fn asked(endpoint: &str, params: &[(&str, &str)], key: Option<&str>) -> String {
         let request = GatewayRequest {

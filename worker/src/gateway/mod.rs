@@ -18,12 +18,9 @@ pub use choice::{GatewayChoice, ParseChoiceError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use conveyor_domain::failure::{AccountFault, FailureClass, Problem};
-use conveyor_domain::limits;
-use conveyor_domain::params::Params;
-use conveyor_domain::task_input::{Method, TaskBody};
-use conveyor_domain::time::Clock;
-use conveyor_domain::{CallerId, Spend};
+use conveyor_domain::{
+    AccountFault, CallerId, Clock, FailureClass, Method, Params, Problem, Spend, TaskBody, limits,
+};
 use conveyor_outbound::address;
 use std::fmt;
 use std::sync::Arc;

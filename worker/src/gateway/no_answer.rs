@@ -1,10 +1,9 @@
 //! Why there is no answer to judge: the network, the limits, or an address that may not be reached.
 
 use super::{GatewayAnswer, UNREACHABLE};
-use conveyor_domain::Spend;
-use conveyor_domain::failure::{FailureClass, Problem, cut};
-use conveyor_domain::gateway_answer::Source;
-use conveyor_domain::limits;
+use conveyor_domain::dispatch::gateway_answer::Source;
+use conveyor_domain::job::failure::cut;
+use conveyor_domain::{FailureClass, Problem, Spend, limits};
 use conveyor_outbound::ResolveError;
 use std::error::Error;
 use std::time::Duration;

@@ -3,8 +3,8 @@
 use super::no_answer::NoAnswer;
 use super::{GatewayLimits, GatewayRequest};
 use bytes::Bytes;
-use conveyor_domain::params::custom_headers_of;
-use conveyor_domain::task_input::{self, TaskBody};
+use conveyor_domain::job::params::custom_headers_of;
+use conveyor_domain::{TaskBody, task_input};
 use reqwest::header::{
     ACCEPT, ACCEPT_LANGUAGE, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LOCATION, CONTENT_TYPE, HeaderMap,
     HeaderName, HeaderValue, USER_AGENT,
@@ -101,7 +101,7 @@ fn custom_headers(request: &GatewayRequest) -> Vec<(HeaderName, HeaderValue)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use conveyor_domain::params::Params;
+    use conveyor_domain::Params;
 
     fn outgoing(custom_headers: &str, body: Option<TaskBody>) -> Outgoing {
         Outgoing::of(&GatewayRequest {

@@ -4,8 +4,8 @@
 //! what is secret of the request, and only the members we know are kept.
 
 use super::secrets::Secrets;
-use conveyor_domain::failure::{Problem, cut};
-use conveyor_domain::limits;
+use conveyor_domain::job::failure::cut;
+use conveyor_domain::{Problem, limits};
 use serde_json::Value;
 use url::Url;
 
@@ -48,8 +48,7 @@ fn text(raw: &str, max_chars: usize, secrets: &Secrets) -> String {
 mod tests {
     use super::*;
     use crate::gateway::{Credential, GatewayRequest};
-    use conveyor_domain::params::Params;
-    use conveyor_domain::task_input::Method;
+    use conveyor_domain::{Method, Params};
     use serde_json::json;
 
     fn with_key(key: &str) -> Secrets {

@@ -1,7 +1,7 @@
 //! What of a request must not be kept if somebody repeats it: the forwarded key, and the values of custom headers.
 
 use super::GatewayRequest;
-use conveyor_domain::params::custom_headers_of;
+use conveyor_domain::job::params::custom_headers_of;
 use url::form_urlencoded;
 
 /// Shorter values of headers are no secrets, but words (`en`, `gzip`, `1`) that a text may well hold by itself.
@@ -39,8 +39,7 @@ impl Secrets {
 mod tests {
     use super::*;
     use crate::gateway::Credential;
-    use conveyor_domain::params::Params;
-    use conveyor_domain::task_input::Method;
+    use conveyor_domain::{Method, Params};
 
     fn secrets(headers: &str, key: Option<&str>) -> Secrets {
         Secrets::of(&GatewayRequest {

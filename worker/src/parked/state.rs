@@ -4,7 +4,7 @@ use crate::Worker;
 use crate::budgets::{Need, Share};
 use crate::context::RunContext;
 use crate::prediction::Sites;
-use conveyor_domain::grant::Scope;
+use conveyor_domain::dispatch::grant::Scope;
 use conveyor_domain::{CallerId, RunId, Timestamp, limits};
 use conveyor_store::port::{Delivery, Receipt};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -297,9 +297,8 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use conveyor_domain::grant::Limits;
-    use conveyor_domain::job::JobSpec;
-    use conveyor_domain::{JobId, lifecycle};
+    use conveyor_domain::dispatch::grant::Limits;
+    use conveyor_domain::{JobId, JobSpec, lifecycle};
 
     fn caller(n: u8) -> CallerId {
         CallerId::from_bytes([n; 16])

@@ -1,10 +1,7 @@
 //! Where results are read from.
 
 use super::{OnS3, on_each_server};
-use conveyor_domain::WorkerId;
-use conveyor_domain::checksum;
-use conveyor_domain::params::Format;
-use conveyor_domain::task::{Outcome, ResultRef};
+use conveyor_domain::{Format, Outcome, ResultRef, WorkerId, checksum};
 use conveyor_store::port::BlobKey;
 
 on_each_server!(

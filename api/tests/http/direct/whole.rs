@@ -60,7 +60,7 @@ async fn a_list_goes_straight_to_the_storage_and_becomes_a_job(world: OnS3) {
 
 /// The bytes that a run ingests, as its ingester reads them.
 async fn ingested(world: &OnS3, key: RunKey) -> Vec<u8> {
-    use conveyor_domain::ingest::IngestEvent;
+    use conveyor_domain::IngestEvent;
     let log = world.backend.store.ingest(key).await.unwrap().unwrap().log;
     let IngestEvent::Accepted { source } = &log[0].event else { panic!("{log:?}") };
     let (object, etag) = (source.staged.object.parse().unwrap(), &source.staged.etag);

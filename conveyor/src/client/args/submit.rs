@@ -3,10 +3,7 @@
 use super::{ClientArgs, schedule};
 use crate::domain_limit::{self, NamedLimit};
 use clap::{Args, ValueEnum};
-use conveyor_domain::breaker::FailureRatio;
-use conveyor_domain::limits;
-use conveyor_domain::list::OnInvalidRows;
-use conveyor_domain::rate::Rate;
+use conveyor_domain::{FailureRatio, OnInvalidRows, Rate, limits};
 
 /// The smallest part of an upload. Smaller ones would only make more requests.
 const PART_MIN_BYTES: u64 = limits::MIB as u64;

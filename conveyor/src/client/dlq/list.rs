@@ -7,7 +7,7 @@ use crate::client::failure::Failure;
 use crate::client::http::{Answer, Api};
 use crate::client::paging::{self, Items};
 use crate::client::print::{self, Output, clean};
-use conveyor_domain::failure::cut;
+use conveyor_domain::job::failure::cut;
 use conveyor_domain::limits::PAGE_MAX;
 use futures::{Stream, StreamExt};
 use serde_json::value::RawValue;

@@ -3,8 +3,8 @@
 use super::super::failure::{Failure, InvalidTask};
 use super::tell::{Told, format_name, read_head};
 use super::{Input, open};
+use conveyor_domain::job::task_input::check_url;
 use conveyor_domain::limits;
-use conveyor_domain::task_input::check_url;
 use conveyor_lists::{ExpandLimits, ListError, ListReader, Record, Row, SNIFF_BYTES, expand};
 use serde_json::{Value, json};
 use std::io::Cursor;

@@ -4,7 +4,7 @@ use super::super::failure::Failure;
 use super::tell::{Told, read_head};
 use super::{Input, open};
 use conveyor_domain::limits::MIB;
-use conveyor_domain::list::{Compression, ListSpec};
+use conveyor_domain::{Compression, ListSpec};
 use conveyor_lists::{ExpandLimits, ListError, SNIFF_BYTES, expand};
 use std::io::{self, Cursor};
 use std::path::PathBuf;

@@ -1,7 +1,8 @@
 //! How a list is to be read: as the flags say, and as its first bytes tell where they do not.
 
 use super::super::args::ListFormat;
-use conveyor_domain::list::{Column, CsvSpec, ListFault, ListSpec};
+use conveyor_domain::ingest::list::Column;
+use conveyor_domain::{CsvSpec, ListFault, ListSpec};
 use conveyor_lists::{ListError, ListReader, sniff};
 use serde_json::{Map, Value, json};
 use tokio::io::{self, AsyncRead, AsyncReadExt};

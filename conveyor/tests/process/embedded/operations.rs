@@ -3,8 +3,7 @@
 use crate::support::{
     self, Client, DEADLINE, Gateway, KEY, OTHER_KEY, Process, conveyor, until, until_read, urls,
 };
-use conveyor_domain::limits;
-use conveyor_domain::seal::KeyHash;
+use conveyor_domain::{KeyHash, limits};
 use conveyor_testkit::eventually;
 use serde_json::json;
 use std::fs::{self, File};

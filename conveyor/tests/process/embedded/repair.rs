@@ -2,10 +2,7 @@
 //! more. The damage is done in the database file itself; nobody sweeps beside it, so that it stays until it is mended here.
 
 use crate::support::{self, Client, KEY, Process, conveyor, refused, run, urls};
-use conveyor_domain::dead_letter::DeadLetter;
-use conveyor_domain::ingest::{IngestEvent, IngestState};
-use conveyor_domain::message::{IngestRef, QueueName};
-use conveyor_domain::{JobId, Timestamp};
+use conveyor_domain::{DeadLetter, IngestEvent, IngestRef, IngestState, JobId, QueueName, Timestamp};
 use conveyor_store::embedded::Embedded;
 use conveyor_store::port::{Appended, RunKey};
 use rusqlite::Connection;

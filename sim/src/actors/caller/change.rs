@@ -7,9 +7,7 @@ use crate::faults::{Answer, answer};
 use crate::model::{Addition, Facts, Presence};
 use crate::violation::{Check, Rule, require};
 use crate::world::World;
-use conveyor_domain::JobId;
-use conveyor_domain::lifecycle::{Command, Refusal};
-use conveyor_domain::message::QueueName;
+use conveyor_domain::{Command, JobId, QueueName, Refusal};
 use conveyor_store::port::Submission;
 
 impl Caller {

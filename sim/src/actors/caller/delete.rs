@@ -5,8 +5,7 @@ use crate::actors::echo::Operation;
 use crate::faults::{Answer, answer};
 use crate::violation::{Check, Rule, require};
 use crate::world::World;
-use conveyor_domain::lifecycle::Refusal;
-use conveyor_domain::{JobId, RunStatus};
+use conveyor_domain::{JobId, Refusal, RunStatus};
 
 impl Caller {
     pub(super) async fn delete_run(&self, world: &mut World, id: JobId) -> Check<Option<Request>> {

@@ -13,9 +13,7 @@ use crate::model::{Addition, JobModel, Presence};
 use crate::uploads::{StagedList, UploadModel};
 use crate::violation::{Check, Rule, Violation};
 use crate::world::World;
-use conveyor_domain::lifecycle::{self, Command};
-use conveyor_domain::upload::Upload;
-use conveyor_domain::{CallerId, JobId, RunId, TaskInput, UploadId};
+use conveyor_domain::{CallerId, Command, JobId, RunId, TaskInput, Upload, UploadId, lifecycle};
 use conveyor_store::port::{Acceptance, Submission};
 
 const TASKS_MAX: u32 = 40;

@@ -11,10 +11,11 @@ use crate::uploads::{StagedList, UploadModel};
 use crate::violation::{Check, Rule, require};
 use crate::world::World;
 use conveyor_domain::ingest::Source;
-use conveyor_domain::lifecycle::{self, Refusal};
-use conveyor_domain::list::{ListSpec, OnInvalidRows};
-use conveyor_domain::upload::{Declared, Staged, Upload};
-use conveyor_domain::{JobId, RunId, Timestamp, UploadId, WorkerId, limits};
+use conveyor_domain::ingest::upload::Declared;
+use conveyor_domain::{
+    JobId, ListSpec, OnInvalidRows, Refusal, RunId, Staged, Timestamp, Upload, UploadId, WorkerId, lifecycle,
+    limits,
+};
 use conveyor_store::Error;
 use conveyor_store::port::{Acceptance, BlobKey};
 use futures::StreamExt;

@@ -5,11 +5,8 @@ use crate::dice::Dice;
 use crate::faults::{Answer, answer};
 use crate::violation::{Check, Rule, require};
 use crate::world::World;
-use conveyor_domain::JobId;
-use conveyor_domain::grant::Scope;
-use conveyor_domain::job::{JobSpec, LimitsChange};
-use conveyor_domain::lifecycle::{Command, Refusal};
-use conveyor_domain::rate::Rate;
+use conveyor_domain::dispatch::grant::Scope;
+use conveyor_domain::{Command, JobId, JobSpec, LimitsChange, Rate, Refusal};
 use conveyor_store::port::JobView;
 
 /// Some jobs have a rate. It is slow and its burst large, so that a start is good for as long as a worker needs here to have

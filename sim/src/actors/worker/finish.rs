@@ -11,12 +11,9 @@ use crate::model::is_end;
 use crate::violation::Check;
 use crate::world::World;
 use bytes::BytesMut;
-use conveyor_domain::checksum;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::message::QueueName;
-use conveyor_domain::params::Format;
-use conveyor_domain::task::{Outcome, ResultRef};
-use conveyor_domain::{AccountFault, TaskId, limits};
+use conveyor_domain::{
+    AccountFault, Command, Format, Outcome, QueueName, ResultRef, TaskId, checksum, limits,
+};
 use conveyor_store::port::{BlobKey, Receipt, RunKey, Settle, SettleGroup, Settled};
 use std::collections::BTreeSet;
 use std::time::Duration;

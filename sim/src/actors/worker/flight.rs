@@ -1,8 +1,7 @@
 //! One message that a worker holds, and how far the work on its task has come.
 
 use crate::dice::Dice;
-use conveyor_domain::message::TaskRef;
-use conveyor_domain::{Timestamp, limits};
+use conveyor_domain::{TaskRef, Timestamp, limits};
 use conveyor_store::port::{ClaimedTask, Receipt, RunKey, Settle};
 use std::time::Duration;
 

@@ -2,9 +2,7 @@
 
 use super::CLAIMS_MAX;
 use crate::world::World;
-use conveyor_domain::retry::RetryPolicy;
-use conveyor_domain::task::{Outcome, ResultRef};
-use conveyor_domain::{FailureClass, Problem};
+use conveyor_domain::{FailureClass, Outcome, Problem, ResultRef, RetryPolicy};
 use conveyor_store::port::ClaimedTask;
 
 #[derive(Clone, Copy, Debug)]

@@ -6,11 +6,8 @@ use crate::audit::{grants, listing, rates, settles, steering};
 use crate::faults::{Answer, answer};
 use crate::violation::{Check, Rule, Violation, require};
 use crate::world::World;
-use conveyor_domain::grant::{Ask, Hold, Holding, Limits, Scope};
-use conveyor_domain::lifecycle::{Command, Refusal};
-use conveyor_domain::message::{QueueName, TaskRef};
-use conveyor_domain::rate::Rate;
-use conveyor_domain::{ClaimToken, JobId, Timestamp, limits};
+use conveyor_domain::dispatch::grant::{Ask, Hold, Holding, Limits, Scope};
+use conveyor_domain::{ClaimToken, Command, JobId, QueueName, Rate, Refusal, TaskRef, Timestamp, limits};
 use conveyor_store::port::{ActiveRun, ChangedRuns, Claim, Delivery, RunKey};
 use std::time::Duration;
 

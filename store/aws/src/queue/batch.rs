@@ -10,7 +10,7 @@ use aws_sdk_sqs::types::{
     BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry,
     SendMessageBatchRequestEntry,
 };
-use conveyor_domain::message::QueueName;
+use conveyor_domain::QueueName;
 use conveyor_store::{Error, Result};
 use futures::{StreamExt, TryStreamExt};
 

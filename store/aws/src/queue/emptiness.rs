@@ -4,8 +4,7 @@
 //! early gets every ref of its run once more, so it is called empty once it was so at every look for that long.
 
 use super::QUEUES_KNOWN_MAX;
-use conveyor_domain::Timestamp;
-use conveyor_domain::message::QueueName;
+use conveyor_domain::{QueueName, Timestamp};
 use conveyor_store::port::Emptiness;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -19,8 +19,7 @@ use aws_sdk_sqs::types::{
     BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry, Message,
     MessageSystemAttributeName, QueueAttributeName, SendMessageBatchRequestEntry,
 };
-use conveyor_domain::Timestamp;
-use conveyor_domain::message::QueueName;
+use conveyor_domain::{QueueName, Timestamp};
 use conveyor_store::port::{Delivery, Depth, Emptiness, Queue, Receipt};
 use conveyor_store::{Error, Result};
 use emptiness::EmptyLooks;

@@ -1,6 +1,6 @@
 //! What the queues are called (SPEC 5.5).
 
-use conveyor_domain::message::QueueName;
+use conveyor_domain::QueueName;
 use conveyor_store::{Error, Result};
 
 /// What SQS takes: letters, digits, `-` and `_`.

@@ -6,13 +6,12 @@ use super::transact::{Condition, Unmet};
 use super::unsent::Outbox;
 use super::{Table, keys};
 use aws_sdk_dynamodb::types::TransactWriteItem;
-use conveyor_domain::RunStats;
-use conveyor_domain::beside::{self, Change};
-use conveyor_domain::ingest::IngestEvent;
-use conveyor_domain::lifecycle::{self, Command, Decision, decide};
-use conveyor_domain::message::{IngestRef, QueueName};
-use conveyor_domain::timeline::{self, LifecycleEvent};
-use conveyor_domain::{Job, JobId, Run, RunId, RunStatus, Timestamp};
+use conveyor_domain::job::beside::Change;
+use conveyor_domain::job::lifecycle::{Decision, decide};
+use conveyor_domain::{
+    Command, IngestEvent, IngestRef, Job, JobId, LifecycleEvent, QueueName, Run, RunId, RunStats, RunStatus,
+    Timestamp, beside, lifecycle, timeline,
+};
 use conveyor_store::port::{JobView, Once, RunKey, RunView};
 use conveyor_store::{Error, Result};
 

@@ -8,9 +8,10 @@ use super::{Table, keys};
 use crate::client::count_capacity;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{ReturnConsumedCapacity, ReturnValue, ReturnValuesOnConditionCheckFailure};
-use conveyor_domain::message::TaskRef;
-use conveyor_domain::task::{ClaimDecision, decide_claim};
-use conveyor_domain::{ClaimToken, RunStatus, TaskInput, TaskStatus, Timestamp, limits};
+use conveyor_domain::job::task::decide_claim;
+use conveyor_domain::{
+    ClaimDecision, ClaimToken, RunStatus, TaskInput, TaskRef, TaskStatus, Timestamp, limits,
+};
 use conveyor_store::Result;
 use conveyor_store::port::{Claim, ClaimedTask, RunKey};
 use futures::{StreamExt, stream};

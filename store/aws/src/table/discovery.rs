@@ -10,8 +10,7 @@ use super::keys::{self, GSI2, GSI2_SK};
 use super::read::Range;
 use super::rows::RunRow;
 use super::transact::Condition;
-use conveyor_domain::run::Storage;
-use conveyor_domain::{JobId, RunId, RunStats, RunStatus, Timestamp};
+use conveyor_domain::{JobId, RunId, RunStats, RunStatus, Storage, Timestamp};
 use conveyor_store::port::{ActiveRun, ChangedRuns, RunKey, readable};
 use conveyor_store::{Error, Result};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -399,10 +398,10 @@ mod tests {
 
     #[test]
     fn a_run_is_found_for_as_long_as_there_is_something_to_do_with_it() {
-        use conveyor_domain::run::IngestStatus::Pending;
+        use conveyor_domain::job::run::IngestStatus::Pending;
         use conveyor_domain::{CallerId, JobId, lifecycle};
         let (job, run) = (JobId::from_bytes([1; 16]), RunId::from_bytes([2; 16]));
-        let (caller, spec) = (CallerId::from_bytes([3; 16]), conveyor_domain::job::JobSpec::default());
+        let (caller, spec) = (CallerId::from_bytes([3; 16]), conveyor_domain::JobSpec::default());
         let new = RunRow::new(&lifecycle::submit(job, run, caller, spec, false, 1, Timestamp(0)).run, 1);
         let at = |status, ingest, queue_removed, storage| {
             let mut row = RunRow { queue_removed, ..new.clone() };

@@ -4,9 +4,7 @@ use super::item::{Item, Row, corrupt};
 use super::read::{Filter, Range};
 use super::{Table, item, keys};
 use async_trait::async_trait;
-use conveyor_domain::ingest::LoggedEvent;
-use conveyor_domain::timeline::{JobEvent, TimelineEntry};
-use conveyor_domain::{JobId, Timestamp};
+use conveyor_domain::{JobEvent, JobId, LoggedEvent, TimelineEntry, Timestamp};
 use conveyor_store::Result;
 use conveyor_store::port::{EventStore, RunKey};
 

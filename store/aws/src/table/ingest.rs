@@ -9,11 +9,11 @@ use super::transact::Condition;
 use super::uploads::UploadClaim;
 use super::{Table, keys};
 use async_trait::async_trait;
-use conveyor_domain::ingest::{Entry, IngestEvent};
-use conveyor_domain::lifecycle::{Command, IngestStep, Refusal};
-use conveyor_domain::message::{QueueName, TaskRef};
-use conveyor_domain::rerun::ReplayedTask;
-use conveyor_domain::{JobStatus, RunId, RunStatus, Timestamp, timeline};
+use conveyor_domain::ingest::Entry;
+use conveyor_domain::{
+    Command, IngestEvent, IngestStep, JobStatus, QueueName, Refusal, ReplayedTask, RunId, RunStatus, TaskRef,
+    Timestamp, timeline,
+};
 use conveyor_store::port::{Acceptance, Appended, Chunk, Ingest, IngestStore, Once, RunKey, readable};
 use conveyor_store::{Error, Result};
 use futures::future::ready;

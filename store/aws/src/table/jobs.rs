@@ -13,11 +13,9 @@ use super::unsent::Outbox;
 use super::uploads::UploadClaim;
 use super::{Table, ingest, submits, tombstones};
 use async_trait::async_trait;
-use conveyor_domain::ingest::IngestEvent;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::message::TaskRef;
 use conveyor_domain::{
-    CallerId, Job, JobId, Run, RunId, RunStats, TaskId, TaskInput, Timestamp, shards, timeline,
+    CallerId, Command, IngestEvent, Job, JobId, Run, RunId, RunStats, TaskId, TaskInput, TaskRef, Timestamp,
+    shards, timeline,
 };
 use conveyor_store::port::{
     ActiveRun, Added, ChangedRuns, JobStore, JobView, JobsQuery, Once, Page, RunKey, RunView, RunsQuery,

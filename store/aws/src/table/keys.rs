@@ -1,9 +1,9 @@
 //! Where every row is: partition and sort keys of the table (SPEC 5.3).
 
-use conveyor_domain::grant::Scope;
-use conveyor_domain::record::{RecordKey, RecordKind};
-use conveyor_domain::seal::KeyHash;
-use conveyor_domain::{CallerId, JobId, LetterId, RunId, TaskId, Timestamp, UploadId, WorkerId};
+use conveyor_domain::dispatch::grant::Scope;
+use conveyor_domain::{
+    CallerId, JobId, KeyHash, LetterId, RecordKey, RecordKind, RunId, TaskId, Timestamp, UploadId, WorkerId,
+};
 
 /// The attributes of the table's own key and of its two indexes.
 pub const PK: &str = "pk";

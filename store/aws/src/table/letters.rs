@@ -5,8 +5,7 @@ use super::read::Range;
 use super::transact::{Condition, Expression};
 use super::{Table, keys};
 use async_trait::async_trait;
-use conveyor_domain::dead_letter::DeadLetter;
-use conveyor_domain::{LetterId, Timestamp};
+use conveyor_domain::{DeadLetter, LetterId, Timestamp};
 use conveyor_store::Result;
 use conveyor_store::port::DeadLetterStore;
 

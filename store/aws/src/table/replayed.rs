@@ -7,8 +7,8 @@ use super::outcome::settled_until;
 use super::tasks::{decode_task, status_number};
 use super::{Table, keys};
 use aws_sdk_dynamodb::types::{AttributeValue, BatchStatementRequest};
-use conveyor_domain::rerun::{Inherited, InheritedEnd, ReplayedTask};
-use conveyor_domain::{FailureClass, Task, TaskId, TaskStatus, Timestamp};
+use conveyor_domain::job::rerun::Inherited;
+use conveyor_domain::{FailureClass, InheritedEnd, ReplayedTask, Task, TaskId, TaskStatus, Timestamp};
 use conveyor_store::{Error, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 

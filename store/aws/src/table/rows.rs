@@ -6,8 +6,10 @@ use super::holes::{Hole, UNTIMED};
 use super::item::{Draft, Item, Row, corrupt, json, number, text};
 use super::keys::{self, GSI1_PK, GSI1_SK, GSI2_PK, GSI2_SK};
 use super::tombstones;
-use conveyor_domain::run::{IngestStatus, RunDoc, RunFailure, Storage};
-use conveyor_domain::{Job, JobStatus, Run, RunId, RunStats, RunStatus, Timestamp, UploadId};
+use conveyor_domain::{
+    IngestStatus, Job, JobStatus, Run, RunDoc, RunFailure, RunId, RunStats, RunStatus, Storage, Timestamp,
+    UploadId,
+};
 use conveyor_store::Result;
 use conveyor_store::port::{JobView, RunView};
 use std::sync::Arc;

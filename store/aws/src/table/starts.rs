@@ -10,10 +10,9 @@ use super::jobs::refs;
 use super::rows::{JobRow, RunRow, State};
 use super::transact::Condition;
 use super::unsent::Outbox;
-use conveyor_domain::RunStats;
-use conveyor_domain::beside::{self, Change};
-use conveyor_domain::lifecycle::{self, Decision, Refusal};
-use conveyor_domain::{Timestamp, timeline};
+use conveyor_domain::job::beside::Change;
+use conveyor_domain::job::lifecycle::Decision;
+use conveyor_domain::{Refusal, RunStats, Timestamp, beside, lifecycle, timeline};
 use conveyor_store::port::{Once, RunKey, StartRun};
 use conveyor_store::{Error, Result};
 

@@ -7,12 +7,9 @@ use super::read::Range;
 use super::transact::Condition;
 use super::{Table, keys};
 use async_trait::async_trait;
-use conveyor_domain::damage::Damage;
-use conveyor_domain::message::TaskRef;
-use conveyor_domain::rerun::InheritedFrom;
-use conveyor_domain::task::{Attempt, Outcome, ResultRef};
 use conveyor_domain::{
-    ClaimToken, FailureClass, Problem, RunStatus, Task, TaskId, TaskInput, TaskStatus, Timestamp, WorkerId,
+    Attempt, ClaimToken, Damage, FailureClass, InheritedFrom, Outcome, Problem, ResultRef, RunStatus, Task,
+    TaskId, TaskInput, TaskRef, TaskStatus, Timestamp, WorkerId,
 };
 use conveyor_store::port::{Claim, Page, RunKey, SettleGroup, Settled, SettlesAtOnce, TaskStore, TasksQuery};
 use conveyor_store::{Error, Result};

@@ -4,10 +4,8 @@
 use super::{Table, keys};
 use crate::error::unavailable;
 use aws_sdk_dynamodb::types::{DeleteRequest, TransactWriteItem, WriteRequest};
-use conveyor_domain::message::{QueueName, TaskRef};
-use conveyor_domain::record::{Expected, Record, RecordWrite};
-use conveyor_domain::unsent_refs::UnsentRefs;
-use conveyor_domain::{RunId, Timestamp, limits};
+use conveyor_domain::job::record::Expected;
+use conveyor_domain::{QueueName, Record, RecordWrite, RunId, TaskRef, Timestamp, UnsentRefs, limits};
 use conveyor_store::port::{RecordStore, RunKey};
 use conveyor_store::{Error, Result};
 use futures::future::OptionFuture;

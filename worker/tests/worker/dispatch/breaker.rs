@@ -1,11 +1,7 @@
 //! What calls cost, and runs that are paused because too much of them fails (SPEC 6.25).
 
 use crate::dispatch::world::{Witness, World, config, urls};
-use conveyor_domain::breaker::FailureRatio;
-use conveyor_domain::job::JobSpec;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::run::PauseCode;
-use conveyor_domain::{FailureClass, Problem, RunStatus, Spend};
+use conveyor_domain::{Command, FailureClass, FailureRatio, JobSpec, PauseCode, Problem, RunStatus, Spend};
 use conveyor_store::port::{RunKey, RunView};
 use conveyor_testkit::until;
 use conveyor_worker::gateway::GatewayAnswer;

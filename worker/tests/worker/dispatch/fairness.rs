@@ -1,5 +1,5 @@
 use crate::dispatch::world::{Witness, World, config, urls};
-use conveyor_domain::job::JobSpec;
+use conveyor_domain::JobSpec;
 use conveyor_testkit::until;
 use std::time::Duration;
 

@@ -2,11 +2,10 @@
 
 use crate::dispatch::world::{Witness, World, config, urls};
 use async_trait::async_trait;
-use conveyor_domain::domains::{DomainLimit, DomainLimits};
-use conveyor_domain::grant::{Ask, BudgetView, Grant, Hold, Limits, Scope};
-use conveyor_domain::job::JobSpec;
-use conveyor_domain::rate::Rate;
-use conveyor_domain::{CallerId, Timestamp, WorkerId};
+use conveyor_domain::dispatch::grant::{Ask, Hold, Limits, Scope};
+use conveyor_domain::{
+    BudgetView, CallerId, DomainLimit, DomainLimits, Grant, JobSpec, Rate, Timestamp, WorkerId,
+};
 use conveyor_store::{Coordinator, Result};
 use conveyor_testkit::{DEADLINE, until};
 use conveyor_worker::WorkerConfig;

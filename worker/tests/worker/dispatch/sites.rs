@@ -1,11 +1,8 @@
 use crate::dispatch::world::{Witness, World, config, urls};
-use conveyor_domain::Spend;
-use conveyor_domain::domains::{DomainLimit, DomainLimits};
-use conveyor_domain::grant::Scope;
-use conveyor_domain::job::{JobSpec, LimitsChange};
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::rate::Rate;
-use conveyor_domain::{FailureClass, Problem};
+use conveyor_domain::dispatch::grant::Scope;
+use conveyor_domain::{
+    Command, DomainLimit, DomainLimits, FailureClass, JobSpec, LimitsChange, Problem, Rate, Spend,
+};
 use conveyor_testkit::until;
 use conveyor_worker::WorkerConfig;
 use conveyor_worker::gateway::GatewayAnswer;

@@ -3,14 +3,10 @@
 use crate::dispatch::world::{Witness, World, config, urls};
 use async_trait::async_trait;
 use bytes::Bytes;
-use conveyor_domain::Spend;
-use conveyor_domain::job::JobSpec;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::message::{QueueName, TaskRef};
-use conveyor_domain::params::Format;
-use conveyor_domain::run::Storage;
-use conveyor_domain::task::{Outcome, ResultRef};
-use conveyor_domain::{ClaimToken, Clock, Entropy, TaskId, WorkerId};
+use conveyor_domain::{
+    ClaimToken, Clock, Command, Entropy, Format, JobSpec, Outcome, QueueName, ResultRef, Spend, Storage,
+    TaskId, TaskRef, WorkerId,
+};
 use conveyor_store::port::{
     BlobKey, ByteStream, Claim, Listed, RunKey, Settle, SettleGroup, Settled, Stored,
 };

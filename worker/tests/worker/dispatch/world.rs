@@ -2,15 +2,11 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use conveyor_domain::grant::{BudgetView, Scope};
-use conveyor_domain::job::JobSpec;
-use conveyor_domain::lifecycle::{self, Command};
-use conveyor_domain::message::QueueName;
-use conveyor_domain::rate::Rate;
-use conveyor_domain::retry::RetryPolicy;
-use conveyor_domain::run::RunStatus;
-use conveyor_domain::seal::Secret;
-use conveyor_domain::{CallerId, Clock, Entropy, JobId, RunId, TaskInput};
+use conveyor_domain::dispatch::grant::Scope;
+use conveyor_domain::{
+    BudgetView, CallerId, Clock, Command, Entropy, JobId, JobSpec, QueueName, Rate, RetryPolicy, RunId,
+    RunStatus, Secret, TaskInput, lifecycle,
+};
 use conveyor_store::Backend;
 use conveyor_store::embedded::Embedded;
 use conveyor_store::port::{JobView, RunKey, Submission};

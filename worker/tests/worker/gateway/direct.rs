@@ -3,9 +3,8 @@
 use crate::gateway::server::{Received, Server, redirect, serve, serve_at, status};
 use crate::gateway::{Failed, body_of, failed, get, limits, stopped, with_params};
 use axum::response::IntoResponse;
-use conveyor_domain::failure::FailureClass;
 use conveyor_domain::limits::REDIRECTS_MAX;
-use conveyor_domain::task_input::{Method, TaskBody};
+use conveyor_domain::{FailureClass, Method, TaskBody};
 use conveyor_outbound::address::{self, Rule};
 use conveyor_worker::gateway::direct::DirectGateway;
 use conveyor_worker::gateway::{Gateway, GatewayAnswer, GatewayChoice, GatewayRequest, open};

@@ -3,10 +3,7 @@
 use crate::gateway::server::{Received, Server, problem, serve, status};
 use crate::gateway::{body_of, failed, get, limits, stopped, with_params};
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::Spend;
-use conveyor_domain::failure::{AccountFault, FailureClass};
-use conveyor_domain::params;
-use conveyor_domain::task_input::{Method, TaskBody};
+use conveyor_domain::{AccountFault, FailureClass, Method, Spend, TaskBody, params};
 use conveyor_worker::gateway::http::HttpGateway;
 use conveyor_worker::gateway::{
     Credential, Gateway, GatewayAnswer, GatewayChoice, GatewayLimits, GatewayRequest, open,

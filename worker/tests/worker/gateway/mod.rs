@@ -5,11 +5,7 @@ mod http;
 mod network;
 mod server;
 
-use conveyor_domain::CallerId;
-use conveyor_domain::failure::{FailureClass, Problem};
-use conveyor_domain::params::Params;
-use conveyor_domain::task_input::Method;
-use conveyor_domain::time::Timestamp;
+use conveyor_domain::{CallerId, FailureClass, Method, Params, Problem, Timestamp};
 use conveyor_testkit::ManualClock;
 use conveyor_worker::gateway::{GatewayAnswer, GatewayLimits, GatewayRequest};
 use std::sync::Arc;

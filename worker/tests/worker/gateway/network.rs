@@ -5,7 +5,7 @@ use crate::gateway::{RESULT_MAX_BYTES, body_of, failed, get, impatient, limits, 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use conveyor_domain::failure::FailureClass;
+use conveyor_domain::FailureClass;
 use conveyor_outbound::address;
 use conveyor_worker::gateway::direct::DirectGateway;
 use conveyor_worker::gateway::http::HttpGateway;

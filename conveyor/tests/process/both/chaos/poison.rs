@@ -3,10 +3,7 @@
 
 use super::roles::{Role, Roles, World};
 use super::runs;
-use conveyor_domain::dead_letter::DeadLetter;
-use conveyor_domain::ingest::{IngestEvent, IngestState};
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::{JobStatus, RunStatus, Timestamp};
+use conveyor_domain::{Command, DeadLetter, IngestEvent, IngestState, JobStatus, RunStatus, Timestamp};
 use conveyor_store::port::RunKey;
 use conveyor_sweeper::Scope;
 use conveyor_sweeper::letters::Redriven;

@@ -8,13 +8,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use conveyor_aws::{Settings, Timeouts};
 use conveyor_aws_servers::{Combination, Environment};
-use conveyor_domain::Spend;
-use conveyor_domain::ingest::IngestState;
-use conveyor_domain::repair::{Audit, Finding, Kind, Outcome, Reconciled};
-use conveyor_domain::retry::RetryPolicy;
-use conveyor_domain::seal::Secret;
+use conveyor_domain::repair::{Finding, Kind, Outcome};
 use conveyor_domain::{
-    CallerId, Clock, Entropy, FailureClass, LetterId, Problem, RunStatus, WorkerId, limits,
+    Audit, CallerId, Clock, Entropy, FailureClass, IngestState, LetterId, Problem, Reconciled, RetryPolicy,
+    RunStatus, Secret, Spend, WorkerId, limits,
 };
 use conveyor_ingest::{IngestConfig, Ingester};
 use conveyor_store::Backend;

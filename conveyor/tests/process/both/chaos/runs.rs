@@ -3,10 +3,10 @@
 use super::roles::World;
 use bytes::Bytes;
 use conveyor_domain::ingest::Source;
-use conveyor_domain::job::JobSpec;
-use conveyor_domain::list::{ListSpec, OnInvalidRows};
-use conveyor_domain::upload::{Declared, Staged, Upload};
-use conveyor_domain::{JobId, RunId, TaskInput, UploadId, lifecycle, limits};
+use conveyor_domain::ingest::upload::Declared;
+use conveyor_domain::{
+    JobId, JobSpec, ListSpec, OnInvalidRows, RunId, Staged, TaskInput, Upload, UploadId, lifecycle, limits,
+};
 use conveyor_store::port::{Acceptance, BlobKey, RunKey, Submission};
 use futures::StreamExt;
 

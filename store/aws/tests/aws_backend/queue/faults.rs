@@ -2,7 +2,7 @@
 
 use crate::queue::script::Script;
 use crate::queue::world::{NOW, run_queue};
-use conveyor_domain::message::QueueName;
+use conveyor_domain::QueueName;
 use conveyor_store::port::Receipt;
 use conveyor_store::{Error, Queue};
 use serde_json::{Value, json};

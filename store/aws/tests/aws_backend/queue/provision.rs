@@ -4,7 +4,7 @@ use crate::queue::world::{NOW, OnSqs};
 use aws_sdk_sqs::types::QueueAttributeName;
 use conveyor_aws::Settings;
 use conveyor_aws::queue::provision;
-use conveyor_domain::message::QueueName;
+use conveyor_domain::QueueName;
 use conveyor_store::{Error, Queue};
 use std::collections::HashMap;
 use std::time::Duration;

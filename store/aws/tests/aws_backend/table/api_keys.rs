@@ -4,8 +4,7 @@ use super::open_on;
 use super::rows::{Item, number, rows, set};
 use crate::on_aws::OnAws;
 use aws_sdk_dynamodb::types::AttributeValue;
-use conveyor_domain::CallerId;
-use conveyor_domain::seal::KeyHash;
+use conveyor_domain::{CallerId, KeyHash};
 
 const OLD: &str = "Keys";
 

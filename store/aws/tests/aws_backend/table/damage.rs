@@ -2,9 +2,10 @@
 
 use super::{counted, open_on, rows};
 use conveyor_domain::clock::watch::Watch;
-use conveyor_domain::record::{Expected, Record, RecordKey, RecordKind, RecordVersion, RecordWrite};
-use conveyor_domain::unsent_refs::UnsentRefs;
-use conveyor_domain::{CallerId, Timestamp, limits};
+use conveyor_domain::job::record::Expected;
+use conveyor_domain::{
+    CallerId, Record, RecordKey, RecordKind, RecordVersion, RecordWrite, Timestamp, UnsentRefs, limits,
+};
 use conveyor_store::port::RunKey;
 use conveyor_store::{Due, clock_watch};
 use conveyor_sweeper::{Pace, Sweeper};

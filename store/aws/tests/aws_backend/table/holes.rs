@@ -3,8 +3,7 @@
 use super::{enumerate, open_on, rows};
 use crate::on_aws::OnAws;
 use aws_sdk_dynamodb::types::AttributeValue;
-use conveyor_domain::record::RecordKind;
-use conveyor_domain::{RunStatus, limits};
+use conveyor_domain::{RecordKind, RunStatus, limits};
 use conveyor_store::conformance::{World, success};
 use conveyor_store::port::{Claim, RunKey};
 use std::collections::HashMap;
@@ -52,8 +51,7 @@ async fn rows_of_additions_that_were_given_up_are_never_seen() {
         for index in [0, 259, 260] {
             world.finish(key, index, success()).await;
         }
-        let view =
-            store.apply(key.job, conveyor_domain::lifecycle::Command::Close, world.now()).await.unwrap();
+        let view = store.apply(key.job, conveyor_domain::Command::Close, world.now()).await.unwrap();
         assert_eq!((view.latest.run.status, view.latest.stats.counts.successful), (RunStatus::Completed, 3));
     }
 }

@@ -2,10 +2,8 @@
 
 use super::rows::{self, number, sort_key};
 use super::{counted, open_on};
-use conveyor_domain::message::TaskRef;
-use conveyor_domain::proof::{Sums, drift};
-use conveyor_domain::task::Outcome;
-use conveyor_domain::{ClaimToken, FailureClass, Problem, WorkerId};
+use conveyor_domain::repair::proof::drift;
+use conveyor_domain::{ClaimToken, FailureClass, Outcome, Problem, Sums, TaskRef, WorkerId};
 use conveyor_store::conformance::{World, success};
 use conveyor_store::port::{Claim, RunKey, Settle, SettleGroup, Settled, Tally};
 use metrics_util::debugging::DebuggingRecorder;

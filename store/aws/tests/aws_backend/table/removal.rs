@@ -4,11 +4,9 @@ use super::open_on;
 use super::rows::{self, number};
 use crate::on_aws::OnAws;
 use conveyor_domain::ingest::Source;
-use conveyor_domain::lifecycle::Command;
-use conveyor_domain::list::{ListSpec, OnInvalidRows};
-use conveyor_domain::message::QueueName;
-use conveyor_domain::upload::Staged;
-use conveyor_domain::{JobId, Timestamp, UploadId, limits};
+use conveyor_domain::{
+    Command, JobId, ListSpec, OnInvalidRows, QueueName, Staged, Timestamp, UploadId, limits,
+};
 use conveyor_store::Error;
 use conveyor_store::conformance::{World, success};
 use conveyor_store::port::{JobsQuery, RunKey, Submission, SubmittedList};

@@ -1,0 +1,293 @@
+//! The schedule of a job (SPEC 6.20): its rule, when it fires next, and where the tasks of its runs come from. It is part of
+//! the job, so that what it says and what is done because of it change in one step.
+
+pub mod calendar;
+
+use crate::ingest::Source;
+use crate::job::run::Expected;
+use crate::{
+    IngestEvent, NewRun, NewTasks, Params, Refusal, Replay, Run, RunId, Schedule, Selection, Staged,
+    Timestamp, Trigger,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ScheduleState {
+    #[default]
+    Active,
+    /// Nothing fires until it is active again. What would have is not made up for.
+    Paused,
+}
+
+/// Stored with the job as JSON: new fields need a default.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobSchedule {
+    pub schedule: Schedule,
+    #[serde(default)]
+    pub state: ScheduleState,
+    /// From when on intervals are counted: when it was made, or replaced.
+    pub anchor: Timestamp,
+    /// What fires next, once it is time; or did not yet, although it is. `None`: nothing is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Timestamp>,
+    /// The hidden run that keeps the tasks (SPEC 6.20), and whose id seeds their ids.
+    pub template: RunId,
+    /// The list that every run reads anew, if that is where the tasks are, and not in rows of the template.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+    /// Whether that list has been copied to where nothing is removed because of its age.
+    #[serde(default)]
+    pub list_kept: bool,
+    /// Fires that made a run, and fires that found one that had not ended.
+    #[serde(default)]
+    pub fired: u32,
+    #[serde(default)]
+    pub skipped: u32,
+    /// Goes up with every change: the version of the record by which it is found.
+    #[serde(default)]
+    pub changes: u32,
+}
+
+/// What becomes of a schedule, other than that it fires.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScheduleChange {
+    Rule(Schedule),
+    State(ScheduleState),
+    /// The list was copied to a place of its own.
+    Kept {
+        seen: Staged,
+        kept: Staged,
+    },
+    /// A fire that was seen to be due makes no run: the one before has not ended.
+    Skip {
+        seen: Timestamp,
+    },
+}
+
+/// Where the tasks of a run of a scheduled job come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Template<'a> {
+    /// Rows of that run.
+    Rows(RunId),
+    List(&'a Source),
+}
+
+impl JobSchedule {
+    pub fn new(schedule: Schedule, template: RunId, source: Option<Source>, now: Timestamp) -> JobSchedule {
+        let next = schedule.next_after(now, now);
+        let state = ScheduleState::Active;
+        JobSchedule {
+            schedule,
+            state,
+            anchor: now,
+            next,
+            template,
+            source,
+            list_kept: false,
+            fired: 0,
+            skipped: 0,
+            changes: 0,
+        }
+    }
+
+    pub fn template(&self) -> Template<'_> {
+        match &self.source {
+            Some(source) => Template::List(source),
+            None => Template::Rows(self.template),
+        }
+    }
+
+    /// The list that is still where lists are removed one day.
+    pub fn list_to_keep(&self) -> Option<&Source> {
+        self.source.as_ref().filter(|_| !self.list_kept)
+    }
+
+    /// When somebody has to look at it: at once, if its list has to be kept.
+    pub fn look_at(&self) -> Option<Timestamp> {
+        self.list_to_keep().map(|_| self.anchor).or_else(|| self.due())
+    }
+
+    /// When it fires next, unless it is paused.
+    pub fn due(&self) -> Option<Timestamp> {
+        match self.state {
+            ScheduleState::Active => self.next,
+            ScheduleState::Paused => None,
+        }
+    }
+
+    /// The next fire as callers are told it: of one that is paused, what it would be if it went on now.
+    pub fn next_shown(&self, now: Timestamp) -> Option<Timestamp> {
+        match self.state {
+            ScheduleState::Active => self.next,
+            ScheduleState::Paused => self.schedule.next_after(self.anchor, now),
+        }
+    }
+
+    /// After a change. `latest`: the latest run of the job.
+    pub fn with(
+        &self,
+        change: &ScheduleChange,
+        latest: &Run,
+        now: Timestamp,
+    ) -> Result<JobSchedule, Refusal> {
+        match change {
+            ScheduleChange::Rule(schedule) => Ok(self.replaced(schedule.clone(), now)),
+            ScheduleChange::State(state) => Ok(self.turned(*state, now)),
+            ScheduleChange::Kept { seen, kept } => match self.list_to_keep() {
+                Some(source) if source.staged == *seen => {
+                    let source = Some(Source { staged: kept.clone(), ..source.clone() });
+                    Ok(JobSchedule { source, list_kept: true, changes: self.changes + 1, ..self.clone() })
+                }
+                Some(_) | None => Err(Refusal::FireIsOver),
+            },
+            // It ended meanwhile: there is a run to be made after all.
+            ScheduleChange::Skip { .. } if !latest.goes_on() => Err(Refusal::FireIsOver),
+            ScheduleChange::Skip { seen } => self.skipped(*seen, now).ok_or(Refusal::FireIsOver),
+        }
+    }
+
+    /// The same with another rule, from now on. Whether it is paused stays as it is.
+    #[must_use]
+    fn replaced(&self, schedule: Schedule, now: Timestamp) -> JobSchedule {
+        let next = schedule.next_after(now, now);
+        JobSchedule { schedule, anchor: now, next, changes: self.changes + 1, ..self.clone() }
+    }
+
+    /// What was missed while it was paused stays missed.
+    #[must_use]
+    fn turned(&self, state: ScheduleState, now: Timestamp) -> JobSchedule {
+        if state == self.state {
+            return self.clone();
+        }
+        let next = self.schedule.next_after(self.anchor, now);
+        JobSchedule { state, next, changes: self.changes + 1, ..self.clone() }
+    }
+
+    /// Past the fire that was seen to be due; `None` if it is not, or not any more. Fires that were missed meanwhile are
+    /// one with it: the next one is in the future.
+    fn past(&self, seen: Timestamp, now: Timestamp) -> Option<JobSchedule> {
+        if self.due() != Some(seen) || seen > now {
+            return None;
+        }
+        let next = self.schedule.next_after(self.anchor, now);
+        Some(JobSchedule { next, changes: self.changes + 1, ..self.clone() })
+    }
+
+    /// The run that a fire begins, and the first event of its ingest. `latest`: the latest run of the job. Whoever sees the
+    /// same fire makes the same run.
+    /// `expected`: how many tasks it will have.
+    pub fn run_of_fire(
+        &self,
+        seen: Timestamp,
+        latest: RunId,
+        expected: Option<Expected>,
+    ) -> (NewRun, IngestEvent) {
+        let digest = Sha256::digest(format!("{}:{}", self.template, self.changes));
+        let mut id = [0; 16];
+        id[..6].copy_from_slice(&seen.0.max(0).to_be_bytes()[2..]);
+        id[6..].copy_from_slice(&digest[..10]);
+        let (run, first) = self.run_of_template(RunId::from_bytes(id), latest, expected);
+        (NewRun { trigger: Trigger::Scheduled, fire: Some(seen), ..run }, first)
+    }
+
+    /// A run of all tasks that somebody asked for. They are ingested, however few they are: where they come from is where
+    /// any number may be.
+    pub fn run_of_template(
+        &self,
+        id: RunId,
+        latest: RunId,
+        expected: Option<Expected>,
+    ) -> (NewRun, IngestEvent) {
+        let first = match self.template() {
+            Template::Rows(run) => {
+                IngestEvent::Replaying { replay: Replay { run, selection: Selection::default() } }
+            }
+            Template::List(source) => IngestEvent::Accepted { source: source.clone() },
+        };
+        let run = NewRun {
+            id,
+            after: latest,
+            trigger: Trigger::Manual,
+            fire: None,
+            rerun_of: None,
+            overrides: Params::new(),
+            sources: Vec::new(),
+            tasks: NewTasks::Ingested { expected },
+        };
+        (run, first)
+    }
+
+    /// After a fire that makes a run.
+    #[must_use]
+    pub fn fired(&self, seen: Timestamp, now: Timestamp) -> Option<JobSchedule> {
+        Some(JobSchedule { fired: self.fired.saturating_add(1), ..self.past(seen, now)? })
+    }
+
+    /// After a fire that made none, because the one before has not ended.
+    #[must_use]
+    fn skipped(&self, seen: Timestamp, now: Timestamp) -> Option<JobSchedule> {
+        Some(JobSchedule { skipped: self.skipped.saturating_add(1), ..self.past(seen, now)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::calendar::{Interval, Rule, Unit};
+
+    const MINUTE: i64 = 60_000;
+
+    fn every_minute() -> JobSchedule {
+        let rule = Rule::Rate(Interval::new(1, Unit::Minute).unwrap());
+        JobSchedule::new(Schedule { rule, timezone: None }, RunId::from_bytes([1; 16]), None, Timestamp(0))
+    }
+
+    #[test]
+    fn a_fire_happens_once_and_not_before_its_time() {
+        let made = every_minute();
+        let first = Timestamp(MINUTE);
+        assert_eq!(made.next, Some(first));
+        assert_eq!(made.fired(first, Timestamp(MINUTE - 1)), None, "it is not time");
+        let after = made.fired(first, Timestamp(MINUTE + 5)).unwrap();
+        assert_eq!((after.next, after.fired), (Some(Timestamp(2 * MINUTE)), 1));
+        assert_eq!(after.fired(first, Timestamp(MINUTE + 5)), None, "somebody was quicker");
+        assert_eq!(after.skipped(first, Timestamp(3 * MINUTE)), None);
+    }
+
+    #[test]
+    fn what_was_missed_fires_once_and_stays_in_step() {
+        let late = every_minute().fired(Timestamp(MINUTE), Timestamp(10 * MINUTE + 7)).unwrap();
+        assert_eq!((late.next, late.fired), (Some(Timestamp(11 * MINUTE)), 1));
+    }
+
+    #[test]
+    fn a_paused_one_is_not_due_and_says_what_would_be_next() {
+        let paused = every_minute().turned(ScheduleState::Paused, Timestamp(5));
+        assert_eq!(paused.due(), None);
+        assert_eq!(paused.next_shown(Timestamp(5 * MINUTE)), Some(Timestamp(6 * MINUTE)));
+        assert_eq!(paused.fired(Timestamp(MINUTE), Timestamp(MINUTE)), None);
+        let again = paused.turned(ScheduleState::Active, Timestamp(5 * MINUTE));
+        assert_eq!(again.due(), Some(Timestamp(6 * MINUTE)), "what was missed stays missed");
+        assert_eq!(again.turned(ScheduleState::Active, Timestamp(9 * MINUTE)), again);
+    }
+
+    #[test]
+    fn another_rule_counts_from_now_and_leaves_the_state() {
+        let rule = Rule::Rate(Interval::new(2, Unit::Hour).unwrap());
+        let paused = every_minute().turned(ScheduleState::Paused, Timestamp(0));
+        let other = paused.replaced(Schedule { rule, timezone: None }, Timestamp(30));
+        assert_eq!((other.state, other.anchor), (ScheduleState::Paused, Timestamp(30)));
+        assert_eq!(other.next, Some(Timestamp(30 + 120 * MINUTE)));
+    }
+
+    #[test]
+    fn where_the_tasks_are_is_read_from_what_was_stored_before() {
+        let stored = r#"{"schedule":{"rate":{"every":5,"unit":"minute"}},"anchor":7,"template":"00000000000000000000000001"}"#;
+        let read: JobSchedule = serde_json::from_str(stored).unwrap();
+        assert_eq!((read.state, read.next, read.fired), (ScheduleState::Active, None, 0));
+        assert_eq!(read.template(), Template::Rows(read.template));
+    }
+}
