@@ -6,13 +6,14 @@ use crate::problem::{ApiError, Unrendered};
 use crate::request_id::{RequestId, X_REQUEST_ID};
 use crate::shares::in_flight;
 use crate::state::Shared;
-use crate::warnings::{Named, Warnings};
+use crate::warnings::{Warnings, add_to};
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use conveyor_wire as wire;
 use futures::FutureExt;
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -77,7 +78,7 @@ fn render(response: &mut Response, unrendered: Unrendered, id: &RequestId, metho
 }
 
 /// What of the request was ignored is told beside the answer, whether that is a yes or a no.
-async fn name(warnings: Named, response: Response) -> Response {
+async fn name(warnings: wire::Warnings, response: Response) -> Response {
     // What is repeated has its own.
     if warnings.is_empty() || response.headers().contains_key(IDEMPOTENCY_REPLAYED) {
         return response;
@@ -85,7 +86,7 @@ async fn name(warnings: Named, response: Response) -> Response {
     let (mut head, body) = response.into_parts();
     // Answers to requests with a body are made in one piece: there is nothing to wait for, nor to fail.
     let mut body = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default().to_vec();
-    warnings.add_to(&mut body);
+    add_to(&warnings, &mut body);
     head.headers.remove(CONTENT_LENGTH);
     Response::from_parts(head, Body::from(body))
 }

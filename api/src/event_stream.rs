@@ -2,8 +2,8 @@
 
 use crate::problem::{ApiError, Code, Result};
 use crate::shares::{Full, Place};
+use crate::show;
 use crate::state::Shared;
-use crate::wire::event::EventJson;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -151,10 +151,10 @@ impl Following {
 }
 
 fn said(entry: &TimelineEntry, hidden: Option<RunId>) -> String {
-    let json = EventJson::of(entry, hidden);
-    let data = serde_json::to_string(&json).unwrap_or_default();
+    let event = show::event(entry, hidden);
+    let data = serde_json::to_string(&event).unwrap_or_default();
     let mut text = String::new();
     // Writing to a string does not fail.
-    let _ = write!(text, "id: {}\nevent: {}\ndata: {data}\n\n", json.id, json.kind);
+    let _ = write!(text, "id: {}\nevent: {}\ndata: {data}\n\n", event.id, event.kind);
     text
 }

@@ -1,25 +1,13 @@
 //! Tasks at fault, as an answer names them: all are counted, and as many named as fit into an answer.
 
-use conveyor_domain::job::task_input::{Invalid, Reason};
+use conveyor_domain::job::task_input::Invalid;
 use conveyor_domain::limits;
-use schemars::JsonSchema;
-use serde::Serialize;
+use conveyor_wire::InvalidTask;
 
 #[derive(Debug, Default)]
 pub(crate) struct InvalidTasks {
     pub count: usize,
     pub named: Vec<InvalidTask>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct InvalidTask {
-    index: usize,
-    /// Of the list that it came from, if that has lines.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    line: Option<u64>,
-    #[schemars(with = "Reason")]
-    reason: &'static str,
-    value: String,
 }
 
 impl InvalidTasks {
@@ -31,7 +19,7 @@ impl InvalidTasks {
         self.count += 1;
         if self.named.len() < max {
             let Invalid { reason, value } = invalid;
-            self.named.push(InvalidTask { index, line, reason: reason.as_str(), value });
+            self.named.push(InvalidTask { index, line, reason: reason.into(), value });
         }
     }
 
@@ -43,6 +31,7 @@ impl InvalidTasks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use conveyor_domain::job::task_input::Reason;
 
     #[test]
     fn all_are_counted_and_as_many_named_as_fit() {

@@ -6,7 +6,7 @@
 //!
 //! A request passes, from the outside in: `answer` (request id, log line, metrics, problems become bodies), routing,
 //! `auth`, which also takes a place of what callers share (`shares`), then one handler in `routes`, which reads with
-//! `path`, `query` and `body` and writes with `wire`.
+//! `path`, `query` and `body` and writes with `show`, which makes bodies of the crate `conveyor-wire`.
 
 mod admission;
 mod answer;
@@ -37,6 +37,7 @@ mod rerun_base;
 mod result_url;
 mod routes;
 mod shares;
+mod show;
 mod signed_url;
 mod split;
 mod staged;

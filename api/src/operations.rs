@@ -1,7 +1,7 @@
 //! What operators do, and what an audit counts (SPEC 6.14, 6.15, 6.17): how the API asks for it. Who carries it out is wired
 //! by the binary; this crate does not know the repairs.
 
-use crate::wire;
+use crate::show;
 use async_trait::async_trait;
 use conveyor_domain::repair::dead_letter::Verdict;
 use conveyor_domain::{Audit, BodiesAudit, DeadLetter, JobId, LetterId, Reconciled, RunId, TaskId};
@@ -87,5 +87,5 @@ pub enum Redriven {
 
 /// A reconciliation as the API answers it, for whoever does one without a server.
 pub fn reconciled_document(reconciled: &Reconciled) -> serde_json::Value {
-    serde_json::json!(wire::repair::ReconciledJson::from(reconciled))
+    serde_json::json!(show::reconciled(reconciled))
 }

@@ -1,26 +1,8 @@
 //! Why nothing of a job is started right now (SPEC 10). Decided by what one look saw; the first reason that fits is told.
 
-use crate::wire::ingest::ListState;
 use conveyor_domain::{BudgetView, DomainWait, RunStatus, Timestamp};
 use conveyor_store::port::{Depth, JobView};
-use schemars::JsonSchema;
-use serde::Serialize;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "WaitingReason")]
-pub(crate) enum Reason {
-    Ended,
-    Paused,
-    Idle,
-    NothingQueued,
-    GatewayBackoff,
-    RateLimited,
-    Capped,
-    DomainBudget,
-    NoWorker,
-    Working,
-}
+use conveyor_wire::{IngestState as ListState, WaitingReason as Reason};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {

@@ -7,8 +7,7 @@ use crate::query::Params;
 use axum::extract::Request;
 use conveyor_domain::job::failure::cut;
 use conveyor_domain::{ParamPolicy, TaskRules, UnknownCounts, UnknownFields, limits};
-use schemars::JsonSchema;
-use serde::Serialize;
+use conveyor_wire::{self as wire, Warning};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The query parameter of every route that takes a JSON body.
@@ -17,37 +16,11 @@ pub(crate) const STRICT: &str = "strict";
 pub(crate) const WARNINGS: &str = "warnings";
 pub(crate) const MORE_WARNINGS: &str = "more_warnings";
 
-/// Something of the request that was ignored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub(crate) struct Warning {
-    #[schemars(extend("enum" = ["unknown_field"]))]
-    code: &'static str,
-    field: String,
-}
-
-impl Warning {
-    pub fn unknown_field(field: String) -> Warning {
-        Warning { code: "unknown_field", field }
-    }
-}
-
-/// What is told beside an answer. As many as are named; the others are counted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Named {
-    warnings: Vec<Warning>,
-    #[serde(skip_serializing_if = "is_zero")]
-    more_warnings: u64,
-}
-
-fn is_zero(n: &u64) -> bool {
-    *n == 0
-}
-
 /// What one request collects. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Warnings {
     strict: bool,
-    named: Arc<Mutex<Named>>,
+    named: Arc<Mutex<wire::Warnings>>,
 }
 
 impl Warnings {
@@ -97,34 +70,28 @@ impl Warnings {
         TaskRules { params, unknown_fields }
     }
 
-    pub fn named(&self) -> Named {
+    pub fn named(&self) -> wire::Warnings {
         self.lock().clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Named> {
+    fn lock(&self) -> MutexGuard<'_, wire::Warnings> {
         self.named.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Named {
-    pub fn is_empty(&self) -> bool {
-        *self == Named::default()
+/// The text of a JSON object, with these as its last fields.
+pub(crate) fn add_to(named: &wire::Warnings, object: &mut Vec<u8>) {
+    let Some(end) = object.iter().rposition(|byte| *byte == b'}').filter(|_| !named.is_empty()) else {
+        return;
+    };
+    let has_fields = object[..end].contains(&b':');
+    object.truncate(end);
+    if has_fields {
+        object.push(b',');
     }
-
-    /// The text of a JSON object, with these as its last fields.
-    pub fn add_to(&self, object: &mut Vec<u8>) {
-        let Some(end) = object.iter().rposition(|byte| *byte == b'}').filter(|_| !self.is_empty()) else {
-            return;
-        };
-        let has_fields = object[..end].contains(&b':');
-        object.truncate(end);
-        if has_fields {
-            object.push(b',');
-        }
-        // A plain struct: there is nothing in it that JSON could not say. It brings the braces along.
-        let fields = serde_json::to_vec(self).unwrap_or_default();
-        object.extend_from_slice(fields.strip_prefix(b"{").unwrap_or_default());
-    }
+    // A plain struct: there is nothing in it that JSON could not say. It brings the braces along.
+    let fields = serde_json::to_vec(named).unwrap_or_default();
+    object.extend_from_slice(fields.strip_prefix(b"{").unwrap_or_default());
 }
 
 #[cfg(test)]
@@ -158,7 +125,7 @@ mod tests {
         let warnings = Warnings::default();
         let with = |object: &str| {
             let mut bytes = object.as_bytes().to_vec();
-            warnings.named().add_to(&mut bytes);
+            add_to(&warnings.named(), &mut bytes);
             String::from_utf8(bytes).unwrap()
         };
         assert_eq!(with(r#"{"a":1}"#), r#"{"a":1}"#);

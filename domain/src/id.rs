@@ -175,6 +175,18 @@ impl fmt::Debug for TaskId {
     }
 }
 
+impl Serialize for TaskId {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for TaskId {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 impl JsonSchema for TaskId {
     fn schema_name() -> Cow<'static, str> {
         "TaskId".into()

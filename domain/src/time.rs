@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// A moment, in milliseconds since 1970 UTC.
@@ -35,6 +36,20 @@ impl fmt::Display for Timestamp {
     }
 }
 
+/// The text is not a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a time like 2026-09-01T09:00:00Z")]
+pub struct InvalidTime;
+
+/// RFC 3339 with any offset. What is finer than milliseconds is dropped.
+impl FromStr for Timestamp {
+    type Err = InvalidTime;
+    fn from_str(text: &str) -> Result<Timestamp, InvalidTime> {
+        let time: jiff::Timestamp = text.parse().map_err(|_| InvalidTime)?;
+        Ok(Timestamp(time.as_millisecond()))
+    }
+}
+
 /// Where the time comes from. Only the binary and tests implement it.
 pub trait Clock: Send + Sync + fmt::Debug {
     fn now(&self) -> Timestamp;
@@ -53,6 +68,15 @@ mod tests {
     fn prints_rfc3339_with_zone() {
         assert_eq!(Timestamp(0).to_string(), "1970-01-01T00:00:00.000Z");
         assert_eq!(Timestamp(1_767_225_600_123).to_string(), "2026-01-01T00:00:00.123Z");
+    }
+
+    #[test]
+    fn reads_what_it_prints() {
+        for time in [Timestamp(0), Timestamp(1_767_225_600_123)] {
+            assert_eq!(time.to_string().parse(), Ok(time));
+        }
+        assert_eq!("2026-01-01T01:00:00.123456+01:00".parse(), Ok(Timestamp(1_767_225_600_123)));
+        assert_eq!("yesterday".parse::<Timestamp>(), Err(InvalidTime));
     }
 
     #[test]

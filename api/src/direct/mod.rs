@@ -7,13 +7,14 @@
 pub(crate) mod parts;
 
 use crate::problem::{ApiError, Code, Result};
+use crate::show;
 use crate::staged::{self, size_mismatch};
 use crate::state::ApiState;
-use crate::wire::Time;
-use crate::wire::input::{UploadTarget, too_large};
+use crate::wire::input::too_large;
 use conveyor_domain::{Refusal, Staged, Timestamp, Upload};
 use conveyor_store::Error;
 use conveyor_store::port::{BlobKey, DirectAccess, Found, SignedPut, Validity};
+use conveyor_wire::UploadTarget;
 
 /// How often a submit looks again when a list was replaced while it was looked at.
 pub(crate) const LOOKS_MAX: u32 = 4;
@@ -28,7 +29,7 @@ pub(crate) async fn target(
     let (key, validity) = (BlobKey::sent(upload.id), Validity { from: state.now(), until });
     let signed = direct.put_url(&key, upload.spec.content_type(), &upload.declared, validity).await?;
     let SignedPut { url, headers } = signed;
-    Ok(UploadTarget::whole(url, headers, Time(until)))
+    Ok(show::whole_target(url, headers, until))
 }
 
 /// The slot as it looks with what was sent to it. Changes nothing: an object that is not what the slot was made for is

@@ -2,15 +2,16 @@
 
 use super::checksum_mismatch;
 use crate::problem::{ApiError, Code, Result};
+use crate::show;
 use crate::staged::{self, size_mismatch};
 use crate::state::ApiState;
-use crate::wire::Time;
-use crate::wire::input::{UploadTarget, too_large};
+use crate::wire::input::too_large;
 use crate::wire::parts::{NamedPart, WantedParts, check_complete};
 use conveyor_domain::ingest::upload::Part;
 use conveyor_domain::{Refusal, Staged, Timestamp, Upload, UploadId};
 use conveyor_store::Error;
 use conveyor_store::port::{BlobKey, DirectAccess, Joined, Stored, Validity};
+use conveyor_wire::UploadTarget;
 use futures::TryStreamExt;
 use sha2::{Digest, Sha256};
 
@@ -42,7 +43,7 @@ pub(crate) async fn sign(
     for number in &wanted.numbers {
         let size = size_of(upload, *number, wanted.size, state.config.list_max_bytes)?;
         let url = direct.part_url(&key, handle, *number, size, validity).await?;
-        targets.push(UploadTarget::part(*number, url, Time(until)));
+        targets.push(show::part_target(*number, url, until));
     }
     Ok(targets)
 }

@@ -12,7 +12,6 @@ use crate::staged;
 use crate::state::ApiState;
 use crate::submit::{StagedTasks, Tasks, source_of};
 use crate::warnings::Warnings;
-use crate::wire::dry_run::DryRunJson;
 use crate::wire::submit::NamedList;
 use crate::wire::tasks::{self, CHECKED_AT_ONCE, check_one};
 use axum::http::StatusCode;
@@ -21,6 +20,7 @@ use conveyor_domain::{
     CallerId, JobSpec, ListFault, ListSpec, OnInvalidRows, Params, Staged, UploadId, limits,
 };
 use conveyor_lists::Record;
+use conveyor_wire::DryRun;
 pub(crate) use pace::Pace;
 use tally::Tally;
 
@@ -32,7 +32,7 @@ pub(crate) async fn dry_run(
     list: Option<NamedList>,
     tasks: &Tasks,
     warnings: &Warnings,
-) -> Result<DryRunJson> {
+) -> Result<DryRun> {
     let work = async {
         let pace = Pace::lately(state, caller).await;
         match (tasks, list) {
@@ -56,7 +56,7 @@ async fn of_lines(
     lines: &Lines,
     pace: Pace,
     warnings: &Warnings,
-) -> Result<DryRunJson> {
+) -> Result<DryRun> {
     let mut tally = Tally::default();
     for (index, json) in lines.iter().enumerate() {
         if index % CHECKED_AT_ONCE == CHECKED_AT_ONCE - 1 {
@@ -76,7 +76,7 @@ async fn of_tasks(
     tasks: &StagedTasks,
     pace: Pace,
     warnings: &Warnings,
-) -> Result<DryRunJson> {
+) -> Result<DryRun> {
     let list = Staging { staged: &tasks.staged, spec: &StagedTasks::SPEC, ours: Some(tasks.upload.id) };
     let (tally, _) = read(state, caller, list, &spec.params, warnings).await?;
     let refused = !tally.invalid.is_empty();
@@ -91,7 +91,7 @@ async fn of_upload(
     list: NamedList,
     pace: Pace,
     warnings: &Warnings,
-) -> Result<DryRunJson> {
+) -> Result<DryRun> {
     let upload = state.store().upload(caller, list.upload, state.now()).await?;
     let upload = upload.ok_or_else(ApiError::upload_not_found)?;
     let upload = match state.direct() {

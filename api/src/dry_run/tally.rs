@@ -2,11 +2,11 @@
 
 use super::Pace;
 use crate::invalid_tasks::InvalidTasks;
-use crate::wire::dry_run::{DomainJson, DomainsJson, DryRunJson, EstimateJson};
 use conveyor_domain::dispatch::domains::host_of;
 use conveyor_domain::ingest::estimate::{Work, estimate};
 use conveyor_domain::job::task_input::Invalid;
-use conveyor_domain::{DomainLimit, JobSpec, TaskBody, TaskInput, UnknownCounts, limits};
+use conveyor_domain::{DomainLimit, Estimate, JobSpec, TaskBody, TaskInput, UnknownCounts, limits};
+use conveyor_wire::{self as wire, Assumes, DomainCount, DomainCounts, DryRun};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -63,23 +63,36 @@ impl Tally {
         sites.into_values().collect()
     }
 
-    pub fn report(self, spec: &JobSpec, pace: Pace, would_answer: u16) -> DryRunJson {
+    pub fn report(self, spec: &JobSpec, pace: Pace, would_answer: u16) -> DryRun {
         let (max_inflight, seconds_per_task) = (spec.max_inflight, pace.seconds_per_task);
         let work = Work { tasks: self.valid, max_inflight, rate: spec.rate, seconds_per_task };
         let estimated = estimate(work, self.sites(spec));
         let (rows, exact, count) = (self.rows(), self.elsewhere == 0, self.domains.len());
-        DryRunJson {
+        DryRun {
             dry_run: true,
             rows,
             valid: self.valid,
             invalid: self.invalid.count as u64,
             invalid_tasks: self.invalid.named,
             duplicates: self.duplicates,
-            domains: DomainsJson { count, exact, top: top(self.domains) },
+            domains: DomainCounts { count, exact, top: top(self.domains) },
             would_answer,
-            estimate: EstimateJson::new(estimated, pace, max_inflight),
+            estimate: shown(estimated, pace, max_inflight),
         }
     }
+}
+
+fn shown(estimate: Estimate, pace: Pace, max_inflight: u32) -> wire::Estimate {
+    // More than a millisecond is more than is known.
+    let rounded = |seconds: f64| (seconds * 1000.0).round() / 1000.0;
+    let assumes = Assumes {
+        seconds_per_task: rounded(pace.seconds_per_task),
+        basis: pace.basis.into(),
+        measured_tasks: Some(pace.tasks).filter(|tasks| *tasks > 0),
+        attempts_per_task: 1,
+        max_inflight,
+    };
+    wire::Estimate { seconds: rounded(estimate.seconds), bound_by: estimate.bound_by.into(), assumes }
 }
 
 fn hash(task: &TaskInput) -> u64 {
@@ -94,12 +107,12 @@ fn hash(task: &TaskInput) -> u64 {
 }
 
 /// Those with the most tasks; of equals, the first by name.
-fn top(domains: HashMap<String, u64>) -> Vec<DomainJson> {
+fn top(domains: HashMap<String, u64>) -> Vec<DomainCount> {
     let mut domains: Vec<_> = domains.into_iter().collect();
     let rank = |(domain, tasks): &(String, u64)| (std::cmp::Reverse(*tasks), domain.clone());
     domains.sort_by_cached_key(rank);
     domains.truncate(limits::DRY_RUN_DOMAINS_SHOWN);
-    domains.into_iter().map(|(domain, tasks)| DomainJson { domain, tasks }).collect()
+    domains.into_iter().map(|(domain, tasks)| DomainCount { domain, tasks }).collect()
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! An answer that can be given again.
 
 use crate::problem::{ApiError, Code, Result};
-use crate::warnings::Named;
+use crate::warnings::add_to;
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::Fingerprint;
 use conveyor_domain::access::idempotency::{Answered, Kept};
+use conveyor_wire::Warnings;
 use serde::Serialize;
 
 pub(crate) const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
@@ -34,9 +35,9 @@ impl Snapshot {
 
     /// With what is told beside it.
     #[must_use]
-    pub fn with(mut self, warnings: &Named) -> Snapshot {
+    pub fn with(mut self, warnings: &Warnings) -> Snapshot {
         let mut body = self.body.into_bytes();
-        warnings.add_to(&mut body);
+        add_to(warnings, &mut body);
         self.body = String::from_utf8(body).unwrap_or_default();
         self
     }

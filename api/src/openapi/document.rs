@@ -6,14 +6,15 @@ use super::problems::Refused;
 use super::schemas::Schemas;
 use super::{example, notification, parameters, problems, timeline};
 use crate::problem::Code;
-use crate::warnings::{MORE_WARNINGS, WARNINGS, Warning};
+use crate::warnings::{MORE_WARNINGS, WARNINGS};
 use conveyor_domain::{ListFault, Problem, limits};
+use conveyor_wire::Warning;
 use serde_json::{Map, Value, json};
 
 pub(super) fn build(operations: Vec<Operation>) -> Value {
     let mut schemas = Schemas::new();
     schemas.answer::<Problem>();
-    schemas.answer::<crate::invalid_tasks::InvalidTask>();
+    schemas.answer::<conveyor_wire::InvalidTask>();
     schemas.answer::<Warning>();
     let (mut paths, mut responses) = (Map::new(), Map::new());
     for operation in &operations {
@@ -196,6 +197,7 @@ fn complete_warned(
 fn complete_event(components: &mut Map<String, Value>) {
     if let Some(event) = components.get_mut("Event") {
         let fields = &mut event["properties"];
+        fields["type"]["enum"] = timeline::types().into();
         fields["type"]["description"] = format!("What happened.\n\n{}", timeline::meanings()).into();
         fields["data"]["description"] =
             format!("What there is to say about it, by the type:\n\n{}", timeline::data()).into();

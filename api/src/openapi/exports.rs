@@ -5,8 +5,8 @@ use super::parameters::{cursor, limit, signature_to_read};
 use super::schemas::Schemas;
 use crate::problem::Code;
 use crate::wire::bodies::StartExport;
-use crate::wire::export::{ExportJson, ExportsJson, StartedExportJson};
 use conveyor_domain::limits;
+use conveyor_wire::{Export, Exports, StartedExport};
 
 const IN_RUN: &str = "/v1/jobs/{job}/runs/{run}/exports";
 const ONE: &str = "/v1/jobs/{job}/runs/{run}/exports/{export}";
@@ -28,7 +28,7 @@ const FILE: Content = Content::Raw(&[
 ]);
 
 pub(super) fn operations() -> Vec<Operation> {
-    let started = Content::Json(Schemas::answer::<StartedExportJson>);
+    let started = Content::Json(Schemas::answer::<StartedExport>);
     let [caller, expires, signature] = signature_to_read();
     let all = [
         Operation::post(IN_RUN, "startExport", "Ask for the results of a run in one file")
@@ -40,11 +40,11 @@ pub(super) fn operations() -> Vec<Operation> {
             .details("Those that were asked for in the last 12 hours, and not given up.")
             .parameter(limit(limits::PAGE_DEFAULT, limits::PAGE_MAX))
             .parameter(cursor())
-            .answers::<ExportsJson<'_>>(200, "A page of them.")
+            .answers::<Exports>(200, "A page of them.")
             .refuses(&[Code::InvalidCursor]),
         Operation::get(ONE, "getExport", "How far an export is")
             .details("It is there for 12 hours after it was asked for, and answers 404 from then on.")
-            .answers::<ExportJson<'_>>(200, "The export; with `download_url` once it is done."),
+            .answers::<Export>(200, "The export; with `download_url` once it is done."),
         Operation::delete(ONE, "deleteExport", "Give an export up")
             .details("Built or not, it is not there from then on; its file goes within seconds.")
             .answers_with(204, "It is gone.", Content::Nothing, &[]),

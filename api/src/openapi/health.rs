@@ -2,7 +2,7 @@
 
 use super::operation::{Access, Content, Operation};
 use crate::problem::Code;
-use crate::wire::health::HealthJson;
+use conveyor_wire::Health;
 use serde_json::json;
 
 const METRICS: Content = Content::Raw(&[(
@@ -23,10 +23,10 @@ pub(super) fn operations() -> Vec<Operation> {
     [
         Operation::get("/healthz", "health", "Whether the process runs")
             .details("It asks nobody: a store that is away is no reason to be restarted.")
-            .answers::<HealthJson>(200, "It runs."),
+            .answers::<Health>(200, "It runs."),
         Operation::get("/readyz", "ready", "Whether the process can serve")
             .details("It asks its store, on AWS also the queue and the bucket, at most once a second. 503 while it is shutting down.")
-            .answers::<HealthJson>(200, "Its backend answers.")
+            .answers::<Health>(200, "Its backend answers.")
             .but(json!({"status": "ready"}))
             .refuses(&[Code::Unavailable]),
         Operation::get("/metrics", "metrics", "Metrics of the process")

@@ -5,8 +5,8 @@ use super::parameters::{cursor, limit, signature};
 use super::schemas::Schemas;
 use crate::problem::Code;
 use crate::wire::bodies::{CompleteParts, CreateInput, SignParts};
-use crate::wire::input::{InputJson, InputsJson, PartTargetsJson, UploadedJson, UploadedPartJson};
 use conveyor_domain::{ListFault, limits};
+use conveyor_wire::{Input, Inputs, PartTargets, Uploaded, UploadedPart};
 use serde_json::json;
 
 /// What a list can be sent as.
@@ -34,13 +34,13 @@ fn slots() -> Vec<Operation> {
                  compressed with gzip or zstd; that is told by its first bytes.",
             )
             .body::<CreateInput>()
-            .answers_with(201, "The slot.", Content::Json(Schemas::answer::<InputJson>), &["Location"])
+            .answers_with(201, "The slot.", Content::Json(Schemas::answer::<Input>), &["Location"])
             .refuses(&[Code::List(ListFault::SourceTooLarge), Code::QuotaExceeded]),
         Operation::get("/v1/job_inputs", "listInputs", "Own slots, newest first")
             .details("Those that have not expired: 24 hours after they were made, or as long as a job needs them.")
             .parameter(limit(limits::PAGE_DEFAULT, limits::PAGE_MAX))
             .parameter(cursor())
-            .answers::<InputsJson>(200, "A page of them.")
+            .answers::<Inputs>(200, "A page of them.")
             .but(json!({"job_inputs": [{
                 "file_input_id": "01KCX5R8W2A4B6C8D0E2F4G6H8", "type": "csv", "status": "claimed",
                 "size_bytes": 48_211_337, "created_at": "2026-01-01T00:00:00.000Z",
@@ -49,7 +49,7 @@ fn slots() -> Vec<Operation> {
             .refuses(&[Code::InvalidCursor]),
         Operation::get("/v1/job_inputs/{upload}", "getInput", "One slot")
             .details("With its parts, or with a fresh URL as long as its bytes can be sent.")
-            .answers::<InputJson>(200, "The slot.")
+            .answers::<Input>(200, "The slot.")
             .refuses(&not_found),
         Operation::delete("/v1/job_inputs/{upload}", "abortInput", "Give a slot up")
             .details("With whatever was sent to it. One that a job was made of goes with that job.")
@@ -59,7 +59,7 @@ fn slots() -> Vec<Operation> {
         Operation::post("/v1/job_inputs/{upload}/parts", "signParts", "Where to send parts")
             .details("For a slot that was made with `multipart`.")
             .body::<SignParts>()
-            .answers::<PartTargetsJson>(200, "A signed URL for each.")
+            .answers::<PartTargets>(200, "A signed URL for each.")
             .but(json!({"parts": [{
                 "number": 1, "method": "PUT", "headers": {}, "expires_at": "2026-01-01T00:30:00.000Z",
                 "url": "https://api.example.com/v1/uploads/01KCX5Z3E5F7G9H1J3K5M7N9P3/01KCX5R8W2A4B6C8D0E2F4G6H8/parts/1?expires=1767227400&signature=q0b3f1",
@@ -75,7 +75,7 @@ fn slots() -> Vec<Operation> {
         Operation::post("/v1/job_inputs/{upload}/complete", "completeInput", "Join the parts")
             .details("Parts 1 to n become the list. It can be repeated.")
             .optional_body::<CompleteParts>()
-            .answers::<InputJson>(200, "The slot, with its list.")
+            .answers::<Input>(200, "The slot, with its list.")
             .but(json!({
                 "status": "uploaded", "upload": null,
                 "multipart": {"parts_max": limits::UPLOAD_PARTS_MAX, "numbers_max": limits::PART_URLS_MAX},
@@ -115,11 +115,11 @@ fn bytes() -> Vec<Operation> {
         signed(Operation::put("/v1/uploads/{caller}/{upload}", "putList", "Send a list"))
             .details("To the signed URL of a slot, with its headers. Where slots lead to S3, there is no such route.")
             .raw_body(LISTS)
-            .answers_with(200, "It is staged.", Content::Json(Schemas::answer::<UploadedJson<'_>>), &["ETag"])
+            .answers_with(200, "It is staged.", Content::Json(Schemas::answer::<Uploaded>), &["ETag"])
             .refuses(&[Code::UploadSizeMismatch, Code::UploadChecksumMismatch]),
         signed(Operation::put("/v1/uploads/{caller}/{upload}/parts/{number}", "putPart", "Send a part"))
             .details("To the signed URL of that part.")
             .raw_body(BYTES)
-            .answers_with(200, "It is staged.", Content::Json(Schemas::answer::<UploadedPartJson<'_>>), &["ETag"]),
+            .answers_with(200, "It is staged.", Content::Json(Schemas::answer::<UploadedPart>), &["ETag"]),
     ]
 }

@@ -8,11 +8,8 @@ use super::webhooks;
 use crate::event_stream;
 use crate::problem::Code;
 use crate::wire::bodies::{AddTasks, ChangeLimits, SubmitJob};
-use crate::wire::budget::{LeasesJson, LimitsJson};
-use crate::wire::dry_run::DryRunJson;
-use crate::wire::event::EventsJson;
-use crate::wire::job::{AddedJson, JobJson, JobsJson, SubmittedJson};
 use conveyor_domain::{JobStatus, limits};
+use conveyor_wire::{Added, DryRun, Events, Job, Jobs, Leases, Limits, Submitted};
 use serde_json::{Value, json};
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -42,7 +39,7 @@ pub(super) fn still_read() -> Value {
 }
 
 fn submit() -> Operation {
-    let created = Content::Json(Schemas::answer::<SubmittedJson<'_>>);
+    let created = Content::Json(Schemas::answer::<Submitted>);
     Operation::post("/v1/jobs", "submitJob", "Submit a job")
         .details(
             "With its tasks, or with a staged list (`file_input_id`), or open, so that tasks can be added. Up to 9,999 tasks \
@@ -52,7 +49,7 @@ fn submit() -> Operation {
         .parameter(choice("dry_run", &["true", "false"], "Check everything, estimate, and make nothing."))
         .parameter(idempotency_key())
         .body::<SubmitJob>()
-        .answers::<DryRunJson>(200, "Of a dry run: what the submit would come to.")
+        .answers::<DryRun>(200, "Of a dry run: what the submit would come to.")
         .answers_with(201, "The job and its first run; its tasks are there.", created, &["Location", REPLAYED])
         .but(json!({"latest_run": just_begun(), "webhook": null}))
         .answers_with(
@@ -88,7 +85,7 @@ fn list() -> Operation {
         .parameter(choice("type", &["regular", "scheduled"], "Only those of this type."))
         .parameter(limit(limits::PAGE_DEFAULT, limits::PAGE_MAX))
         .parameter(cursor())
-        .answers::<JobsJson<'_>>(200, "A page of them.")
+        .answers::<Jobs>(200, "A page of them.")
         .refuses(&[Code::InvalidCursor])
 }
 
@@ -97,7 +94,7 @@ fn add_tasks() -> Operation {
         .details("All or none of them. `last_batch` closes the job with them.")
         .parameter(idempotency_key())
         .body::<AddTasks>()
-        .answers_with(200, "They are there.", Content::Json(Schemas::answer::<AddedJson<'_>>), &[REPLAYED])
+        .answers_with(200, "They are there.", Content::Json(Schemas::answer::<Added>), &[REPLAYED])
         .but(json!({"latest_run": just_begun(), "job_status": "closed"}))
         .refuses(&[
             Code::TooManyTasks,
@@ -116,14 +113,14 @@ fn one() -> Vec<Operation> {
     vec![
         Operation::get("/v1/jobs/{job}", "getJob", "One job")
             .details("What was submitted, as far as it may be shown, and the latest run with its counts.")
-            .answers::<JobJson<'_>>(200, "The job."),
+            .answers::<Job>(200, "The job."),
         Operation::delete("/v1/jobs/{job}", "deleteJob", "Delete a job")
             .details("It stops, and everything of it is removed in the background. It can be repeated while it is there.")
-            .answers::<JobJson<'_>>(202, "The job, as long as it is there.")
+            .answers::<Job>(202, "The job, as long as it is there.")
             .but(json!({"status": "deleted"})),
         Operation::post("/v1/jobs/{job}/close", "closeJob", "Take no more tasks")
             .details("An open job completes once its tasks have ended. It can be repeated.")
-            .answers::<JobJson<'_>>(200, "The job.")
+            .answers::<Job>(200, "The job.")
             .refuses(&[Code::RunNotTerminal, Code::JobNotOpen]),
         Operation::get("/v1/jobs/{job}/events", "listEvents", "What happened to a job")
             .details(events_stream)
@@ -147,8 +144,7 @@ fn one() -> Vec<Operation> {
     ]
 }
 
-const EVENTS: Content =
-    Content::JsonOr(Schemas::answer::<EventsJson>, &[(event_stream::CONTENT_TYPE, STREAM)]);
+const EVENTS: Content = Content::JsonOr(Schemas::answer::<Events>, &[(event_stream::CONTENT_TYPE, STREAM)]);
 const STREAM: &str = r#"id: 12
 event: run.completed
 data: {"id":12,"type":"run.completed","at":"2026-01-01T00:00:05.250Z","run_id":"01KCX5T0Q8M3Z7C9D1F5G7H9J1","data":{"total":2}}
@@ -161,11 +157,11 @@ fn pace() -> Vec<Operation> {
             .details("Binds whoever asks next, and not what is in flight.")
             .refuses(&[Code::StorageFull])
             .body::<ChangeLimits>()
-            .answers::<JobJson<'_>>(200, "The job.")
+            .answers::<Job>(200, "The job.")
             .but(json!({"max_inflight": 20, "latest_run": just_begun()})),
         Operation::get("/v1/jobs/{job}/limits", "getLimits", "What a job may do, and why it waits")
             .details("Its limits, what workers hold of them, what is left of a rate, the budgets of sites that it used lately.")
-            .answers::<LimitsJson<'_>>(200, "One look at several places, which may have changed in between."),
+            .answers::<Limits>(200, "One look at several places, which may have changed in between."),
         Operation::get("/v1/leases", "listLeases", "Who works on what")
             .details(
                 "Live runs of the caller, newest job first. A page may be short, or empty, though `next_cursor` says that \
@@ -173,7 +169,7 @@ fn pace() -> Vec<Operation> {
             )
             .parameter(limit(limits::PAGE_DEFAULT, limits::PAGE_MAX))
             .parameter(cursor())
-            .answers::<LeasesJson<'_>>(200, "A page of them.")
+            .answers::<Leases>(200, "A page of them.")
             .refuses(&[Code::InvalidCursor]),
     ]
 }

@@ -22,7 +22,7 @@ mod schedules;
 mod schemas;
 #[cfg(test)]
 mod tests;
-pub(crate) mod timeline;
+mod timeline;
 mod webhooks;
 mod words;
 

@@ -3,8 +3,8 @@
 use super::operation::{Access, Content, Operation};
 use super::parameters::{choice, cursor, limit, signature_to_read};
 use crate::problem::Code;
-use crate::wire::task::{HistoryJson, ResultsJson};
 use conveyor_domain::limits;
+use conveyor_wire::{History, Results};
 
 /// By the format of the task.
 const BODY: Content = Content::Raw(&[
@@ -50,7 +50,7 @@ fn list(path: &'static str, id: &'static str, summary: &'static str) -> Operatio
         .parameter(choice("status", &words, "Only those; `processing` is everything that has not ended."))
         .parameter(limit(limits::RESULTS_PAGE_DEFAULT, limits::RESULTS_PAGE_MAX))
         .parameter(cursor())
-        .answers::<ResultsJson<'_>>(200, "A page of them.")
+        .answers::<Results>(200, "A page of them.")
         .refuses(&[Code::InvalidCursor, Code::ResultExpired])
 }
 
@@ -65,6 +65,6 @@ fn content(path: &'static str, id: &'static str, summary: &'static str) -> Opera
 fn history(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
     Operation::get(path, id, summary)
         .details("Oldest first.")
-        .answers::<HistoryJson<'_>>(200, "Its attempts.")
+        .answers::<History>(200, "Its attempts.")
         .refuses(&[Code::ResultExpired])
 }

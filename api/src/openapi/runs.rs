@@ -6,11 +6,8 @@ use super::parameters::{choice, cursor, idempotency_key, limit, query};
 use super::schemas::Schemas;
 use crate::problem::Code;
 use crate::wire::bodies::RerunJob;
-use crate::wire::ingest::IngestJson;
-use crate::wire::repair::{AuditJson, BodiesAuditJson};
-use crate::wire::rerun::RerunJson;
-use crate::wire::run::{RunJson, RunsJson};
 use conveyor_domain::{FailureClass, RejectedRow, TaskStatus, limits};
+use conveyor_wire::{Audit, BodiesAudit, Ingest, Rerun, Run, Runs};
 use serde_json::{Value, json};
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -19,16 +16,16 @@ pub(super) fn operations() -> Vec<Operation> {
             .details("Its first run, reruns, and what its schedule made. A run that was deleted is there until it is removed.")
             .parameter(limit(limits::PAGE_DEFAULT, limits::PAGE_MAX))
             .parameter(cursor())
-            .answers::<RunsJson<'_>>(200, "A page of them.")
+            .answers::<Runs>(200, "A page of them.")
             .refuses(&[Code::InvalidCursor]),
         Operation::get("/v1/jobs/{job}/runs/{run}", "getRun", "One run")
             .details("Its state and its counts, which are exact at every moment.")
-            .answers::<RunJson<'_>>(200, "The run."),
+            .answers::<Run>(200, "The run."),
         Operation::delete("/v1/jobs/{job}/runs/{run}", "deleteRun", "Delete a run")
             .details(
                 "Its tasks and results are removed in the background. It can be repeated while it is there.",
             )
-            .answers::<RunJson<'_>>(202, "The run, `deleted`.")
+            .answers::<Run>(202, "The run, `deleted`.")
             .but(json!({"status": "deleted"}))
             .refuses(&[Code::RunHasDescendants]),
     ];
@@ -41,7 +38,7 @@ pub(super) fn operations() -> Vec<Operation> {
 fn commands() -> Vec<Operation> {
     let command = |path, id, summary, code: Code| {
         Operation::post(path, id, summary)
-            .answers::<RunJson<'_>>(200, "The run.")
+            .answers::<Run>(200, "The run.")
             .refuses(&[code, Code::RunNotTerminal])
     };
     let half_done =
@@ -93,7 +90,7 @@ fn rerun() -> Operation {
         let schema = json!({"type": "string", "pattern": format!("^({word})(,({word}))*$")});
         query(name, schema, description, example.into())
     };
-    let rerun = Content::Json(Schemas::answer::<RerunJson<'_>>);
+    let rerun = Content::Json(Schemas::answer::<Rerun>);
     Operation::post("/v1/jobs/{job}/rerun", "rerunJob", "Run a job again")
         .details(
             "Another run with the tasks of the latest one: all of them, or those that fit every filter; the others are handed \
@@ -136,16 +133,16 @@ fn looks() -> Vec<Operation> {
     vec![
         Operation::get("/v1/jobs/{job}/runs/{run}/audit", "auditRun", "Everything stored of a run, counted")
             .details("Rows, counters, results and the list that they came from, and whether they agree. It reads every row, and no body.")
-            .answers::<AuditJson<'_>>(200, "What was counted.")
+            .answers::<Audit>(200, "What was counted.")
             .refuses(&[Code::TooManyAudits]),
         Operation::get("/v1/jobs/{job}/runs/{run}/audit/bodies", "auditRunBodies", "Bodies of a run, read and verified")
             .details("In the order of the list, as many as can be read in about five seconds: a page may be long or short.")
             .parameter(cursor())
-            .answers::<BodiesAuditJson>(200, "What was read.")
+            .answers::<BodiesAudit>(200, "What was read.")
             .refuses(&[Code::InvalidCursor, Code::ResultExpired, Code::TooManyAudits]),
         Operation::get("/v1/jobs/{job}/runs/{run}/ingest", "getIngest", "How far a staged list is")
             .details("404 for a run whose tasks did not come from one.")
-            .answers::<IngestJson<'_>>(200, "Its state."),
+            .answers::<Ingest>(200, "Its state."),
         Operation::get("/v1/jobs/{job}/runs/{run}/ingest/rejected", "listRejected", "Rows of a list that are no tasks")
             .details("In the order of the list. `Accept: text/csv` chooses CSV too. A cell that a spreadsheet would run begins with an apostrophe.")
             .parameter(choice("format", &["jsonl", "csv"], "JSON, one a line, or CSV."))

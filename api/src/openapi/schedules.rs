@@ -2,8 +2,8 @@
 
 use super::operation::Operation;
 use crate::problem::Code;
-use crate::wire::job::JobJson;
 use crate::wire::schedule_bodies::{ScheduleBody, ScheduleTurn};
+use conveyor_wire::Job;
 use serde_json::{Value, json};
 
 /// How the example of a job differs that has a schedule.
@@ -25,13 +25,13 @@ pub(super) fn operations() -> Vec<Operation> {
         Operation::put("/v1/jobs/{job}/schedule", "putSchedule", "Set when a scheduled job runs")
             .details("It is replaced whole. What runs already goes on.")
             .body::<ScheduleBody>()
-            .answers::<JobJson<'_>>(200, "The job, with its next run.")
+            .answers::<Job>(200, "The job, with its next run.")
             .but(scheduled("active"))
             .refuses(&[Code::JobNotScheduled]),
         Operation::post("/v1/jobs/{job}/schedule/state", "setScheduleState", "Pause a schedule, or go on")
             .details("What would have run while it was paused is not made up for. It can be repeated.")
             .body::<ScheduleTurn>()
-            .answers::<JobJson<'_>>(200, "The job.")
+            .answers::<Job>(200, "The job.")
             .but(scheduled("paused"))
             .refuses(&[Code::JobNotScheduled]),
     ];

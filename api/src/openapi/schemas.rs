@@ -6,8 +6,6 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 const WHERE: &str = "/components/schemas";
-/// What our types for the wire are called in the code, beyond what they are called on it.
-const SUFFIX: &str = "Json";
 
 /// Collects the shapes that operations refer to.
 #[derive(Debug)]
@@ -40,7 +38,6 @@ impl Schemas {
         let answers = self.answers.take_definitions(true).into_iter().map(|named| (named, Kind::Answer));
         for ((name, mut schema), kind) in requests.chain(answers) {
             tidy(&mut schema, kind);
-            let name = renamed(&name);
             words::describe(&name, &mut schema);
             let before = components.insert(name.clone(), schema);
             debug_assert!(
@@ -70,10 +67,6 @@ fn tidied(schema: Schema, kind: Kind) -> Value {
     value
 }
 
-fn renamed(name: &str) -> String {
-    name.strip_suffix(SUFFIX).unwrap_or(name).to_owned()
-}
-
 fn tidy(schema: &mut Value, kind: Kind) {
     match schema {
         Value::Object(fields) => {
@@ -85,9 +78,6 @@ fn tidy(schema: &mut Value, kind: Kind) {
                 }
                 Kind::Request => {}
             }
-            if let Some(Value::String(reference)) = fields.get_mut("$ref") {
-                *reference = renamed(reference);
-            }
             fields.values_mut().for_each(|value| tidy(value, kind));
         }
         Value::Array(items) => items.iter_mut().for_each(|value| tidy(value, kind)),
@@ -97,6 +87,9 @@ fn tidy(schema: &mut Value, kind: Kind) {
 
 /// What is unset is left out of answers (SPEC 10): a field that may be missing is never null.
 fn without_null(fields: &mut Map<String, Value>) {
+    if let Some(Value::Array(words)) = fields.get_mut("enum") {
+        words.retain(|word| !word.is_null());
+    }
     if let Some(Value::Array(types)) = fields.get_mut("type") {
         types.retain(|one| one != "null");
         if let [one] = &types[..] {

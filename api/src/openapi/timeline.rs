@@ -73,7 +73,7 @@ const EVENTS: [(&str, &str, &str); 33] = [
     ("ingest.redriven", "an operator sent a dead letter again", ""),
 ];
 
-pub(crate) fn types() -> Vec<&'static str> {
+pub(super) fn types() -> Vec<&'static str> {
     EVENTS.iter().map(|(kind, ..)| *kind).collect()
 }
 

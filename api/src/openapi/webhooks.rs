@@ -5,10 +5,8 @@ use super::parameters::{cursor, limit};
 use super::schemas::Schemas;
 use crate::problem::Code;
 use crate::wire::bodies::{PutWebhook, WebhookBody};
-use crate::wire::delivery::{DeliveriesJson, DeliveryJson};
-use crate::wire::hmac::{HmacKeyCreatedJson, HmacKeyFinalizedJson, HmacKeysJson};
-use crate::wire::webhook::{TestSentJson, WebhookJson};
 use conveyor_domain::limits;
+use conveyor_wire::{Deliveries, Delivery, HmacKeyCreated, HmacKeyFinalized, HmacKeys, TestSent, Webhook};
 use serde_json::json;
 
 /// What a webhook can be refused for.
@@ -28,11 +26,11 @@ fn of_job() -> Vec<Operation> {
     vec![
         Operation::get("/v1/jobs/{job}/webhook", "getWebhook", "Where the end of a run is told")
             .details("404 for a job without a webhook.")
-            .answers::<WebhookJson<'_>>(200, "The webhook."),
+            .answers::<Webhook>(200, "The webhook."),
         Operation::put("/v1/jobs/{job}/webhook", "putWebhook", "Set the webhook of a job")
             .details("It is replaced whole, and enabled again if it was disabled.")
             .body::<PutWebhook>()
-            .answers::<WebhookJson<'_>>(200, "The webhook.")
+            .answers::<Webhook>(200, "The webhook.")
             .refuses(&REFUSED),
         Operation::delete("/v1/jobs/{job}/webhook", "deleteWebhook", "Tell nobody any more")
             .details("It can be repeated.")
@@ -40,7 +38,7 @@ fn of_job() -> Vec<Operation> {
         Operation::post("/v1/webhook/test", "testWebhook", "Send a webhook an event, once")
             .details("Of type `webhook.test`. What it answered is told, and nothing is kept.")
             .body::<WebhookBody>()
-            .answers::<TestSentJson>(200, "What came of it.")
+            .answers::<TestSent>(200, "What came of it.")
             .refuses(&REFUSED),
     ]
 }
@@ -49,10 +47,10 @@ fn keys() -> Vec<Operation> {
     vec![
         Operation::get("/v1/hmac/keys", "listHmacKeys", "The keys that sign webhooks")
             .details("Without their secrets. A caller that never made one has neither.")
-            .answers::<HmacKeysJson>(200, "The one that signs, and the one that may replace it."),
+            .answers::<HmacKeys>(200, "The one that signs, and the one that may replace it."),
         Operation::post("/v1/hmac/keys/rotate", "rotateHmacKey", "Make a new key")
             .details("The only answer that has its secret. The first one signs at once; a later one signs nothing until it is finalized.")
-            .answers_with(201, "The new key.", Content::Json(Schemas::answer::<HmacKeyCreatedJson>), &[])
+            .answers_with(201, "The new key.", Content::Json(Schemas::answer::<HmacKeyCreated>), &[])
             .refuses(&[Code::CandidatePending, Code::Conflict]),
         Operation::delete("/v1/hmac/keys/rotate", "cancelHmacKey", "Give the new key up")
             .details("The one that signs goes on signing. Without a new key, nothing happens.")
@@ -60,7 +58,7 @@ fn keys() -> Vec<Operation> {
             .refuses(&[Code::Conflict]),
         Operation::post("/v1/hmac/keys/rotate/finalize", "finalizeHmacKey", "Sign with the new key")
             .details("It takes the place of the one before, from the next attempt on: receivers should know it by then.")
-            .answers::<HmacKeyFinalizedJson>(200, "The key that signs from now on.")
+            .answers::<HmacKeyFinalized>(200, "The key that signs from now on.")
             .refuses(&[Code::NoCandidate, Code::Conflict]),
     ]
 }
@@ -73,7 +71,7 @@ fn deliveries() -> Vec<Operation> {
             )
             .parameter(limit(limits::PAGE_DEFAULT, limits::PAGE_MAX))
             .parameter(cursor())
-            .answers::<DeliveriesJson>(200, "A page of them.")
+            .answers::<Deliveries>(200, "A page of them.")
             .but(json!({"deliveries": [{
                 "event_id": "01KCX5W7A9B1C3D5E7F9G1H3J5", "event_type": "run.completed", "target": "webhook",
                 "run_id": "01KCX5T0Q8M3Z7C9D1F5G7H9J1", "state": "pending",
@@ -87,10 +85,10 @@ fn deliveries() -> Vec<Operation> {
             .refuses(&[Code::InvalidCursor]),
         Operation::get("/v1/jobs/{job}/deliveries/{event}", "getDelivery", "One of them, with what is sent")
             .details("`event` is the body of every attempt, as the webhook `runEnded` describes it.")
-            .answers::<DeliveryJson>(200, "The notification."),
+            .answers::<Delivery>(200, "The notification."),
         Operation::post("/v1/jobs/{job}/deliveries/{event}/replay", "replayDelivery", "Send one again")
             .details("With as much time as it had at first. One that is under way is left alone.")
-            .answers::<DeliveryJson>(202, "The notification.")
+            .answers::<Delivery>(202, "The notification.")
             .but(json!({"state": "pending", "next_attempt_at": "2026-01-01T00:10:00.000Z"}))
             .refuses(&[Code::Conflict]),
     ]

@@ -6,8 +6,8 @@ use crate::cursor::Cursors;
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
+use crate::show;
 use crate::state::{ApiState, Shared};
-use crate::wire::repair::{AuditJson, BodiesAuditJson};
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -27,7 +27,7 @@ pub(super) async fn show(
     let _turn = turn(&state, &caller).await?;
     let audit = state.operations.audit(RunKey { job, run }).await?.ok_or_else(ApiError::not_found)?;
     let view = RunView { run: audit.run.clone(), stats: audit.stats };
-    Ok(Json(AuditJson::new(&audit, &view)).into_response())
+    Ok(Json(show::audit(audit, &view)).into_response())
 }
 
 /// One page of bodies. Its cursor is that of a list of tasks.
@@ -44,7 +44,7 @@ pub(super) async fn bodies(
     let _turn = turn(&state, &caller).await?;
     let audit = state.operations.audit_bodies(key, after).await?;
     let next_cursor = audit.next.map(|task| cursors.seal(&task));
-    Ok(Json(BodiesAuditJson::new(&audit, next_cursor)).into_response())
+    Ok(Json(show::bodies_audit(audit, next_cursor)).into_response())
 }
 
 async fn turn(state: &ApiState, caller: &Caller) -> Result<Turn> {

@@ -6,13 +6,15 @@ use crate::body::{self, JsonBody};
 use crate::path::{Id, Path};
 use crate::problem::Result;
 use crate::query::Query;
+use crate::show;
 use crate::state::{ApiState, Shared};
 use crate::warnings::{STRICT, Warnings};
-use crate::wire::keys::{CallerJson, QuotasChange};
+use crate::wire::keys::QuotasChange;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::{CallerId, Holdings, Quotas, limits};
+use conveyor_wire as wire;
 
 pub(super) async fn show(
     _: Operator,
@@ -38,7 +40,7 @@ pub(super) async fn change(
     Ok(Json(look(&state, caller).await?).into_response())
 }
 
-async fn look(state: &ApiState, caller: CallerId) -> Result<CallerJson> {
+async fn look(state: &ApiState, caller: CallerId) -> Result<wire::Caller> {
     let admission = state.admission();
     let (_, holdings) = admission.holdings(caller).await?;
     // As if everything was limited: so much is counted.
@@ -48,10 +50,10 @@ async fn look(state: &ApiState, caller: CallerId) -> Result<CallerJson> {
         queued_tasks: Some(limits::QUOTA_TASKS_MAX),
     };
     let usage = admission.usage(caller, everything).await?;
-    Ok(CallerJson {
+    Ok(wire::Caller {
         caller,
-        quotas: holdings.chosen.or(state.config.quotas).into(),
-        usage: holdings.used(&usage, state.now()).into(),
+        quotas: show::quotas(holdings.chosen.or(state.config.quotas)),
+        usage: show::usage(holdings.used(&usage, state.now())),
         more: usage.more,
     })
 }

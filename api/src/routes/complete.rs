@@ -9,10 +9,11 @@ use crate::direct;
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
 use crate::shares::in_flight;
+use crate::show;
 use crate::staged;
 use crate::state::{ApiState, Shared};
 use crate::warnings::{STRICT, Warnings};
-use crate::wire::input::{InputJson, too_large};
+use crate::wire::input::too_large;
 use crate::wire::parts::{check_complete, parse_named};
 use axum::Json;
 use axum::extract::{Request, State};
@@ -20,6 +21,7 @@ use axum::response::{IntoResponse, Response};
 use conveyor_domain::ingest::upload::Part;
 use conveyor_domain::{Refusal, Staged, Upload};
 use conveyor_store::Error;
+use conveyor_wire::Input;
 
 pub(super) async fn complete(
     caller: Caller,
@@ -40,7 +42,7 @@ pub(super) async fn complete(
     if let Some(direct) = state.direct() {
         direct::parts::complete(&state, direct, &upload, named.as_deref()).await?;
         let upload = upload_of(&state, caller.id, upload.id).await?;
-        return Ok(Json(InputJson::new(&upload).with_parts(&[])).into_response());
+        return Ok(shown(&upload, &[]));
     }
     let parts = state.store().parts(upload.id).await?;
     check_complete(&parts, named.as_deref())?;
@@ -56,7 +58,11 @@ pub(super) async fn complete(
         // Not joined by us, and by nobody else either: a part was replaced while we read it.
         return Err(ApiError::new(Code::FileInputIncomplete, "A part was replaced meanwhile."));
     }
-    Ok(Json(InputJson::new(&upload).with_parts(&parts)).into_response())
+    Ok(shown(&upload, &parts))
+}
+
+fn shown(upload: &Upload, parts: &[Part]) -> Response {
+    Json(Input { parts: show::parts(upload, parts), ..show::input(upload, None) }).into_response()
 }
 
 /// Makes the parts the staged list, unless somebody else does so at the same time.

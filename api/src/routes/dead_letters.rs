@@ -9,14 +9,15 @@ use crate::operations::{LetterFilter, Redriven};
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::{Params, Query};
+use crate::show::{became, letter as shown, letter_outcome};
 use crate::state::{ApiState, Shared};
 use crate::warnings::{STRICT, Warnings};
-use crate::wire::letter::{Became, BecameJson, LetterJson, LettersJson, RedrivenJson};
 use crate::wire::limits::{parse_limit, parse_per_second};
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::{LetterId, limits};
+use conveyor_wire::{self as wire, Became, LetterOutcome, Letters};
 use std::str::FromStr;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
@@ -35,9 +36,9 @@ pub(super) async fn list(_: Operator, State(state): State<Shared>, query: Query)
     let cursors = Cursors::of_operator(&state, &format!("dead_letters|{filter:?}"));
     let after = cursors.open(query.get("cursor"))?;
     let page = state.operations.letters(&filter, after, limit).await?;
-    let dead_letters = page.letters.iter().map(LetterJson::from).collect();
+    let dead_letters = page.letters.into_iter().map(shown).collect();
     let next_cursor = page.next.map(|letter| cursors.seal(&letter));
-    Ok(Json(LettersJson { dead_letters, next_cursor }).into_response())
+    Ok(Json(Letters { dead_letters, next_cursor }).into_response())
 }
 
 pub(super) async fn show(
@@ -48,7 +49,7 @@ pub(super) async fn show(
 ) -> Result<Response> {
     query.none()?;
     let view = state.operations.letter(letter).await?.ok_or_else(ApiError::not_found)?;
-    Ok(Json(LetterJson::from(&view)).into_response())
+    Ok(Json(shown(view)).into_response())
 }
 
 pub(super) async fn redrive(
@@ -73,7 +74,7 @@ pub(super) async fn redrive(
             Err(ApiError::new(Code::RedriveLimit, detail))
         }
         Redriven::Sent | Redriven::Acknowledged => {
-            Ok(Json(BecameJson::new(letter, Some(redriven).into())).into_response())
+            Ok(Json(became(letter, letter_outcome(Some(redriven)))).into_response())
         }
     }
 }
@@ -86,7 +87,7 @@ pub(super) async fn purge(
 ) -> Result<Response> {
     query.none()?;
     match state.operations.purge(letter).await.map_err(ApiError::of_letter)? {
-        true => Ok(Json(BecameJson::new(letter, Became::Purged)).into_response()),
+        true => Ok(Json(became(letter, LetterOutcome::Purged)).into_response()),
         false => Err(ApiError::not_found()),
     }
 }
@@ -113,22 +114,20 @@ pub(super) async fn redrive_many(
     for (n, view) in page.letters.iter().enumerate() {
         // The first always has its turn: somebody who asks again and again gets to the end.
         if n > 0 && (state.is_shutting_down() || !pace.wait_for(n).await) {
-            next = dead_letters.last().map(|last: &BecameJson| last.letter_id);
+            next = dead_letters.last().map(|last: &Became| last.letter_id);
             break;
         }
         dead_letters.push(redrive_one(&state, view.letter.id).await);
     }
     let next_cursor = next.map(|letter| cursors.seal(&letter));
-    Ok(Json(RedrivenJson { dead_letters, more: next_cursor.is_some(), next_cursor }).into_response())
+    Ok(Json(wire::Redriven { dead_letters, more: next_cursor.is_some(), next_cursor }).into_response())
 }
 
 /// One that cannot be sent does not keep the others.
-async fn redrive_one(state: &ApiState, letter: LetterId) -> BecameJson {
+async fn redrive_one(state: &ApiState, letter: LetterId) -> Became {
     match state.operations.redrive(letter).await {
-        Ok(redriven) => BecameJson::new(letter, redriven.into()),
-        Err(error) => {
-            BecameJson { error: Some(error.to_string()), ..BecameJson::new(letter, Became::Failed) }
-        }
+        Ok(redriven) => became(letter, letter_outcome(redriven)),
+        Err(error) => Became { error: Some(error.to_string()), ..became(letter, LetterOutcome::Failed) },
     }
 }
 

@@ -6,8 +6,8 @@ use crate::cursor::Cursors;
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
+use crate::show;
 use crate::state::{ApiState, Shared};
-use crate::wire::delivery::{DeliveriesJson, DeliveryJson};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -19,6 +19,7 @@ use conveyor_domain::{
     Delivery, DeliveryState, EventId, Job, JobId, Record, RecordKind, RecordVersion, RecordWrite, limits,
 };
 use conveyor_store::port::{RecordsQuery, readable};
+use conveyor_wire::Deliveries;
 
 /// Looks again this often if somebody else was quicker.
 const LOOKS_MAX: u32 = 5;
@@ -47,9 +48,9 @@ pub(super) async fn list(
     let read = |record: &Record| readable("delivery", || record.key.id.clone(), parsed(record));
     let mut deliveries = Vec::new();
     for record in shown {
-        deliveries.extend(read(record)?.map(|delivery| DeliveryJson::new(record, delivery, false)));
+        deliveries.extend(read(record)?.map(|delivery| show::delivery(record, delivery, false)));
     }
-    Ok(Json(DeliveriesJson { deliveries, next_cursor }).into_response())
+    Ok(Json(Deliveries { deliveries, next_cursor }).into_response())
 }
 
 pub(super) async fn show(
@@ -61,7 +62,7 @@ pub(super) async fn show(
     query.none()?;
     job_of(&state, &caller, job).await?;
     let (record, delivery) = find(&state, job, event).await?;
-    Ok(Json(DeliveryJson::new(&record, delivery, true)).into_response())
+    Ok(Json(show::delivery(&record, delivery, true)).into_response())
 }
 
 /// Makes it due again, with as much time as it had at first.
@@ -95,7 +96,7 @@ pub(super) async fn replay(
 }
 
 fn accepted(record: &Record, delivery: Delivery) -> Response {
-    (StatusCode::ACCEPTED, Json(DeliveryJson::new(record, delivery, true))).into_response()
+    (StatusCode::ACCEPTED, Json(show::delivery(record, delivery, true))).into_response()
 }
 
 /// Where it went may have been taken away since.

@@ -7,14 +7,15 @@ use crate::event_stream;
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Result};
 use crate::query::Query;
+use crate::show;
 use crate::state::{ApiState, Shared};
-use crate::wire::event::{EventJson, EventsJson};
 use axum::Json;
 use axum::extract::State;
 use axum::http::header::ACCEPT;
 use axum::http::{HeaderMap, HeaderName};
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::{JobId, RunId, limits};
+use conveyor_wire::Events;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -48,8 +49,8 @@ async fn page(
     let after = cursors.open(query.get("cursor"))?.unwrap_or(0);
     let mut entries = state.list(caller.id, state.store().events(job, after, limit + 1)).await?;
     let next_cursor = cursors.page(&mut entries, limit, |entry| entry.number);
-    let events = entries.iter().map(|entry| EventJson::of(entry, hidden)).collect();
-    Ok(Json(EventsJson { events, next_cursor }).into_response())
+    let events = entries.iter().map(|entry| show::event(entry, hidden)).collect();
+    Ok(Json(Events { events, next_cursor }).into_response())
 }
 
 /// The last event that the caller has: a client that reconnects says so in a header, one that starts may say so in the URL.

@@ -7,10 +7,11 @@ use crate::cursor::Cursors;
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
+use crate::show;
 use crate::signed_url::{BaseUrl, ExportPath, Link, link_expires};
 use crate::state::{ApiState, Shared};
 use crate::warnings::{STRICT, Warnings};
-use crate::wire::export::{ExportJson, ExportsJson, StartedExportJson, parse_format};
+use crate::wire::export::parse_format;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -23,6 +24,7 @@ use conveyor_domain::{
 };
 use conveyor_store::Error;
 use conveyor_store::port::{BlobKey, RecordsQuery, Validity, readable};
+use conveyor_wire::Exports;
 
 type InRun = (Id<JobId>, Id<RunId>);
 type One = (Id<JobId>, Id<RunId>, Id<ExportId>);
@@ -54,7 +56,7 @@ pub(super) async fn start(
     }
     let location = format!("/v1/jobs/{job}/runs/{run}/exports/{}", export.id);
     let headers = [(LOCATION, location), (RETRY_AFTER, LOOK_AFTER.to_owned())];
-    Ok((StatusCode::ACCEPTED, headers, Json(StartedExportJson::new(&export))).into_response())
+    Ok((StatusCode::ACCEPTED, headers, Json(show::started_export(&export))).into_response())
 }
 
 pub(super) async fn list(
@@ -75,9 +77,9 @@ pub(super) async fn list(
     exports.retain(|export| export.is_there(state.now()));
     let mut shown = Vec::with_capacity(exports.len());
     for export in &exports {
-        shown.push(ExportJson::new(export, download_url(&state, caller.id, &base, export).await?));
+        shown.push(show::export(export, download_url(&state, caller.id, &base, export).await?));
     }
-    Ok(Json(ExportsJson { exports: shown, next_cursor }).into_response())
+    Ok(Json(Exports { exports: shown, next_cursor }).into_response())
 }
 
 pub(super) async fn show(
@@ -91,7 +93,7 @@ pub(super) async fn show(
     kept(&run_of(&state, &caller, job, Some(run)).await?)?;
     let (_, export) = export_of(&state, run, id).await?;
     let download_url = download_url(&state, caller.id, &base, &export).await?;
-    Ok(Json(ExportJson::new(&export, download_url)).into_response())
+    Ok(Json(show::export(&export, download_url)).into_response())
 }
 
 /// Nobody sees it from then on; its objects go with the next look of a builder.

@@ -3,9 +3,8 @@
 use crate::auth::Caller;
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
+use crate::show;
 use crate::state::{ApiState, Shared};
-use crate::wire::Time;
-use crate::wire::hmac::{HmacKeyCreatedJson, HmacKeyFinalizedJson, HmacKeysJson};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -15,13 +14,14 @@ use conveyor_domain::job::record::Expected;
 use conveyor_domain::{
     KeyId, Record, RecordVersion, RecordWrite, RotationRefused, SigningKey, SigningKeys, SigningSecret,
 };
+use conveyor_wire::{HmacKeyCreated, HmacKeyFinalized, Time};
 
 /// Looks again this often if somebody else was quicker.
 const LOOKS_MAX: u32 = 5;
 
 pub(super) async fn list(caller: Caller, State(state): State<Shared>, query: Query) -> Result<Response> {
     query.none()?;
-    Ok(Json(HmacKeysJson::from(&keys_of(&state, &caller).await?)).into_response())
+    Ok(Json(show::hmac_keys(&keys_of(&state, &caller).await?)).into_response())
 }
 
 pub(super) async fn rotate(caller: Caller, State(state): State<Shared>, query: Query) -> Result<Response> {
@@ -30,7 +30,7 @@ pub(super) async fn rotate(caller: Caller, State(state): State<Shared>, query: Q
     let (kid, signing) = (KeyId::new(now, entropy), SigningSecret::new(entropy));
     let key = SigningKey::new(caller.id, kid, &signing, now, &state.secret, entropy);
     change(&state, &caller, |keys| keys.rotate(key.clone())).await?;
-    let created = HmacKeyCreatedJson { kid, secret: signing.expose(), created_at: Time(now) };
+    let created = HmacKeyCreated { kid, secret: signing.expose(), created_at: Time(now) };
     Ok((StatusCode::CREATED, Json(created)).into_response())
 }
 
@@ -38,7 +38,7 @@ pub(super) async fn finalize(caller: Caller, State(state): State<Shared>, query:
     query.none()?;
     let keys = change(&state, &caller, SigningKeys::finalize).await?;
     let active = keys.active.ok_or_else(|| ApiError::internal("a finalized key is not active"))?;
-    let finalized = HmacKeyFinalizedJson { active_kid: active.kid, created_at: Time(active.created) };
+    let finalized = HmacKeyFinalized { active_kid: active.kid, created_at: Time(active.created) };
     Ok(Json(finalized).into_response())
 }
 

@@ -6,8 +6,8 @@ use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::{Params, Query};
 use crate::rejected_rows;
+use crate::show;
 use crate::state::{ApiState, Shared};
-use crate::wire::ingest::IngestJson;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
@@ -28,7 +28,7 @@ pub(super) async fn show(
     let found = run_of(&state, &caller, job, Some(run)).await?;
     let ingest = ingest_of(&state, &found).await?;
     let folded = IngestState::fold(&ingest.log).map_err(|e| Error::Corrupt(e.to_string()))?;
-    Ok(Json(IngestJson::new(run, &folded, &ingest.log, found.job.spec.hidden_run())).into_response())
+    Ok(Json(show::ingest(run, &folded, &ingest.log, found.job.spec.hidden_run())).into_response())
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -7,12 +7,12 @@ use crate::direct;
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
+use crate::show;
 use crate::signed_url::{BaseUrl, UploadPath};
 use crate::staged;
 use crate::state::{ApiState, Shared};
 use crate::warnings::{STRICT, Warnings};
-use crate::wire::Time;
-use crate::wire::input::{InputJson, InputRequest, InputsJson, PartTargetsJson, UploadTarget};
+use crate::wire::input::InputRequest;
 use crate::wire::parts::parse_wanted;
 use axum::Json;
 use axum::extract::{Request, State};
@@ -21,6 +21,7 @@ use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::{CallerId, Timestamp, Upload, UploadId, limits};
 use conveyor_store::port::{DirectAccess, UploadsQuery};
+use conveyor_wire::{Input, Inputs, PartTargets, UploadTarget};
 
 pub(super) async fn create(
     caller: Caller,
@@ -74,8 +75,8 @@ pub(super) async fn list(caller: Caller, State(state): State<Shared>, query: Que
     let wanted = UploadsQuery { caller: caller.id, before, limit: limit + 1, look };
     let mut page = state.list(caller.id, state.store().uploads(wanted, state.now())).await?;
     let next_cursor = cursors.scanned(&mut page, limit, |upload| upload.id);
-    let job_inputs = page.rows.iter().map(InputJson::new).collect();
-    Ok(Json(InputsJson { job_inputs, next_cursor }).into_response())
+    let job_inputs = page.rows.iter().map(|upload| show::input(upload, None)).collect();
+    Ok(Json(Inputs { job_inputs, next_cursor }).into_response())
 }
 
 pub(super) async fn show(
@@ -94,7 +95,8 @@ pub(super) async fn show(
             direct::parts::list(direct, &upload).await?
         }
     };
-    Ok(Json(with_target(&state, &base, &upload).await?.with_parts(&parts)).into_response())
+    let parts = show::parts(&upload, &parts);
+    Ok(Json(Input { parts, ..with_target(&state, &base, &upload).await? }).into_response())
 }
 
 pub(super) async fn abort(
@@ -125,14 +127,13 @@ pub(super) async fn sign_parts(
     refuse_whole(&upload)?;
     refuse_closed(&upload)?;
     let (path, expires) = (path_of(&upload), url_expiry(&state, &upload));
-    let target = |number| {
-        UploadTarget::part(number, path.signed_part(number, &state.secret, &base, expires), Time(expires))
-    };
+    let target =
+        |number| show::part_target(number, path.signed_part(number, &state.secret, &base, expires), expires);
     let parts = match state.direct() {
         None => wanted.numbers.into_iter().map(target).collect(),
         Some(direct) => direct::parts::sign(&state, direct, &upload, &wanted, expires).await?,
     };
-    Ok(Json(PartTargetsJson { parts }).into_response())
+    Ok(Json(PartTargets { parts }).into_response())
 }
 
 /// The id of an upload in a path. One that cannot be parsed is answered like one that is not there.
@@ -183,13 +184,13 @@ fn url_expiry(state: &ApiState, upload: &Upload) -> Timestamp {
 }
 
 /// The slot, with a fresh URL as long as its bytes can be sent: an upload that was interrupted goes on with it.
-async fn with_target(state: &ApiState, base: &BaseUrl, upload: &Upload) -> Result<InputJson> {
+async fn with_target(state: &ApiState, base: &BaseUrl, upload: &Upload) -> Result<Input> {
     let part_min = state.direct().map(DirectAccess::part_min_bytes);
-    let mut json = InputJson::new(upload).with_part_min(part_min);
+    let mut input = show::input(upload, part_min);
     if !upload.multipart && !upload.claimed {
-        json.upload = Some(target(state, base, upload).await?);
+        input.upload = Some(target(state, base, upload).await?);
     }
-    Ok(json)
+    Ok(input)
 }
 
 async fn target(state: &ApiState, base: &BaseUrl, upload: &Upload) -> Result<UploadTarget> {
@@ -199,5 +200,5 @@ async fn target(state: &ApiState, base: &BaseUrl, upload: &Upload) -> Result<Upl
     }
     let url = path_of(upload).signed(&upload.spec, &state.secret, base, expires);
     let headers = [("Content-Type".to_owned(), upload.spec.content_type().to_owned())];
-    Ok(UploadTarget::whole(url, headers.into(), Time(expires)))
+    Ok(show::whole_target(url, headers.into(), expires))
 }

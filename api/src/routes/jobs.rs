@@ -4,10 +4,9 @@ use crate::cursor::Cursors;
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Result};
 use crate::query::Query;
+use crate::show::{self, is_there};
 use crate::state::Shared;
 use crate::submit::forget;
-use crate::wire::job::{JobJson, JobsJson};
-use crate::wire::run::{RunJson, is_there};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -15,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, post};
 use conveyor_domain::{Command, JobId, JobStatus, limits};
 use conveyor_store::port::{JobView, JobsQuery};
+use conveyor_wire::Jobs;
 
 pub(super) async fn list(caller: Caller, State(state): State<Shared>, query: Query) -> Result<Response> {
     let query = query.only(&["status", "type", "limit", "cursor"])?;
@@ -33,8 +33,8 @@ pub(super) async fn list(caller: Caller, State(state): State<Shared>, query: Que
     for view in page.rows {
         rows.push(with_latest_kept(&state, caller.id, view).await?);
     }
-    let jobs = rows.iter().map(|view| JobJson::of(view, now)).collect();
-    Ok(Json(JobsJson { jobs, next_cursor }).into_response())
+    let jobs = rows.iter().map(|view| show::job(view, now)).collect();
+    Ok(Json(Jobs { jobs, next_cursor }).into_response())
 }
 
 pub(super) async fn show(
@@ -45,7 +45,7 @@ pub(super) async fn show(
 ) -> Result<Response> {
     query.none()?;
     let view = job_of(&state, &caller, job).await?;
-    Ok(Json(JobJson::of(&view, state.now())).into_response())
+    Ok(Json(show::job(&view, state.now())).into_response())
 }
 
 pub(super) async fn delete(
@@ -57,7 +57,7 @@ pub(super) async fn delete(
     query.none()?;
     let view = apply(&state, &caller, job, Command::Delete).await?;
     forget(&state, job).await;
-    Ok((StatusCode::ACCEPTED, Json(JobJson::of(&view, state.now()))).into_response())
+    Ok((StatusCode::ACCEPTED, Json(show::job(&view, state.now()))).into_response())
 }
 
 pub(super) async fn close(
@@ -68,7 +68,7 @@ pub(super) async fn close(
 ) -> Result<Response> {
     query.none()?;
     let view = apply(&state, &caller, job, Command::Close).await?;
-    Ok(Json(JobJson::of(&view, state.now())).into_response())
+    Ok(Json(show::job(&view, state.now())).into_response())
 }
 
 /// A command on the job's current run, answered by that run.
@@ -85,7 +85,7 @@ pub(super) fn on_run(command: Command) -> MethodRouter<Shared> {
             return Err(ApiError::not_found());
         }
         let view = applied(&state, caller.id, job, command).await?;
-        Ok(Json(RunJson::from(&view.latest)).into_response())
+        Ok(Json(show::run(&view.latest)).into_response())
     };
     post(handle)
 }

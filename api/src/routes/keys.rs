@@ -8,14 +8,16 @@ use crate::managed_keys::{self, Made};
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Result};
 use crate::query::Query;
+use crate::show;
 use crate::state::Shared;
 use crate::warnings::{STRICT, Warnings};
-use crate::wire::keys::{KeyJson, KeysJson, NewKey};
+use crate::wire::keys::NewKey;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::{ApiKeyId, CallerId, Opens, limits};
+use conveyor_wire::ApiKeys;
 use std::collections::BTreeMap;
 
 pub(super) async fn create(
@@ -38,7 +40,7 @@ pub(super) async fn create(
     };
     let Made { id, kept, key } = managed_keys::make(&state, name, opens).await?;
     tracing::info!(key = %id, ?opens, "an API key was made");
-    Ok((StatusCode::CREATED, Json(KeyJson::new(id, kept, quotas).showing(key))).into_response())
+    Ok((StatusCode::CREATED, Json(show::api_key(id, kept, quotas, Some(key)))).into_response())
 }
 
 pub(super) async fn list(_: Operator, State(state): State<Shared>, query: Query) -> Result<Response> {
@@ -63,9 +65,9 @@ pub(super) async fn list(_: Operator, State(state): State<Shared>, query: Query)
                 }
             },
         };
-        keys.push(KeyJson::new(id, kept, quotas));
+        keys.push(show::api_key(id, kept, quotas, None));
     }
-    Ok(Json(KeysJson { keys, next_cursor }).into_response())
+    Ok(Json(ApiKeys { keys, next_cursor }).into_response())
 }
 
 pub(super) async fn revoke(

@@ -5,13 +5,14 @@ use crate::auth::Caller;
 use crate::cursor::Cursors;
 use crate::problem::Result;
 use crate::query::Query;
+use crate::show::{self, Look};
 use crate::state::{ApiState, Shared};
-use crate::wire::budget::{LeaseJson, LeasesJson, Look};
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::{CallerId, JobId, limits};
 use conveyor_store::port::{JobView, JobsQuery};
+use conveyor_wire::Leases;
 use futures::{StreamExt, TryStreamExt, stream};
 
 /// Runs that are looked at at once.
@@ -24,9 +25,9 @@ pub(super) async fn list(caller: Caller, State(state): State<Shared>, query: Que
     let live = live_runs(&state, caller.id, cursors.open(query.get("cursor"))?, limit as usize).await?;
     let looks: Vec<_> = live.views.iter().map(|view| look(&state, view)).collect();
     let looks: Vec<Look> = stream::iter(looks).buffered(LOOKS_INFLIGHT).try_collect().await?;
-    let leases = live.views.iter().zip(&looks).map(|(view, look)| LeaseJson::new(view, look)).collect();
+    let leases = live.views.iter().zip(&looks).map(|(view, look)| show::lease(view, look)).collect();
     let next_cursor = live.next.map(|job| cursors.seal(&job));
-    Ok(Json(LeasesJson { leases, next_cursor }).into_response())
+    Ok(Json(Leases { leases, next_cursor }).into_response())
 }
 
 struct Live {

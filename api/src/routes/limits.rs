@@ -6,19 +6,17 @@ use crate::body::{self, JsonBody};
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Result};
 use crate::query::Query;
+use crate::show::{self, Look, is_there, list_state};
 use crate::state::{ApiState, Shared};
 use crate::warnings::{STRICT, Warnings};
-use crate::wire::budget::{LimitsJson, Look};
-use crate::wire::ingest::{ListState, state_of};
-use crate::wire::job::JobJson;
 use crate::wire::limits::parse_change;
-use crate::wire::run::is_there;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::dispatch::grant::Scope;
 use conveyor_domain::{Command, IngestState, Job, JobId, QueueName, limits};
 use conveyor_store::port::{Depth, JobView, RunKey};
+use conveyor_wire as wire;
 
 pub(super) async fn change(
     caller: Caller,
@@ -36,7 +34,7 @@ pub(super) async fn change(
     let view = state.store().apply(job, command, state.now()).await?;
     announce(&state, &view.job).await;
     let view = with_latest_kept(&state, caller.id, view).await?;
-    Ok(Json(JobJson::of(&view, state.now())).into_response())
+    Ok(Json(show::job(&view, state.now())).into_response())
 }
 
 /// Makes new limits bind whoever asks next.
@@ -62,13 +60,13 @@ pub(super) async fn show(
     let look = look(&state, &view).await?;
     let shown = limits::DOMAIN_BUDGETS_SHOWN_MAX;
     let domains = state.backend.coordinator.domain_budgets(caller.id, shown, look.now).await?;
-    Ok(Json(LimitsJson::new(&view, &look, &domains)).into_response())
+    Ok(Json(show::limits(&view, &look, &domains)).into_response())
 }
 
 /// How far the list of a run is. A log that cannot be read says nothing; its own route tells why.
-async fn list_state(state: &ApiState, key: RunKey) -> Result<Option<ListState>> {
+async fn list_of(state: &ApiState, key: RunKey) -> Result<Option<wire::IngestState>> {
     let ingest = state.store().ingest(key).await?;
-    Ok(ingest.and_then(|ingest| IngestState::fold(&ingest.log).ok()).map(|folded| state_of(&folded)))
+    Ok(ingest.and_then(|ingest| IngestState::fold(&ingest.log).ok()).map(|folded| list_state(&folded)))
 }
 
 /// Looks at what a job's workers share, and what they could take.
@@ -83,7 +81,7 @@ pub(super) async fn look(state: &ApiState, JobView { job, latest }: &JobView) ->
     };
     let (depth, budget) = tokio::try_join!(depth, state.backend.coordinator.budget(&scope, now))?;
     let list = match depth == Depth::default() && latest.run.is_ingesting() {
-        true => list_state(state, RunKey { job: job.id, run: latest.run.id }).await?,
+        true => list_of(state, RunKey { job: job.id, run: latest.run.id }).await?,
         false => None,
     };
     Ok(Look { depth, budget, list, now })

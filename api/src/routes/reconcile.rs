@@ -7,9 +7,9 @@ use crate::fields::Fields;
 use crate::operations::Reconcile;
 use crate::problem::{ApiError, Result};
 use crate::query::Query;
+use crate::show;
 use crate::state::Shared;
 use crate::warnings::{STRICT, Warnings};
-use crate::wire::repair::ReconciledJson;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
@@ -35,7 +35,7 @@ pub(super) async fn reconcile(
     let cursors = Cursors::of_operator(&state, &format!("reconcile|{whole}|{dry_run}"));
     let from = cursors.open(fields.get::<String>("from", "a string")?.as_deref())?;
     let reconciled = state.operations.reconcile(Reconcile { job, dry_run, from }).await?;
-    let mut answer = ReconciledJson::from(&reconciled);
+    let mut answer = show::reconciled(&reconciled);
     answer.next = answer.next.map(|next| cursors.seal(&next));
     Ok(Json(answer).into_response())
 }

@@ -11,11 +11,11 @@ use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
 use crate::rerun_base::{Base, base_of};
 use crate::shares::in_flight;
+use crate::show::{self, is_there};
 use crate::state::{ApiState, Shared};
 use crate::survey::{Outlook, Survey};
 use crate::warnings::Warnings;
-use crate::wire::rerun::{PARAMETERS, RerunJson, parse_overrides, parse_selection};
-use crate::wire::run::{RunJson, is_there};
+use crate::wire::rerun::{PARAMETERS, parse_overrides, parse_selection};
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -30,6 +30,7 @@ use conveyor_domain::{
 };
 use conveyor_store::port::{JobView, RunKey, RunView, StartRun};
 use conveyor_store::template::expected_tasks;
+use conveyor_wire::Rerun;
 use std::time::Duration;
 
 pub(super) async fn rerun(
@@ -100,10 +101,10 @@ fn answer(
     outlook: Outlook,
     total_is_final: bool,
 ) -> Snapshot {
-    let body = RerunJson {
+    let body = Rerun {
         job_id: view.job.id,
-        status: view.job.status,
-        latest_run: RunJson::from(&view.latest),
+        status: view.job.status.into(),
+        latest_run: show::run(&view.latest),
         rerun_of,
         retried_tasks: outlook.retried,
         inherited_tasks: outlook.inherited,

@@ -5,15 +5,16 @@ use crate::path::{Id, Path};
 use crate::problem::Result;
 use crate::query::Query;
 use crate::result_url;
+use crate::show;
 use crate::signed_url::BaseUrl;
 use crate::state::{ApiState, Shared};
-use crate::wire::task::{ResultsJson, TaskJson};
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::job::retention::{is_expired, is_over};
 use conveyor_domain::{JobId, RunId, limits};
 use conveyor_store::port::{RunKey, StatusFilter, TasksQuery};
+use conveyor_wire::Results;
 
 /// `processing` is what the batch client calls everything that has not ended.
 const FILTERS: [(&str, StatusFilter); 4] = [
@@ -69,9 +70,10 @@ async fn page(
     let mut results = Vec::with_capacity(tasks.len());
     let spec = &found.job.spec;
     // One that is over is not there, whether or not it was removed yet.
-    for task in tasks.iter().filter(|task| !is_over(task, state.now())) {
-        let result_url = result_url::of(state, base, &found.job, &found.view.run, task).await?;
-        results.push(TaskJson::new(run, task, is_expired(task, spec, state.now()), result_url));
+    for task in tasks.into_iter().filter(|task| !is_over(task, state.now())) {
+        let result_url = result_url::of(state, base, &found.job, &found.view.run, &task).await?;
+        let expired = is_expired(&task, spec, state.now());
+        results.push(show::task(run, task, expired, result_url));
     }
-    Ok(Json(ResultsJson { results, next_cursor }).into_response())
+    Ok(Json(Results { results, next_cursor }).into_response())
 }

@@ -4,15 +4,16 @@ use crate::cursor::Cursors;
 use crate::path::{Id, Path};
 use crate::problem::Result;
 use crate::query::Query;
+use crate::show;
 use crate::state::Shared;
 use crate::submit::forget;
-use crate::wire::run::{RunJson, RunsJson};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::{JobId, RunId, limits};
 use conveyor_store::port::{RunKey, RunsQuery};
+use conveyor_wire::Runs;
 
 pub(super) async fn list(
     caller: Caller,
@@ -28,7 +29,7 @@ pub(super) async fn list(
     let query = RunsQuery { job, before, limit: limit + 1, look: limits::LIST_LOOK_MAX };
     let mut page = state.list(caller.id, state.store().runs(query)).await?;
     let next_cursor = cursors.scanned(&mut page, limit, |view| view.run.id);
-    Ok(Json(RunsJson { runs: page.rows.iter().map(RunJson::from).collect(), next_cursor }).into_response())
+    Ok(Json(Runs { runs: page.rows.iter().map(show::run).collect(), next_cursor }).into_response())
 }
 
 pub(super) async fn show(
@@ -39,7 +40,7 @@ pub(super) async fn show(
 ) -> Result<Response> {
     query.none()?;
     let found = run_of(&state, &caller, job, Some(run)).await?;
-    Ok(Json(RunJson::from(&found.view)).into_response())
+    Ok(Json(show::run(&found.view)).into_response())
 }
 
 pub(super) async fn delete(
@@ -54,5 +55,5 @@ pub(super) async fn delete(
     if view.run.sequence == 1 {
         forget(&state, job).await;
     }
-    Ok((StatusCode::ACCEPTED, Json(RunJson::from(&view))).into_response())
+    Ok((StatusCode::ACCEPTED, Json(show::run(&view))).into_response())
 }

@@ -7,9 +7,9 @@ use crate::fields::Fields;
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Result};
 use crate::query::Query;
+use crate::show;
 use crate::state::{ApiState, Shared};
 use crate::warnings::{STRICT, Warnings};
-use crate::wire::job::JobJson;
 use crate::wire::schedule;
 use axum::Json;
 use axum::extract::{Request, State};
@@ -63,7 +63,7 @@ async fn read(state: &ApiState, request: Request) -> Result<JsonBody> {
 
 async fn apply(state: &ApiState, caller: &Caller, job: JobId, change: ScheduleChange) -> Result<Response> {
     let view = applied(state, caller.id, job, Command::Schedule(change)).await?;
-    Ok(Json(JobJson::of(&view, state.now())).into_response())
+    Ok(Json(show::job(&view, state.now())).into_response())
 }
 
 /// Only a time that has passed has nothing to come.

@@ -7,10 +7,9 @@ use crate::path::{Id, Path};
 use crate::problem::{ApiError, Result};
 use crate::query::Query;
 use crate::shares::in_flight;
+use crate::show;
 use crate::state::{ApiState, Shared};
 use crate::warnings::{STRICT, Warnings};
-use crate::wire::job::AddedJson;
-use crate::wire::task::HistoryJson;
 use crate::wire::tasks::AddRequest;
 use axum::Json;
 use axum::extract::{Request, State};
@@ -21,6 +20,7 @@ use conveyor_domain::access::quota::Wanted;
 use conveyor_domain::job::retention::is_over;
 use conveyor_domain::{Job, JobId, Run, RunId, Task, TaskId, limits};
 use conveyor_store::port::{JobView, RunKey};
+use conveyor_wire::Added;
 
 pub(super) async fn add(
     caller: Caller,
@@ -74,8 +74,8 @@ async fn add_to(state: &ApiState, job: &Job, bytes: Bytes, turn: &mut Turn) -> R
 }
 
 fn added_answer(view: &JobView, accepted_tasks: usize) -> Snapshot {
-    let (job_status, latest_run) = (view.job.status, (&view.latest).into());
-    Snapshot::new(StatusCode::OK, &AddedJson { accepted_tasks, job_status, latest_run })
+    let (job_status, latest_run) = (view.job.status.into(), show::run(&view.latest));
+    Snapshot::new(StatusCode::OK, &Added { accepted_tasks, job_status, latest_run })
 }
 
 pub(super) async fn history_of_latest(
@@ -109,7 +109,7 @@ async fn history(state: &ApiState, found: &FoundRun, task: TaskId) -> Result<Res
         key.run = from.run;
     }
     let attempts = state.store().attempts(key, task).await?.ok_or_else(ApiError::not_found)?;
-    Ok(Json(HistoryJson::from(&attempts[..])).into_response())
+    Ok(Json(show::history(attempts)).into_response())
 }
 
 /// A task of a run, unless it is past its time: then it makes no difference whether its row is still there.

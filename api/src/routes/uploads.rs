@@ -12,7 +12,7 @@ use crate::shares::{Full, Place, in_flight};
 use crate::signed_url::{SIGNATURE_PARAMS, UploadPath};
 use crate::staged;
 use crate::state::{ApiState, Shared};
-use crate::wire::input::{UploadedJson, UploadedPartJson, too_large};
+use crate::wire::input::too_large;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::HeaderMap;
@@ -21,6 +21,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use conveyor_domain::ingest::upload::Part;
 use conveyor_domain::{CallerId, Staged, Upload, UploadId};
+use conveyor_wire::{Uploaded, UploadedPart};
 use futures::Stream;
 
 pub(super) async fn put_whole(
@@ -50,7 +51,7 @@ pub(super) async fn put_whole(
     }
     let kept = state.store().put_staged(upload.id, staged.clone(), state.now()).await;
     staged::settle(&state, &staged, kept).await.map_err(ApiError::of_upload)?;
-    let body = UploadedJson { file_input_id: upload.id, size_bytes: staged.size, sha256: &staged.etag };
+    let body = Uploaded { file_input_id: upload.id, size_bytes: staged.size, sha256: staged.etag.clone() };
     Ok(([(ETAG, quoted(&staged))], Json(body)).into_response())
 }
 
@@ -74,8 +75,8 @@ pub(super) async fn put_part(
     let part = Part { number, staged: staged.clone() };
     let kept = state.store().put_part(upload.id, part, state.now()).await;
     staged::settle(&state, &staged, kept).await.map_err(ApiError::of_upload)?;
-    let (size_bytes, etag) = (staged.size, staged.etag.as_str());
-    let body = UploadedPartJson { file_input_id: upload.id, number, size_bytes, etag };
+    let (size_bytes, etag) = (staged.size, staged.etag.clone());
+    let body = UploadedPart { file_input_id: upload.id, number, size_bytes, etag };
     Ok(([(ETAG, quoted(&staged))], Json(body)).into_response())
 }
 

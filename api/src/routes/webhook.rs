@@ -7,10 +7,11 @@ use crate::fields::Fields;
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
+use crate::show;
 use crate::state::{ApiState, Shared};
 use crate::warnings::{STRICT, Warnings};
 use crate::wire::submit::SubmitRequest;
-use crate::wire::webhook::{FIELDS, TaskToken, TestSentJson, WebhookJson, parse_webhook};
+use crate::wire::webhook::{FIELDS, TaskToken, parse_webhook};
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -26,7 +27,7 @@ pub(super) async fn show(
     query.none()?;
     let view = job_of(&state, &caller, job).await?;
     let hook = view.job.spec.webhook.as_ref().ok_or_else(ApiError::not_found)?;
-    Ok(Json(WebhookJson::from(hook)).into_response())
+    Ok(Json(show::webhook(hook)).into_response())
 }
 
 /// Replaces it whole: with a default, a new URL would silently end the signing.
@@ -43,7 +44,7 @@ pub(super) async fn put(
     let hook = read(&state, &caller, request, &warnings, true).await?;
     let view = state.store().apply(job, Command::Webhook(Some(hook)), state.now()).await?;
     let hook = view.job.spec.webhook.as_ref().ok_or_else(ApiError::not_found)?;
-    Ok(Json(WebhookJson::from(hook)).into_response())
+    Ok(Json(show::webhook(hook)).into_response())
 }
 
 pub(super) async fn delete(
@@ -67,7 +68,7 @@ pub(super) async fn test(
     let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
     let hook = read(&state, &caller, request, &warnings, false).await?;
     let sent = state.webhooks.send_test(caller.id, &hook).await?;
-    Ok(Json(TestSentJson::from(&sent)).into_response())
+    Ok(Json(show::test_sent(&sent)).into_response())
 }
 
 async fn read(

@@ -1,13 +1,12 @@
 //! What a submit is answered with, once it is durable.
 
 use crate::idempotency::Snapshot;
-use crate::wire::job::SubmittedJson;
-use crate::wire::run::{RunJson, is_there};
-use crate::wire::webhook::WebhookJson;
+use crate::show::{self, is_there};
 use axum::http::StatusCode;
 use conveyor_domain::job::run::Expected;
 use conveyor_domain::{Job, Run, RunStats};
 use conveyor_store::port::{JobView, RunView};
+use conveyor_wire::Submitted;
 
 /// A job as it is in the moment that it is made.
 pub(crate) fn made(job: &Job, run: &Run) -> JobView {
@@ -44,10 +43,10 @@ fn answer(
     total_is_final: Option<bool>,
 ) -> Snapshot {
     let JobView { job, latest } = view;
-    let latest_run = is_there(&latest.run).then(|| RunJson::from(latest));
-    let webhook = job.spec.webhook.as_ref().map(WebhookJson::from);
-    let (job_id, status_of_job) = (job.id, job.status);
+    let latest_run = is_there(&latest.run).then(|| show::run(latest));
+    let webhook = job.spec.webhook.as_ref().map(show::webhook);
+    let (job_id, status_of_job) = (job.id, job.status.into());
     let body =
-        SubmittedJson { job_id, status: status_of_job, latest_run, accepted_tasks, total_is_final, webhook };
+        Submitted { job_id, status: status_of_job, latest_run, accepted_tasks, total_is_final, webhook };
     Snapshot::new(status, &body).at(format!("/v1/jobs/{}", job.id))
 }

@@ -1,14 +1,10 @@
 //! Keys that operators make, and what callers may have (SPEC 6.24).
 
-use super::Time;
 use super::limits::number;
 use crate::fields::Fields;
 use crate::problem::{ApiError, Result};
 use crate::warnings::Warnings;
-use conveyor_domain::access::quota::Used;
-use conveyor_domain::{ApiKey, ApiKeyId, CallerId, Opens, Quotas, limits};
-use schemars::JsonSchema;
-use serde::Serialize;
+use conveyor_domain::{CallerId, Quotas, limits};
 
 pub(crate) const KEY: &[&str] = &["name", "caller", "operator", "quotas"];
 pub(crate) const QUOTAS: &[&str] = &["active_jobs", "scheduled_jobs", "queued_tasks"];
@@ -78,109 +74,6 @@ impl QuotasChange {
             scheduled_jobs: self.scheduled_jobs.unwrap_or(quotas.scheduled_jobs),
             queued_tasks: self.queued_tasks.unwrap_or(quotas.queued_tasks),
         }
-    }
-}
-
-/// What a caller may have: its own quotas, or those that the server was started with. One that is not there is no limit.
-#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Quotas")]
-pub(crate) struct QuotasJson {
-    /// Jobs with a run that has not ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    active_jobs: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    scheduled_jobs: Option<u32>,
-    /// Tasks of such runs that are not done.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    queued_tasks: Option<u64>,
-}
-
-impl From<Quotas> for QuotasJson {
-    fn from(quotas: Quotas) -> QuotasJson {
-        let Quotas { active_jobs, scheduled_jobs, queued_tasks } = quotas;
-        QuotasJson { active_jobs, scheduled_jobs, queued_tasks }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "KeyKind")]
-pub(crate) enum KindJson {
-    Caller,
-    Operator,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "ApiKey")]
-pub(crate) struct KeyJson {
-    key_id: ApiKeyId,
-    name: String,
-    kind: KindJson,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    caller: Option<CallerId>,
-    /// The key's last characters.
-    hint: String,
-    created_at: Time,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    revoked_at: Option<Time>,
-    /// Of its caller.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    quotas: Option<QuotasJson>,
-    /// The key itself. It is in the answer that makes it, and nowhere else.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<String>,
-}
-
-impl KeyJson {
-    pub fn new(key_id: ApiKeyId, kept: ApiKey, quotas: Option<Quotas>) -> KeyJson {
-        let ApiKey { name, opens, hint, created, revoked, .. } = kept;
-        let (kind, caller) = match opens {
-            Opens::Caller(caller) => (KindJson::Caller, Some(caller)),
-            Opens::Operator => (KindJson::Operator, None),
-        };
-        let quotas = quotas.map(QuotasJson::from);
-        let (created_at, revoked_at) = (Time(created), revoked.map(Time));
-        KeyJson { key_id, name, kind, caller, hint, created_at, revoked_at, quotas, key: None }
-    }
-
-    #[must_use]
-    pub fn showing(mut self, key: String) -> KeyJson {
-        self.key = Some(key);
-        self
-    }
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "ApiKeys")]
-pub(crate) struct KeysJson {
-    pub keys: Vec<KeyJson>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
-}
-
-/// What a caller has right now.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "CallerUsage")]
-pub(crate) struct UsedJson {
-    active_jobs: u64,
-    scheduled_jobs: u64,
-    queued_tasks: u64,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Caller")]
-pub(crate) struct CallerJson {
-    pub caller: CallerId,
-    pub quotas: QuotasJson,
-    pub usage: UsedJson,
-    /// There are more live jobs than were counted.
-    pub more: bool,
-}
-
-impl From<Used> for UsedJson {
-    fn from(used: Used) -> UsedJson {
-        let Used { active_jobs, scheduled_jobs, queued_tasks } = used;
-        UsedJson { active_jobs, scheduled_jobs, queued_tasks }
     }
 }
 

@@ -7,9 +7,7 @@ use conveyor_domain::job::failure::cut;
 use conveyor_domain::{
     DomainLimit, DomainLimits, FailureRatio, InvalidDomain, LimitsChange, Rate, RetryChoice, limits,
 };
-use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -146,46 +144,6 @@ where
 
 fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
-pub(crate) struct RateJson {
-    pub per_second: f64,
-    pub burst: u32,
-}
-
-impl From<Rate> for RateJson {
-    fn from(rate: Rate) -> RateJson {
-        RateJson { per_second: rate.per_second(), burst: rate.burst() }
-    }
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct DomainLimitJson {
-    #[serde(flatten)]
-    rate: Option<RateJson>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_inflight: Option<u32>,
-}
-
-/// Limits by name, as they are submitted.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DomainLimitsJson<'a>(pub &'a DomainLimits);
-
-impl DomainLimitsJson<'_> {
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl Serialize for DomainLimitsJson<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let limits = self.0.iter().map(|(name, limit)| {
-            let DomainLimit { rate, max_inflight } = limit;
-            (name, DomainLimitJson { rate: rate.map(RateJson::from), max_inflight })
-        });
-        serializer.collect_map(limits)
-    }
 }
 
 #[cfg(test)]

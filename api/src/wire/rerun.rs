@@ -1,15 +1,10 @@
 //! What is asked of a rerun, and what is answered (SPEC 6.19).
 
-use super::run::RunJson;
 use crate::fields::Fields;
 use crate::problem::{ApiError, Result};
 use crate::query::Params as QueryParams;
 use crate::warnings::{STRICT, Warnings};
-use conveyor_domain::{
-    FailureClass, JobId, JobStatus, ParamPolicy, Params, RunId, Selection, TaskStatus, limits, params,
-};
-use schemars::JsonSchema;
-use serde::Serialize;
+use conveyor_domain::{FailureClass, ParamPolicy, Params, Selection, TaskStatus, limits, params};
 use serde_json::Value;
 
 /// The query parameters that a rerun knows.
@@ -80,21 +75,6 @@ pub(crate) fn parse_overrides(
     let merged = params::merge(job, &overrides);
     params::check_merged(&merged, false).map_err(|invalid| ApiError::job_params(&invalid))?;
     Ok(overrides)
-}
-
-/// The answer to a rerun.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct RerunJson<'a> {
-    pub job_id: JobId,
-    pub status: JobStatus,
-    pub latest_run: RunJson<'a>,
-    /// Left out for the first run of a scheduled job.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rerun_of: Option<RunId>,
-    pub retried_tasks: u32,
-    pub inherited_tasks: u32,
-    /// False if a list is read that nobody has counted: there may be more tasks than the two numbers say.
-    pub total_is_final: bool,
 }
 
 #[cfg(test)]

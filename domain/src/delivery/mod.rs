@@ -10,12 +10,16 @@ use crate::{
     CallerId, Entropy, EventId, EventType, Job, JobId, JobStatus, Record, RecordKey, RecordKind,
     RecordVersion, Run, RunId, RunStats, RunStatus, Sealed, Timestamp, WebhookConfig, WebhookEvent, limits,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 pub enum DeliveryState {
+    /// It is tried until it is taken.
     Pending,
+    /// It was taken.
     Delivered,
     /// Nobody will try again by itself.
     Failed,

@@ -1,7 +1,9 @@
 //! What a job says about notifications, and what a notification says (SPEC 6.21).
 
 use crate::delivery::Answer;
-use crate::{EventId, FailureClass, Job, JobSpec, Metadata, Run, RunFailure, RunId, RunStats, Timestamp};
+use crate::{
+    EventId, FailureClass, Job, JobSpec, Metadata, Run, RunFailure, RunId, RunStats, Spend, Timestamp,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest, Sha256};
@@ -140,11 +142,19 @@ struct EventStats {
     spend: Option<EventSpend>,
 }
 
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+/// What was charged, as far as the gateway said so.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Spend")]
-struct EventSpend {
-    credits: u64,
-    cost: f64,
+pub struct EventSpend {
+    pub credits: u64,
+    pub cost: f64,
+}
+
+impl EventSpend {
+    /// Nothing where nothing was charged.
+    pub fn of(spend: Spend) -> Option<EventSpend> {
+        (!spend.is_zero()).then(|| EventSpend { credits: spend.credits, cost: spend.cost() })
+    }
 }
 
 impl<'a> WebhookEvent<'a> {
@@ -202,8 +212,7 @@ impl From<RunStats> for EventStats {
             failed: counts.failed_total(),
             inconsistent: stats.is_inconsistent(),
             failure_reasons: by_class.filter(|(_, count)| *count > 0).collect(),
-            // Nothing where nothing was charged.
-            spend: (!spend.is_zero()).then(|| EventSpend { credits: spend.credits, cost: spend.cost() }),
+            spend: EventSpend::of(spend),
         }
     }
 }
@@ -238,9 +247,11 @@ pub struct TestSent {
 }
 
 /// Who is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 pub enum Target {
+    /// The webhook of the job.
     Webhook,
     /// A state machine that waits for the job's first run.
     StepFunctions,

@@ -169,16 +169,6 @@ impl Export {
         }
     }
 
-    pub fn status(&self) -> &'static str {
-        match self.state {
-            State::Pending { .. } => "pending",
-            State::Running { .. } => "running",
-            State::Completed { .. } => "completed",
-            State::Failed { .. } => "failed",
-            State::Removed { .. } => "removed",
-        }
-    }
-
     pub fn next(&self, now: Timestamp) -> Next {
         if !self.is_there(now) {
             return Next::Remove;

@@ -2,7 +2,7 @@
 
 use crate::{DomainLimit, Rate};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What there is to do, and what may be done at once.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +14,7 @@ pub struct Work {
 }
 
 /// Where it is known from how long a task takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
     Measured,
@@ -33,7 +33,7 @@ impl Basis {
 }
 
 /// What makes a run take as long as it does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
     MaxInflight,

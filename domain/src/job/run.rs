@@ -141,11 +141,14 @@ impl Storage {
 }
 
 /// What set a run in motion.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 pub enum Trigger {
+    /// A submit or a rerun.
     #[default]
     Manual,
+    /// A schedule.
     Scheduled,
 }
 
@@ -177,7 +180,7 @@ impl PauseCode {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PauseReason {
     pub code: PauseCode,
     pub detail: String,

@@ -2,6 +2,8 @@
 //! the rest of the row is served, so that a damaged row costs only itself.
 
 use crate::{Metadata, Method, Params, Problem, TaskId, TaskInput};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// The code of the marker, and of a task that failed because its input cannot be read.
 pub const CODE: &str = "damaged";
@@ -13,7 +15,9 @@ pub fn problem(parts: &str) -> Problem {
 }
 
 /// What is wrong with a stored body. Reading it again does not help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 pub enum BodyFault {
     /// Its object is not there.
     Missing,

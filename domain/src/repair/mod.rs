@@ -8,6 +8,8 @@ use crate::{
     BodyFault, FailureClass, JobId, LetterId, QueueName, RowCounts, Run, RunId, RunStats, Sums, Task, TaskId,
     Timestamp, UploadId, limits,
 };
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// What repairs are called. The sweeper has them, and a test there holds it to these names.
@@ -72,7 +74,9 @@ impl fmt::Display for Subject {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 pub enum Kind {
     /// Something was lost, or does not agree: it is not what it should be.
     Damage,

@@ -1,46 +1,20 @@
 //! The timeline of a job, as callers see it: no keys of objects, no more of a list than its own caller knows.
 
-use super::Time;
-use super::input::format_of;
-use super::limits::RateJson;
+use super::{Time, rate};
 use conveyor_domain::ingest::Source;
 use conveyor_domain::ingest::list::Layout;
 use conveyor_domain::{IngestEvent, JobEvent, LifecycleEvent, RunId, TimelineEntry};
-use schemars::JsonSchema;
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use conveyor_wire as wire;
+use serde_json::{Value, json};
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct EventJson {
-    pub id: u64,
-    #[serde(rename = "type")]
-    #[schemars(extend("enum" = crate::openapi::timeline::types()))]
-    pub kind: String,
-    at: Time,
-    /// None of what happened to a scheduled job before it had one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    run_id: Option<RunId>,
-    #[schemars(with = "Map<String, Value>")]
-    data: Value,
-}
-
-impl EventJson {
-    /// `hidden`: the run that keeps the tasks of a scheduled job, which nobody can look at.
-    pub fn of(entry: &TimelineEntry, hidden: Option<RunId>) -> EventJson {
-        let (kind, data) = match &entry.event {
-            JobEvent::Lifecycle(event) => (event.kind().to_owned(), of_lifecycle(event, hidden)),
-            JobEvent::Ingest(event) => (format!("ingest.{}", event.name()), of_ingest(event, hidden)),
-        };
-        let run_id = Some(entry.run).filter(|run| Some(*run) != hidden);
-        EventJson { id: entry.number, kind, at: Time(entry.at), run_id, data }
-    }
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct EventsJson {
-    pub events: Vec<EventJson>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+/// `hidden`: the run that keeps the tasks of a scheduled job, which nobody can look at.
+pub(crate) fn event(entry: &TimelineEntry, hidden: Option<RunId>) -> wire::Event {
+    let (kind, data) = match &entry.event {
+        JobEvent::Lifecycle(event) => (event.kind().to_owned(), of_lifecycle(event, hidden)),
+        JobEvent::Ingest(event) => (format!("ingest.{}", event.name()), of_ingest(event, hidden)),
+    };
+    let run_id = Some(entry.run).filter(|run| Some(*run) != hidden);
+    wire::Event { id: entry.number, kind, at: Time(entry.at), run_id, data }
 }
 
 fn of_lifecycle(event: &LifecycleEvent, hidden: Option<RunId>) -> Value {
@@ -54,10 +28,10 @@ fn of_lifecycle(event: &LifecycleEvent, hidden: Option<RunId>) -> Value {
             }
             data
         }
-        LifecycleEvent::LimitsChanged { max_inflight, rate } => {
+        LifecycleEvent::LimitsChanged { max_inflight, rate: limit } => {
             let mut data = json!({"max_inflight": max_inflight});
-            if let Some(rate) = rate {
-                data["rate_limit"] = json!(RateJson::from(*rate));
+            if let Some(limit) = limit {
+                data["rate_limit"] = json!(rate(*limit));
             }
             data
         }
@@ -127,7 +101,7 @@ fn of_ingest(event: &IngestEvent, hidden: Option<RunId>) -> Value {
 fn of_source(source: &Source) -> Value {
     let mut data = json!({
         "file_input_id": source.upload,
-        "format": format_of(&source.spec),
+        "format": wire::ListType::from(&source.spec),
         "size_bytes": source.staged.size,
         "on_invalid_rows": source.on_invalid_rows,
     });

@@ -1,0 +1,71 @@
+use crate::{Open, Time};
+use conveyor_domain::{JobId, LetterId, RunId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+
+/// A dead letter, and what becomes of it (SPEC 6.15).
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Letter {
+    pub letter_id: LetterId,
+    pub job_id: Option<JobId>,
+    pub run_id: Option<RunId>,
+    /// What was sent.
+    pub body: String,
+    pub first_at: Time,
+    pub last_at: Time,
+    pub tries: u32,
+    pub redrives: u32,
+    pub last_error: Option<String>,
+    /// What the next sweep does with it.
+    pub next_sweep: Open<NextSweep>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum NextSweep {
+    Acknowledge,
+    SendAgain,
+    Keep,
+    FailRun,
+}
+
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Letters {
+    pub dead_letters: Vec<Letter>,
+    pub next_cursor: Option<String>,
+}
+
+/// What became of one letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LetterOutcome {
+    Sent,
+    Acknowledged,
+    /// It was sent again as often as it may.
+    RedriveLimit,
+    /// There is none any more.
+    Gone,
+    Purged,
+    Failed,
+}
+
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Became {
+    pub letter_id: LetterId,
+    pub outcome: Open<LetterOutcome>,
+    pub error: Option<String>,
+}
+
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Redriven {
+    pub dead_letters: Vec<Became>,
+    /// Whether there may be others that fit, behind these.
+    pub more: bool,
+    pub next_cursor: Option<String>,
+}

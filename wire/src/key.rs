@@ -1,0 +1,71 @@
+use crate::{Open, Time};
+use conveyor_domain::{ApiKeyId, CallerId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+use std::fmt;
+
+/// What a caller may have: its own quotas, or those that the server was started with. One that is not there is no limit.
+#[skip_serializing_none]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Quotas {
+    /// Jobs with a run that has not ended.
+    pub active_jobs: Option<u32>,
+    pub scheduled_jobs: Option<u32>,
+    /// Tasks of such runs that are not done.
+    pub queued_tasks: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyKind {
+    Caller,
+    Operator,
+}
+
+#[skip_serializing_none]
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+pub struct ApiKey {
+    pub key_id: ApiKeyId,
+    pub name: String,
+    pub kind: Open<KeyKind>,
+    pub caller: Option<CallerId>,
+    /// The key's last characters.
+    pub hint: String,
+    pub created_at: Time,
+    pub revoked_at: Option<Time>,
+    /// Of its caller.
+    pub quotas: Option<Quotas>,
+    /// The key itself. It is in the answer that makes it, and nowhere else.
+    pub key: Option<String>,
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiKey").field("key_id", &self.key_id).finish_non_exhaustive()
+    }
+}
+
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ApiKeys {
+    pub keys: Vec<ApiKey>,
+    pub next_cursor: Option<String>,
+}
+
+/// What a caller has right now.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct CallerUsage {
+    pub active_jobs: u64,
+    pub scheduled_jobs: u64,
+    pub queued_tasks: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Caller {
+    pub caller: CallerId,
+    pub quotas: Quotas,
+    pub usage: CallerUsage,
+    /// There are more live jobs than were counted.
+    pub more: bool,
+}

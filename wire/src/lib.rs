@@ -1,0 +1,59 @@
+//! Every body of the HTTP API (SPEC 10), once: the server prints and describes these types, clients read them.
+//!
+//! This crate must not know about HTTP, stores or the way in which an answer is made. It has the ids, states and limits of
+//! the domain; what turns a job into a [`Job`] is in the API.
+//!
+//! - Bodies own what they hold, so that one type serves the server and its clients. A field that is `None` is left out.
+//! - A word of a closed set is an [`Open`] in an answer: the server only makes those that it knows, and the description
+//!   lists them; a client of an older version keeps the words of a newer server as text.
+//! - A field that a client does not know is ignored.
+
+mod dead_letter;
+mod dry_run;
+mod event;
+mod export;
+mod ingest;
+mod job;
+mod key;
+mod limits;
+mod open;
+mod repair;
+mod run;
+mod service;
+mod task;
+mod time;
+mod upload;
+mod warning;
+mod webhook;
+
+pub use dead_letter::{Became, Letter, LetterOutcome, Letters, NextSweep, Redriven};
+pub use dry_run::{Assumes, DomainCount, DomainCounts, DryRun, Estimate};
+pub use event::{Event, Events};
+pub use export::{Export, ExportStatus, Exports, Progress, StartedExport};
+pub use ingest::{Fault, Ingest, IngestState, RowWarning};
+pub use job::{Added, Job, JobType, Jobs, Submitted};
+pub use key::{ApiKey, ApiKeys, Caller, CallerUsage, KeyKind, Quotas};
+pub use limits::{
+    Domain, DomainLimit, Holder, Lease, Leases, Limits, Queue, Rate, RateState, Waiting, WaitingReason,
+};
+pub use open::Open;
+pub use repair::{
+    Audit, BodiesAudit, BodyFault, Counters, Finding, ListCounts, Outcome, Reconciled, RepairError,
+    ResultCounts, RowCounts, Subject, SubjectType, Treated, Unsure,
+};
+pub use run::{PauseReason, PauseState, Rerun, Run, RunFailureReason, Runs, Stats};
+pub use service::{Clock, Health, HealthStatus, Removal};
+pub use task::{Attempt, History, InvalidTask, Results, Task, TaskStatus};
+pub use time::Time;
+pub use upload::{
+    Input, Inputs, ListType, Multipart, Part, PartTargets, UploadTarget, Uploaded, UploadedPart,
+};
+pub use warning::{Warning, WarningCode, Warnings};
+pub use webhook::{
+    Deliveries, Delivery, DeliveryAttempt, Disabled, HmacKey, HmacKeyCreated, HmacKeyFinalized, HmacKeys,
+    TestSent, Webhook,
+};
+
+/// What of the domain is on the wire as it is.
+pub use conveyor_domain::delivery::webhook::EventSpend as Spend;
+pub use conveyor_domain::{Problem, RejectedRow};

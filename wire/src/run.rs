@@ -1,0 +1,96 @@
+use crate::{Open, Spend, Time};
+use conveyor_domain::{
+    FailureClass, IngestStatus, JobId, JobStatus, Params, PauseCode, RunId, RunStatus, Trigger,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Run {
+    pub run_id: RunId,
+    pub job_id: JobId,
+    pub run_sequence: u32,
+    pub status: Open<RunStatus>,
+    pub trigger: Open<Trigger>,
+    /// The run whose tasks it took over, if it is a rerun.
+    pub rerun_of: Option<RunId>,
+    /// Parameters of this run alone, which win over those of the job and of its tasks. Values of headers are not shown.
+    pub zenrows_params: Option<Params>,
+    pub stats: Stats,
+    pub last_batch_received: bool,
+    pub pause_state: Option<Open<PauseState>>,
+    pub pause_reason: Option<PauseReason>,
+    pub ingest_status: Option<Open<IngestStatus>>,
+    pub created_at: Time,
+    pub updated_at: Time,
+    pub failure_reason: Option<Open<RunFailureReason>>,
+    pub failure_detail: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum PauseState {
+    Paused,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct PauseReason {
+    pub code: Open<PauseCode>,
+    pub detail: String,
+}
+
+// The words of the production service, and one for everything about a list: its clients know no others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum RunFailureReason {
+    InsufficientCredits,
+    SubscriptionInactive,
+    ApiKeyCapReached,
+    IngestFailed,
+}
+
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Stats {
+    pub total: u32,
+    /// False while it is not known how many tasks there will be; left out otherwise.
+    pub total_is_final: Option<bool>,
+    pub completed: u32,
+    pub successful: u32,
+    pub failed: u32,
+    /// The counts contradict each other and are cut to fit (SPEC 6.14).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inconsistent: bool,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("propertyNames" = {"enum": FailureClass::ALL.map(FailureClass::as_str)}))]
+    pub failure_reasons: BTreeMap<Cow<'static, str>, u32>,
+    pub spend: Option<Spend>,
+}
+
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Runs {
+    pub runs: Vec<Run>,
+    pub next_cursor: Option<String>,
+}
+
+/// The answer to a rerun.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Rerun {
+    pub job_id: JobId,
+    pub status: Open<JobStatus>,
+    pub latest_run: Run,
+    /// Left out for the first run of a scheduled job.
+    pub rerun_of: Option<RunId>,
+    pub retried_tasks: u32,
+    pub inherited_tasks: u32,
+    /// False if a list is read that nobody has counted: there may be more tasks than the two numbers say.
+    pub total_is_final: bool,
+}

@@ -1,0 +1,42 @@
+use crate::Open;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Something of the request that was ignored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Warning {
+    pub code: Open<WarningCode>,
+    pub field: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum WarningCode {
+    UnknownField,
+}
+
+impl Warning {
+    pub fn unknown_field(field: String) -> Warning {
+        Warning { code: WarningCode::UnknownField.into(), field }
+    }
+}
+
+/// What is told beside an answer, as its last fields. As many as are named; the others are counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Warnings {
+    pub warnings: Vec<Warning>,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_warnings: u64,
+}
+
+impl Warnings {
+    pub fn is_empty(&self) -> bool {
+        *self == Warnings::default()
+    }
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
