@@ -12,30 +12,19 @@ use tokio::sync::OnceCell;
 
 const RUNS_A_PAGE: u32 = 100;
 
-/// How often it has its turn, and beside which others. Each pace is a loop of its own, so that none waits for the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
-    /// Its moment has come.
-    Promptly,
-    /// A message is to be sent again.
-    Messages,
-    /// Messages of whole runs are sent again: one run may have a million.
-    Refs,
-    /// A caller waits for it, and every active run is looked at.
-    Often,
-    /// It is costly, or in no hurry.
-    Slowly,
-}
-
-impl Pace {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Pace::Promptly => "promptly",
-            Pace::Messages => "messages",
-            Pace::Refs => "refs",
-            Pace::Often => "often",
-            Pace::Slowly => "slowly",
-        }
+conveyor_domain::words! {
+    /// How often it has its turn, and beside which others. Each pace is a loop of its own, so that none waits for the others.
+    pub enum Pace {
+        /// Its moment has come.
+        Promptly = "promptly",
+        /// A message is to be sent again.
+        Messages = "messages",
+        /// Messages of whole runs are sent again: one run may have a million.
+        Refs = "refs",
+        /// A caller waits for it, and every active run is looked at.
+        Often = "often",
+        /// It is costly, or in no hurry.
+        Slowly = "slowly",
     }
 }
 
