@@ -1,5 +1,5 @@
 use crate::{Open, Time};
-use conveyor_domain::{JobId, LetterId, RunId};
+use conveyor_domain::{JobId, LetterId, RunId, words};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -22,14 +22,15 @@ pub struct Letter {
     pub next_sweep: Open<NextSweep>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum NextSweep {
-    Acknowledge,
-    SendAgain,
-    Keep,
-    FailRun,
+words! {
+    #[derive(JsonSchema)]
+    #[schemars(inline)]
+    pub enum NextSweep as json {
+        Acknowledge = "acknowledge",
+        SendAgain = "send_again",
+        Keep = "keep",
+        FailRun = "fail_run",
+    }
 }
 
 #[skip_serializing_none]
@@ -39,18 +40,19 @@ pub struct Letters {
     pub next_cursor: Option<String>,
 }
 
-/// What became of one letter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum LetterOutcome {
-    Sent,
-    Acknowledged,
-    /// It was sent again as often as it may.
-    RedriveLimit,
-    /// There is none any more.
-    Gone,
-    Purged,
-    Failed,
+words! {
+    /// What became of one letter.
+    #[derive(JsonSchema)]
+    pub enum LetterOutcome as json {
+        Sent = "sent",
+        Acknowledged = "acknowledged",
+        /// It was sent again as often as it may.
+        RedriveLimit = "redrive_limit",
+        /// There is none any more.
+        Gone = "gone",
+        Purged = "purged",
+        Failed = "failed",
+    }
 }
 
 #[skip_serializing_none]

@@ -1,5 +1,5 @@
 use crate::{Open, Time};
-use conveyor_domain::{ExportFormat, ExportId};
+use conveyor_domain::{ExportFormat, ExportId, words};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -28,14 +28,15 @@ pub struct Export {
     pub expires_at: Time,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum ExportStatus {
-    Pending,
-    Running,
-    Completed,
-    Failed,
+words! {
+    #[derive(JsonSchema)]
+    #[schemars(inline)]
+    pub enum ExportStatus as json {
+        Pending = "pending",
+        Running = "running",
+        Completed = "completed",
+        Failed = "failed",
+    }
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]

@@ -1,21 +1,22 @@
 use crate::{ListType, Open, Time, WarningCode};
-use conveyor_domain::{Compression, ListFault, OnInvalidRows, RunId, UploadId};
+use conveyor_domain::{Compression, ListFault, OnInvalidRows, RunId, UploadId, words};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum IngestState {
-    /// Nobody has opened the list yet.
-    Waiting,
-    Reading,
-    Done,
-    /// The run ended first.
-    Cut,
-    Failed,
-    /// Nobody tries any more until an operator says so.
-    Stalled,
+words! {
+    #[derive(JsonSchema)]
+    pub enum IngestState as json {
+        /// Nobody has opened the list yet.
+        Waiting = "waiting",
+        Reading = "reading",
+        Done = "done",
+        /// The run ended first.
+        Cut = "cut",
+        Failed = "failed",
+        /// Nobody tries any more until an operator says so.
+        Stalled = "stalled",
+    }
 }
 
 /// How far a staged list is on its way to tasks.

@@ -1,5 +1,7 @@
 use crate::{DomainLimit, Open, Rate, Run, Time, Webhook};
-use conveyor_domain::{Format, JobId, JobStatus, Metadata, Params, RetryChoice, Schedule, ScheduleState};
+use conveyor_domain::{
+    Format, JobId, JobStatus, Metadata, Params, RetryChoice, Schedule, ScheduleState, words,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -37,12 +39,13 @@ pub struct Job {
     pub updated_at: Time,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum JobType {
-    Regular,
-    Scheduled,
+words! {
+    #[derive(JsonSchema)]
+    #[schemars(inline)]
+    pub enum JobType as json {
+        Regular = "regular",
+        Scheduled = "scheduled",
+    }
 }
 
 #[skip_serializing_none]

@@ -1,5 +1,5 @@
 use crate::{Open, Time};
-use conveyor_domain::{ApiKeyId, CallerId};
+use conveyor_domain::{ApiKeyId, CallerId, words};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -16,11 +16,12 @@ pub struct Quotas {
     pub queued_tasks: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum KeyKind {
-    Caller,
-    Operator,
+words! {
+    #[derive(JsonSchema)]
+    pub enum KeyKind as json {
+        Caller = "caller",
+        Operator = "operator",
+    }
 }
 
 #[skip_serializing_none]

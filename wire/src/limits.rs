@@ -1,5 +1,5 @@
 use crate::{Open, Time};
-use conveyor_domain::{JobId, RetryChoice, RunId, WorkerId};
+use conveyor_domain::{JobId, RetryChoice, RunId, WorkerId, words};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -76,19 +76,20 @@ pub struct Waiting {
     pub detail: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WaitingReason {
-    Ended,
-    Paused,
-    Idle,
-    NothingQueued,
-    GatewayBackoff,
-    RateLimited,
-    Capped,
-    DomainBudget,
-    NoWorker,
-    Working,
+words! {
+    #[derive(JsonSchema)]
+    pub enum WaitingReason as json {
+        Ended = "ended",
+        Paused = "paused",
+        Idle = "idle",
+        NothingQueued = "nothing_queued",
+        GatewayBackoff = "gateway_backoff",
+        RateLimited = "rate_limited",
+        Capped = "capped",
+        DomainBudget = "domain_budget",
+        NoWorker = "no_worker",
+        Working = "working",
+    }
 }
 
 /// Who holds what of one live run.

@@ -2,7 +2,7 @@
 
 use crate::{Open, Run, Time};
 use conveyor_domain::repair::{Kind, REPAIRS};
-use conveyor_domain::{FailureClass, JobId, TaskId};
+use conveyor_domain::{FailureClass, JobId, TaskId, words};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -18,15 +18,16 @@ pub struct Subject {
     pub job_id: Option<JobId>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum SubjectType {
-    Run,
-    Job,
-    Upload,
-    DeadLetter,
-    Queue,
+words! {
+    #[derive(JsonSchema)]
+    #[schemars(inline)]
+    pub enum SubjectType as json {
+        Run = "run",
+        Job = "job",
+        Upload = "upload",
+        DeadLetter = "dead_letter",
+        Queue = "queue",
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -73,15 +74,16 @@ pub struct Treated {
     pub error: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum Outcome {
-    Seen,
-    Fixed,
-    Gone,
-    NeedsOperator,
-    Failed,
+words! {
+    #[derive(JsonSchema)]
+    #[schemars(inline)]
+    pub enum Outcome as json {
+        Seen = "seen",
+        Fixed = "fixed",
+        Gone = "gone",
+        NeedsOperator = "needs_operator",
+        Failed = "failed",
+    }
 }
 
 /// A repair that could not look.

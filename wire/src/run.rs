@@ -1,6 +1,6 @@
 use crate::{Open, Spend, Time};
 use conveyor_domain::{
-    FailureClass, IngestStatus, JobId, JobStatus, Params, PauseCode, RunId, RunStatus, Trigger,
+    FailureClass, IngestStatus, JobId, JobStatus, Params, PauseCode, RunId, RunStatus, Trigger, words,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,11 +31,12 @@ pub struct Run {
     pub failure_detail: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum PauseState {
-    Paused,
+words! {
+    #[derive(JsonSchema)]
+    #[schemars(inline)]
+    pub enum PauseState as json {
+        Paused = "paused",
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -44,15 +45,16 @@ pub struct PauseReason {
     pub detail: String,
 }
 
-// The words of the production service, and one for everything about a list: its clients know no others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum RunFailureReason {
-    InsufficientCredits,
-    SubscriptionInactive,
-    ApiKeyCapReached,
-    IngestFailed,
+words! {
+    // The words of the production service, and one for everything about a list: its clients know no others.
+    #[derive(JsonSchema)]
+    #[schemars(inline)]
+    pub enum RunFailureReason as json {
+        InsufficientCredits = "insufficient_credits",
+        SubscriptionInactive = "subscription_inactive",
+        ApiKeyCapReached = "api_key_cap_reached",
+        IngestFailed = "ingest_failed",
+    }
 }
 
 #[skip_serializing_none]

@@ -1,4 +1,5 @@
 use crate::{Open, Time};
+use conveyor_domain::words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -12,12 +13,13 @@ pub struct Health {
     pub warnings: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum HealthStatus {
-    Ok,
-    Ready,
+words! {
+    #[derive(JsonSchema)]
+    #[schemars(inline)]
+    pub enum HealthStatus as json {
+        Ok = "ok",
+        Ready = "ready",
+    }
 }
 
 /// What time it is, and whether removals go by it (SPEC 6.26).
@@ -32,10 +34,11 @@ pub struct Clock {
     pub believed_at: Option<Time>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum Removal {
-    Running,
-    Halted,
+words! {
+    #[derive(JsonSchema)]
+    #[schemars(inline)]
+    pub enum Removal as json {
+        Running = "running",
+        Halted = "halted",
+    }
 }

@@ -1,6 +1,6 @@
 use crate::{Open, Spend, Time};
 use conveyor_domain::task_input::Reason;
-use conveyor_domain::{Format, Metadata, Method, Problem, RunId, TaskId};
+use conveyor_domain::{Format, Metadata, Method, Problem, RunId, TaskId, words};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -29,20 +29,21 @@ pub struct Task {
     pub updated_at: Time,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum TaskStatus {
-    /// It waits, for its first attempt or the next.
-    Pending,
-    /// A worker has it.
-    Processing,
-    /// It has a result.
-    Successful,
-    /// For good.
-    Failed,
-    /// It was successful, and its result is past its time. Not a state: it is a matter of when somebody looks.
-    Expired,
+words! {
+    #[derive(JsonSchema)]
+    #[schemars(inline)]
+    pub enum TaskStatus as json {
+        /// It waits, for its first attempt or the next.
+        Pending = "pending",
+        /// A worker has it.
+        Processing = "processing",
+        /// It has a result.
+        Successful = "successful",
+        /// For good.
+        Failed = "failed",
+        /// It was successful, and its result is past its time. Not a state: it is a matter of when somebody looks.
+        Expired = "expired",
+    }
 }
 
 impl From<conveyor_domain::TaskStatus> for TaskStatus {

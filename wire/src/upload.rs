@@ -1,5 +1,5 @@
 use crate::{Open, Time};
-use conveyor_domain::{ListSpec, UploadId, UploadStatus};
+use conveyor_domain::{ListSpec, UploadId, UploadStatus, words};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -24,13 +24,14 @@ pub struct Input {
     pub expires_at: Time,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum ListType {
-    Csv,
-    Jsonl,
-    Lines,
+words! {
+    #[derive(JsonSchema)]
+    #[schemars(inline)]
+    pub enum ListType as json {
+        Csv = "csv",
+        Jsonl = "jsonl",
+        Lines = "lines",
+    }
 }
 
 impl From<&ListSpec> for ListType {

@@ -1,4 +1,5 @@
 use crate::Open;
+use conveyor_domain::words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -9,11 +10,12 @@ pub struct Warning {
     pub field: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum WarningCode {
-    UnknownField,
+words! {
+    #[derive(JsonSchema)]
+    #[schemars(inline)]
+    pub enum WarningCode as json {
+        UnknownField = "unknown_field",
+    }
 }
 
 impl Warning {

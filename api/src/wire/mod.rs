@@ -6,7 +6,6 @@ pub(crate) mod input;
 pub(crate) mod keys;
 pub(crate) mod limits;
 pub(crate) mod parts;
-pub(crate) mod rejected;
 pub(crate) mod rerun;
 pub(crate) mod schedule;
 pub(crate) mod schedule_bodies;

@@ -13,28 +13,18 @@ use crate::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum DeliveryState {
-    /// It is tried until it is taken.
-    Pending,
-    /// It was taken.
-    Delivered,
-    /// Nobody will try again by itself.
-    Failed,
-    /// There is nobody to tell any more.
-    Cancelled,
-}
-
-impl DeliveryState {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            DeliveryState::Pending => "pending",
-            DeliveryState::Delivered => "delivered",
-            DeliveryState::Failed => "failed",
-            DeliveryState::Cancelled => "cancelled",
-        }
+crate::words! {
+    #[derive(JsonSchema)]
+    #[schemars(inline)]
+    pub enum DeliveryState as json {
+        /// It is tried until it is taken.
+        Pending = "pending",
+        /// It was taken.
+        Delivered = "delivered",
+        /// Nobody will try again by itself.
+        Failed = "failed",
+        /// There is nobody to tell any more.
+        Cancelled = "cancelled",
     }
 }
 

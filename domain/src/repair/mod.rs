@@ -9,7 +9,6 @@ use crate::{
     Timestamp, UploadId, limits,
 };
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// What repairs are called. The sweeper has them, and a test there holds it to these names.
@@ -74,22 +73,14 @@ impl fmt::Display for Subject {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum Kind {
-    /// Something was lost, or does not agree: it is not what it should be.
-    Damage,
-    /// Nothing is wrong: something is past its time, or no longer wanted.
-    Upkeep,
-}
-
-impl Kind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Kind::Damage => "damage",
-            Kind::Upkeep => "upkeep",
-        }
+crate::words! {
+    #[derive(JsonSchema)]
+    #[schemars(inline)]
+    pub enum Kind as json {
+        /// Something was lost, or does not agree: it is not what it should be.
+        Damage = "damage",
+        /// Nothing is wrong: something is past its time, or no longer wanted.
+        Upkeep = "upkeep",
     }
 }
 
