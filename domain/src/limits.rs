@@ -515,8 +515,9 @@ pub const BODY_STEP_BYTES: usize = 16 * KIB;
 pub const ANSWERS_MAX_BYTES: usize = 256 * MIB;
 /// How long a request waits for messages about what it committed to be sent. After that they are sent in the background.
 pub const SENT_WITHIN: Duration = Duration::from_secs(2);
-/// Messages that wait to be sent in one process, all together. Beyond it they are left to the sweeper.
+/// Messages that wait to be sent in one process, all together and of one caller. Beyond it they are left to the sweeper.
 pub const SENDING_MAX_BYTES: usize = 64 * MIB;
+pub const SENDING_OF_CALLER_MAX_BYTES: usize = 16 * MIB;
 /// How long the claims and settles of a job pause on AWS after one of them failed: exponential backoff between these.
 pub const JOB_PAUSE_MIN: Duration = Duration::from_millis(500);
 pub const JOB_PAUSE_MAX: Duration = Duration::from_secs(5);
