@@ -5,6 +5,7 @@
 //! function here gives the same answer for the same input.
 
 pub mod access;
+pub mod backoff;
 pub mod clock;
 pub mod delivery;
 pub mod dispatch;
@@ -24,6 +25,7 @@ pub use access::idempotency::{Fingerprint, Fingerprinting};
 pub use access::quota::{Holdings, LiveRun, Quota, Quotas};
 pub use access::request_rate::RequestRate;
 pub use access::seal::{self, KeyHash, NotAHash, NotAuthentic, Purpose, Sealed, Secret};
+pub use backoff::Exponential;
 pub use delivery::signing_keys::{RotationRefused, SigningKey, SigningKeys, SigningSecret};
 pub use delivery::webhook::{EventType, TestSent, UrlFault, WebhookConfig, WebhookEvent};
 pub use delivery::{AttemptEnd, Delivery, DeliveryState};
