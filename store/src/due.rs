@@ -8,6 +8,7 @@
 
 use crate::port::{DueQuery, read_each};
 use crate::{Result, Store};
+use conveyor_domain::backoff::Exponential;
 use conveyor_domain::{CallerId, Record, RecordKey, RecordKind, Timestamp};
 use conveyor_turns::{Line, Places};
 use futures::FutureExt;
@@ -31,8 +32,7 @@ const PASS_AGAIN: Duration = Duration::from_secs(5);
 /// Records in line, of all callers.
 const LINE_MAX: usize = 10_000;
 /// How long an owner whose records could not be read is left alone, by exponential backoff.
-const SILENT_MIN: Duration = Duration::from_secs(5);
-const SILENT_MAX: Duration = Duration::from_secs(60);
+const SILENT: Exponential = Exponential::new(Duration::from_secs(5), Duration::from_secs(60));
 
 #[derive(Debug)]
 pub struct Due<G> {
@@ -54,7 +54,7 @@ pub struct Due<G> {
 
 #[derive(Clone, Copy, Debug)]
 struct Silent {
-    pause: Duration,
+    failures: u32,
     until: Instant,
 }
 
@@ -135,7 +135,7 @@ impl<G: Clone + PartialEq> Due<G> {
         (self.next_pass, self.pass) = (Instant::now() + pause, None);
         self.damaged.clear();
         let now = Instant::now();
-        self.silent.retain(|_, silent| now < silent.until + SILENT_MAX);
+        self.silent.retain(|_, silent| now < silent.until + SILENT.cap);
     }
 
     fn is_new(&self, key: &RecordKey) -> bool {
@@ -147,9 +147,10 @@ impl<G: Clone + PartialEq> Due<G> {
     }
 
     fn note_silence(&mut self, owner: String) {
-        let pause = self.silent.get(&owner).map_or(SILENT_MIN, |silent| SILENT_MAX.min(silent.pause * 2));
+        let failures = self.silent.get(&owner).map_or(1, |silent| silent.failures + 1);
+        let until = Instant::now() + SILENT.delay(failures);
         if self.silent.len() < LINE_MAX || self.silent.contains_key(&owner) {
-            self.silent.insert(owner, Silent { pause, until: Instant::now() + pause });
+            self.silent.insert(owner, Silent { failures, until });
         }
     }
 

@@ -134,7 +134,7 @@ async fn an_owner_that_does_not_answer_is_left_alone_for_longer_each_time() {
         tokio::time::advance(Duration::from_millis(1)).await;
         assert!(due.is_new(&key), "{seconds}");
     }
-    tokio::time::advance(SILENT_MAX).await;
+    tokio::time::advance(SILENT.cap).await;
     due.rest(PASS_EVERY);
     assert!(due.silent.is_empty(), "forgotten");
 }

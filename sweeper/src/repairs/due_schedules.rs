@@ -83,7 +83,7 @@ pub(super) async fn scheduled_jobs(
         Scope::All => look.due_from(RecordKind::ScheduledJob, from).await,
         // Whose it is makes no difference here.
         Scope::Job(job) => {
-            let key = RecordKey::new(RecordKind::ScheduledJob, "", job.to_string());
+            let key = RecordKey::new(RecordKind::ScheduledJob, job, job);
             Ok((vec![(look.now(), key)], None))
         }
     }

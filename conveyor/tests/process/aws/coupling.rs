@@ -51,7 +51,7 @@ async fn a_caller_that_is_throttled_does_not_hold_up_what_is_due_of_another() {
     let hooks = Hooks::start().await;
     let flags = ["--gateway-url", "demo:", "--api-key", OTHER_KEY, "--allow-http-webhooks"];
     let mut deployment = Deployment::prepare("due", &environment, &flags);
-    deployment.start(["api", "worker"]);
+    deployment.start(["api", "ingest", "worker"]);
     let (_, api) = &deployment.roles[0];
     let (throttled, other) = (Client::new(api), Client::with_key(api, OTHER_KEY));
     // Nobody delivers yet: the notification is due when somebody does.

@@ -3,7 +3,7 @@
 
 use super::change::{NewEvent, Next};
 use super::insert::RowPlace;
-use super::jobs::{first_stands, new_view, refs};
+use super::jobs::{READS_INFLIGHT, first_stands, new_view, refs};
 use super::rows::{JobRow, RunRow, State};
 use super::transact::Condition;
 use super::uploads::UploadClaim;
@@ -245,7 +245,7 @@ impl IngestStore for Table {
         let (mut runs, mut answers) = (Vec::new(), Answers::default());
         let mut found = found.into_iter().peekable();
         while found.peek().is_some() && runs.len() < limit as usize {
-            let missing = limit as usize - runs.len();
+            let missing = (limit as usize - runs.len()).max(READS_INFLIGHT);
             let reads = self.runs_at(found.by_ref().take(missing)).await;
             answers.add(reads.answers);
             let rows = reads.found.into_iter().filter_map(|(key, row)| Some((key, row?)));
@@ -255,6 +255,7 @@ impl IngestStore for Table {
                 .collect();
             runs.append(&mut ingesting);
         }
+        runs.truncate(limit as usize);
         answers.any().map(|()| runs)
     }
 }
