@@ -18,6 +18,7 @@ pub mod limits;
 pub mod repair;
 pub mod schedule;
 pub mod time;
+pub mod words;
 
 // One path for each type that its name alone tells apart. What is left is qualified by its module.
 pub use access::api_key::{self, ApiKey, Opens, OperatorHash};
@@ -74,3 +75,4 @@ pub use repair::{Audit, BodiesAudit, ListCounts, Reconciled, ResultCounts};
 pub use schedule::calendar::{Schedule, Weekday};
 pub use schedule::{JobSchedule, ScheduleChange, ScheduleState};
 pub use time::{Clock, Timestamp};
+pub use words::UnknownWord;
