@@ -62,7 +62,7 @@ pub use operations::{
 pub use shares::{BodyDeadlines, Peer, Shares};
 
 use axum::Router;
-use conveyor_domain::{Clock, Entropy, ParamPolicy, Quotas, RequestRate, Secret};
+use conveyor_domain::{Clock, Entropy, KeyHash, ParamPolicy, Quotas, RequestRate, Secret};
 use conveyor_store::Backend;
 use state::ApiState;
 use std::sync::Arc;
@@ -117,6 +117,8 @@ pub struct Api {
     pub webhooks: Arc<dyn Webhooks>,
     /// Beside those that operators made.
     pub operators: OperatorKeys,
+    /// Hashes of keys that the store accepts: a flood of unknown ones slows down none of these.
+    pub accepted: Vec<KeyHash>,
     pub metrics: MetricsText,
     pub shutting_down: watch::Receiver<bool>,
 }

@@ -7,7 +7,7 @@ use crate::problem::Result;
 use crate::readiness::Readiness;
 use crate::request_rates::{RequestRates, Who};
 use crate::shares::{Answers, Bodies, Places, Turns, UnknownKeys};
-use conveyor_domain::{CallerId, HeaderSeal, Timestamp, UploadId, WorkerId, limits};
+use conveyor_domain::{CallerId, HeaderSeal, KeyHash, Timestamp, UploadId, WorkerId, limits};
 use conveyor_store::Store;
 use conveyor_store::port::{BlobKey, DirectAccess};
 use conveyor_turns::Gate;
@@ -58,6 +58,7 @@ impl ApiState {
         let (all_max, shares) = (api.config.requests_inflight_max, api.config.shares);
         let signed_max = (all_max / limits::SIGNED_REQUESTS_PART).max(1);
         let keyed_max = all_max.saturating_sub(signed_max).max(1);
+        let known_keys: Vec<KeyHash> = api.operators.hashes().chain(api.accepted.iter().copied()).collect();
         ApiState {
             bodies: Arc::new(Bodies::new(
                 shares.bodies_max_bytes,
@@ -71,7 +72,7 @@ impl ApiState {
             reads: Turns::new(limits::READS_OF_CALLER_MAX),
             streams: Places::new("streams", shares.event_streams_max, shares.event_streams_of_caller_max),
             uploads: Places::new("uploads", shares.uploads_max, shares.uploads_of_caller_max),
-            unknown_keys: UnknownKeys::new(shares.unknown_keys),
+            unknown_keys: UnknownKeys::new(shares.unknown_keys, known_keys.into_iter(), api.clock.now()),
             audits: Gate::new(limits::AUDITS_MAX, 1),
             counts: Gate::new(limits::COUNTS_MAX, limits::COUNTS_OF_CALLER_MAX),
             admissions: Gate::new(limits::ADMISSIONS_MAX, limits::ADMISSIONS_OF_CALLER_MAX),

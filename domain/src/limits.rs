@@ -430,6 +430,8 @@ limits! {
     SENT_WITHIN: Duration = Duration::from_secs(2);
     /// Messages of one process that wait to be sent. Those beyond it are left to the sweeper.
     SENDING_MAX_BYTES: usize = 64 * MIB;
+    /// Of them, messages of one caller.
+    SENDING_OF_CALLER_MAX_BYTES: usize = 16 * MIB;
     /// How long the refs of rows may take to be sent before the sweeper sends them (SPEC 5.4).
     REFS_SENT_WITHIN: Duration = Duration::from_secs(30), set by "`--aws-refs-sent-within-ms`";
     /// A pending row that waited for longer has a message in the queue, or its message was lost (SPEC 6.8).

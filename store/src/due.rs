@@ -6,12 +6,13 @@
 //! once a minute for what was written late.
 //! A look reads at most `NEWEST_PAGES + PAGES` pages of keys, and each record that is not in line yet once.
 
-use crate::port::{DueQuery, readable};
-use crate::{Error, Result, Store};
+use crate::port::{DueQuery, read_each};
+use crate::{Result, Store};
+use conveyor_domain::backoff::Exponential;
 use conveyor_domain::{CallerId, Record, RecordKey, RecordKind, Timestamp};
 use conveyor_turns::{Line, Places};
-use futures::{StreamExt, TryStreamExt, stream};
-use std::collections::HashSet;
+use futures::FutureExt;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -30,7 +31,8 @@ const PASS_EVERY: Duration = Duration::from_secs(60);
 const PASS_AGAIN: Duration = Duration::from_secs(5);
 /// Records in line, of all callers.
 const LINE_MAX: usize = 10_000;
-const READS_INFLIGHT: usize = 16;
+/// How long an owner whose records could not be read is left alone, by exponential backoff.
+const SILENT: Exponential = Exponential::new(Duration::from_secs(5), Duration::from_secs(60));
 
 #[derive(Debug)]
 pub struct Due<G> {
@@ -42,16 +44,24 @@ pub struct Due<G> {
     known: HashSet<RecordKey>,
     /// Cannot be read. They are left alone for as long as a pass rests: every look would log them.
     damaged: HashSet<RecordKey>,
+    /// Owners whose records could not be read: the partition of one of them may be throttled.
+    silent: HashMap<String, Silent>,
     /// By when the last look found what is due.
     looked: Option<Timestamp>,
     pass: Option<Pass>,
     next_pass: Instant,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Silent {
+    failures: u32,
+    until: Instant,
+}
+
 #[derive(Debug, Default)]
 struct Pass {
     after: Option<(Timestamp, RecordKey)>,
-    /// Some found no room in the line.
+    /// Some found no room in the line, or were not answered.
     overflowed: bool,
 }
 
@@ -63,7 +73,8 @@ impl<G: Clone + PartialEq> Due<G> {
     fn with_room_for(kind: RecordKind, max: usize) -> Due<G> {
         let (known, damaged) = (HashSet::new(), HashSet::new());
         let (line, room, next_pass) = (Line::default(), Places::new(max), Instant::now());
-        Due { kind, line, room, known, damaged, looked: None, pass: None, next_pass }
+        let silent = HashMap::new();
+        Due { kind, line, room, known, damaged, silent, looked: None, pass: None, next_pass }
     }
 
     /// Finds what is due by then. `sort` says whose a record is, and its group.
@@ -88,7 +99,7 @@ impl<G: Clone + PartialEq> Due<G> {
             }
         }
         let keys = newest.into_iter().rev().map(|(_, key)| key).collect();
-        let overflowed = self.add(store, by, keys, &sort).await?;
+        let overflowed = self.add(store, by, keys, &sort).await;
         self.looked = Some(by);
         if overflowed {
             self.next_pass = self.next_pass.min(Instant::now() + PASS_AGAIN);
@@ -106,8 +117,7 @@ impl<G: Clone + PartialEq> Due<G> {
             let query = DueQuery { kind: self.kind, by, after, newest_first: false, limit: PAGE };
             let page = store.due_keys(query).await?;
             let last = page.last().cloned().filter(|_| page.len() >= PAGE as usize);
-            let overflowed =
-                self.add(store, by, page.into_iter().map(|(_, key)| key).collect(), &sort).await?;
+            let overflowed = self.add(store, by, page.into_iter().map(|(_, key)| key).collect(), &sort).await;
             let Some(pass) = &mut self.pass else { break };
             pass.overflowed |= overflowed;
             match last {
@@ -124,51 +134,67 @@ impl<G: Clone + PartialEq> Due<G> {
     fn rest(&mut self, pause: Duration) {
         (self.next_pass, self.pass) = (Instant::now() + pause, None);
         self.damaged.clear();
+        let now = Instant::now();
+        self.silent.retain(|_, silent| now < silent.until + SILENT.cap);
     }
 
     fn is_new(&self, key: &RecordKey) -> bool {
-        !self.known.contains(key) && !self.damaged.contains(key)
+        !self.known.contains(key) && !self.damaged.contains(key) && !self.is_silent(key)
     }
 
-    /// True if some found no room. A record that cannot be read costs only itself.
+    fn is_silent(&self, key: &RecordKey) -> bool {
+        self.silent.get(&key.owner).is_some_and(|silent| Instant::now() < silent.until)
+    }
+
+    fn note_silence(&mut self, owner: String) {
+        let failures = self.silent.get(&owner).map_or(1, |silent| silent.failures + 1);
+        let until = Instant::now() + SILENT.delay(failures);
+        if self.silent.len() < LINE_MAX || self.silent.contains_key(&owner) {
+            self.silent.insert(owner, Silent { failures, until });
+        }
+    }
+
+    /// True if a pass is to look for some again: they found no room, or were not answered. A record that cannot be read costs
+    /// only itself, and a partition that does not answer only what is in it.
     async fn add(
         &mut self,
         store: &Arc<dyn Store>,
         by: Timestamp,
         mut keys: Vec<RecordKey>,
         sort: impl Fn(&Record) -> (CallerId, G),
-    ) -> Result<bool> {
+    ) -> bool {
+        let mut again = keys.iter().any(|key| self.is_silent(key));
         keys.retain(|key| self.is_new(key));
-        let store = store.clone();
-        let reads = stream::iter(keys).map(move |key| {
-            let store = store.clone();
-            async move {
-                let read = readable("record", || format!("{key:?}"), store.record(&key).await)?;
-                Ok::<_, Error>((key, read))
-            }
+        let reads = keys.into_iter().map(|key| {
+            let (store, at) = (store.clone(), key.clone());
+            (key, async move { store.record(&at).await }.boxed())
         });
-        let found: Vec<(RecordKey, Option<Option<Record>>)> =
-            reads.buffered(READS_INFLIGHT).try_collect().await?;
-        let mut overflowed = false;
-        for (key, read) in found {
-            let Some(read) = read else {
-                if self.damaged.len() < LINE_MAX {
-                    self.damaged.insert(key);
-                }
-                continue;
-            };
+        let place = |key: &RecordKey| (key.owner.clone(), key.id.clone());
+        let read = read_each("record", place, reads.collect()).await;
+        for key in read.found.iter().map(|(key, _)| key).chain(&read.damaged) {
+            self.silent.remove(&key.owner);
+        }
+        for key in read.damaged {
+            if self.damaged.len() < LINE_MAX {
+                self.damaged.insert(key);
+            }
+        }
+        again |= !read.silent.is_empty();
+        let owners: HashSet<String> = read.silent.into_iter().map(|key| key.owner).collect();
+        owners.into_iter().for_each(|owner| self.note_silence(owner));
+        for (_, read) in read.found {
             let Some(record) = read.filter(|record| record.due.is_some_and(|due| due <= by)) else {
                 continue;
             };
             let (caller, group) = sort(&record);
             if !self.room.has_room_for(caller) {
-                overflowed = true;
+                again = true;
             } else if self.known.insert(record.key.clone()) {
                 self.room.take(caller);
                 self.line.push(caller, group, record.key);
             }
         }
-        Ok(overflowed)
+        again
     }
 
     /// The next whose group may be served. It stays known until it is [`forget`](Due::forget)ten.

@@ -121,3 +121,20 @@ async fn a_backlog_leaves_room_for_other_callers() {
     assert_eq!(due.line.len_of(caller(1)), 150);
     assert_eq!(due.line.len_of(caller(2)), 1, "found in the middle of the backlog");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_does_not_answer_is_left_alone_for_longer_each_time() {
+    let mut due = Due::<()>::new(KIND);
+    let [key, other] = ["silent", "other"].map(|owner| RecordKey::new(KIND, owner, "1"));
+    for seconds in [5, 10, 20, 40, 60, 60] {
+        due.note_silence(key.owner.clone());
+        assert!(due.is_new(&other) && !due.is_new(&key));
+        tokio::time::advance(Duration::from_millis(seconds * 1_000 - 1)).await;
+        assert!(!due.is_new(&key), "{seconds}");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(due.is_new(&key), "{seconds}");
+    }
+    tokio::time::advance(SILENT.cap).await;
+    due.rest(PASS_EVERY);
+    assert!(due.silent.is_empty(), "forgotten");
+}

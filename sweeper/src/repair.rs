@@ -3,8 +3,8 @@
 use crate::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
-use conveyor_domain::{Clock, JobId, RunId, Timestamp, limits};
-use conveyor_store::port::{ActiveRun, RunKey, RunsQuery};
+use conveyor_domain::{Clock, JobId, RecordKey, RecordKind, RunId, Timestamp, limits};
+use conveyor_store::port::{ActiveRun, DueQuery, RunKey, RunsQuery};
 use conveyor_store::{Backend, Error, Result, clock_watch};
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
@@ -205,6 +205,36 @@ impl<'a> Look<'a> {
         let next = page.last().filter(|_| more).map(|last| Next::After(last.run.id.to_string()));
         Ok((page, next))
     }
+
+    /// A page of records that are due, those first that are due for the longest time.
+    pub(crate) async fn due_from(
+        &self,
+        kind: RecordKind,
+        from: Option<String>,
+    ) -> Result<(Vec<DueKey>, Option<Next>)> {
+        let after = from.as_deref().map(|cursor| parse_cursor(kind, cursor)).transpose()?;
+        let query = DueQuery { kind, by: self.now(), after, newest_first: false, limit: self.page };
+        let due = self.backend.store.due_keys(query).await?;
+        let next = due.last().filter(|_| due.len() >= self.page as usize).map(behind);
+        Ok((due, next))
+    }
+}
+
+/// A record that is due, and since when.
+pub(crate) type DueKey = (Timestamp, RecordKey);
+
+/// The page behind it.
+pub(crate) fn behind((due, key): &DueKey) -> Next {
+    Next::After(format!("{}/{}/{}", due.0, key.owner, key.id))
+}
+
+fn parse_cursor(kind: RecordKind, cursor: &str) -> Result<DueKey> {
+    let mut parts = cursor.splitn(3, '/');
+    let due = parts.next().and_then(|due| due.parse().ok());
+    match (due, parts.next(), parts.next()) {
+        (Some(due), Some(owner), Some(id)) => Ok((Timestamp(due), RecordKey::new(kind, owner, id))),
+        _ => Err(Error::Conflict(format!("{cursor:?} is not a cursor"))),
+    }
 }
 
 /// All runs of a job but those that were removed.
@@ -279,36 +309,43 @@ pub(crate) fn page<T>(items: Vec<T>, (behind, end): (u32, u32), finding: impl Fn
 }
 
 impl Found {
-    /// Looks at things, some at once. One that fails costs only itself.
+    /// Looks at things, some at once. One that fails costs only itself. Where too many in a row do not answer, a sweep ends the
+    /// page, and this returns the last of them: the next page begins behind it, so that they keep none from being looked at.
     pub(crate) async fn look_at<'a>(
         &mut self,
         repair: &dyn Repair,
         look: &Look<'_>,
         things: Vec<(Subject, BoxFuture<'a, Result<Seen>>)>,
-    ) -> Result<()> {
-        self.look_until(repair, look, things, || false).await.map_err(|(_, error)| error).map(drop)
+    ) -> Result<Option<Subject>> {
+        self.look_within(repair, look, things, || false).await
     }
 
-    /// The same for a page of [`Look::runs_from`]. Within a sweep the page ends where its time is up, or where too many runs
-    /// in a row do not answer, and the next one begins behind that place: no run keeps those behind it from being looked at.
+    async fn look_within<'a>(
+        &mut self,
+        repair: &dyn Repair,
+        look: &Look<'_>,
+        things: Vec<(Subject, BoxFuture<'a, Result<Seen>>)>,
+        is_over: impl Fn() -> bool,
+    ) -> Result<Option<Subject>> {
+        match self.look_until(repair, look, things, is_over).await {
+            Ok(last) => Ok(last),
+            Err((last, error)) if look.sweep.is_some() => {
+                tracing::warn!(repair = repair.name(), %error, "too much does not answer; the sweep goes on behind it");
+                Ok(Some(last))
+            }
+            Err((_, error)) => Err(error),
+        }
+    }
+
+    /// The same for a page whose cursor is the id of a run. Within a sweep it ends where its time is up, too.
     pub(crate) async fn look_at_runs<'a>(
         &mut self,
         repair: &dyn Repair,
         look: &Look<'_>,
         things: Vec<(Subject, BoxFuture<'a, Result<Seen>>)>,
     ) -> Result<()> {
-        let place = |last: Subject| match last {
-            Subject::Run(_, run) => Some(Next::After(run.to_string())),
-            Subject::Job(_) | Subject::Upload(_) | Subject::Letter(_) | Subject::Queue(_) => None,
-        };
-        match self.look_until(repair, look, things, || look.is_over()).await {
-            Ok(None) => {}
-            Ok(Some(last)) => self.next = place(last),
-            Err((last, error)) if look.sweep.is_some() => {
-                tracing::warn!(repair = repair.name(), %error, "too much does not answer; the sweep goes on behind it");
-                self.next = place(last);
-            }
-            Err((_, error)) => return Err(error),
+        if let Some(Subject::Run(_, run)) = self.look_within(repair, look, things, || look.is_over()).await? {
+            self.next = Some(Next::After(run.to_string()));
         }
         Ok(())
     }
@@ -428,7 +465,7 @@ mod tests {
         let subject = Subject::Job(JobId::from_bytes([1; 16]));
         let things = told.into_iter().map(|told| (subject, async move { told }.boxed())).collect();
         let mut found = Found::default();
-        found.look_at(&Any, &look, things).await.map(|()| found)
+        found.look_at(&Any, &look, things).await.map(|_| found)
     }
 
     /// Twenty runs, in order, looked at by a sweep for so long.
@@ -480,5 +517,13 @@ mod tests {
         let alternating = (0..100).map(|n| if n % 2 == 0 { silent() } else { Ok(Seen::Nothing) });
         assert_eq!(looked_at(alternating.collect()).await.unwrap().unsure.len(), 50);
         assert!(looked_at((0..100).map(|_| silent()).collect()).await.is_err());
+    }
+
+    #[test]
+    fn a_cursor_names_a_place_in_the_index() {
+        let kind = RecordKind::UnsentRefs;
+        let place = (Timestamp(5), RecordKey::new(kind, "owner", "0000000001-00ff"));
+        assert_eq!(parse_cursor(kind, &behind(&place).cursor(0)), Ok(place));
+        assert!(parse_cursor(kind, "5").is_err());
     }
 }

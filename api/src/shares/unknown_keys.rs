@@ -24,11 +24,17 @@ pub(crate) struct UnknownKeys {
 }
 
 impl UnknownKeys {
-    pub fn new(rate: Option<RequestRate>) -> UnknownKeys {
+    /// `accepted` are keys that the store accepts now: after a start, those who have them are known like before it.
+    pub fn new(
+        rate: Option<RequestRate>,
+        accepted: impl Iterator<Item = KeyHash>,
+        now: Timestamp,
+    ) -> UnknownKeys {
+        let known = accepted.take(limits::KEYS_REMEMBERED_MAX).map(|key| (key, now));
         UnknownKeys {
             rate,
             buckets: Mutex::default(),
-            accepted: Mutex::default(),
+            accepted: Mutex::new(known.collect()),
             lookups: Semaphore::new(limits::UNKNOWN_KEY_LOOKUPS_MAX),
             waiting: AtomicUsize::new(0),
         }
@@ -141,7 +147,7 @@ mod tests {
     use std::future::{pending, ready};
 
     fn unknown_keys() -> UnknownKeys {
-        UnknownKeys::new(super::super::Shares::default().unknown_keys)
+        UnknownKeys::new(super::super::Shares::default().unknown_keys, [].into_iter(), Timestamp(0))
     }
 
     fn from(address: [u8; 4]) -> Extensions {
@@ -185,6 +191,25 @@ mod tests {
         let mut stuck: Vec<_> = (1..=most).map(|n| Box::pin(look(n, false))).collect();
         assert!(stuck.iter_mut().all(|one| one.as_mut().now_or_never().is_none()));
         assert!(look(most + 1, false).now_or_never().unwrap().is_err(), "as many are looked up as may be");
+    }
+
+    #[tokio::test]
+    async fn keys_that_the_store_accepted_at_the_start_do_not_wait() {
+        let rate = super::super::Shares::default().unknown_keys;
+        let keys = UnknownKeys::new(rate, [key(1), key(2)].into_iter(), Timestamp(0));
+        let here = from([127, 0, 0, 2]);
+        let flood = limits::UNKNOWN_KEYS_BURST as usize
+            + limits::UNKNOWN_KEY_LOOKUPS_MAX
+            + limits::UNKNOWN_KEY_LOOKUPS_WAITING_MAX;
+        let stuck = |n| keys.look_up(&here, key(n), Timestamp(0), pending::<Result<Option<()>>>());
+        let mut held: Vec<_> = (0..flood).map(|n| Box::pin(stuck(1_000 + n as u32))).collect();
+        assert!(held.iter_mut().all(|one| one.as_mut().now_or_never().is_none()));
+        let look =
+            |n, found| keys.look_up(&here, key(n), Timestamp(0), ready(Ok(found))).now_or_never().unwrap();
+        assert!(look(3, Some(())).is_err(), "unknown, and too many wait");
+        assert_eq!(look(1, Some(())).unwrap(), Some(()));
+        assert_eq!(look(2, None).unwrap(), None, "revoked since then");
+        assert!(look(2, None).is_err(), "now it is unknown too");
     }
 
     #[tokio::test]

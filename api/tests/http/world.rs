@@ -133,6 +133,7 @@ impl World {
             operations: Arc::new(repairs),
             webhooks: Arc::new(Reached(notifier.clone())),
             operators: OperatorKeys::new(operators.iter().copied()),
+            accepted: Vec::new(),
             metrics,
             shutting_down: watched,
         };

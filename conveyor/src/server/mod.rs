@@ -28,7 +28,7 @@ pub use system::{SystemClock, entropy, random_32};
 use anyhow::Context;
 use args::Gate;
 use conveyor_api::{Api, ApiConfig, MetricsText, OperatorKeys};
-use conveyor_domain::{Clock, Entropy, HeaderSeal, Secret, TaskRules, WorkerId};
+use conveyor_domain::{Clock, Entropy, HeaderSeal, KeyHash, Secret, TaskRules, WorkerId};
 use conveyor_exports::{Builder, ExportConfig};
 use conveyor_ingest::{IngestConfig, Ingester};
 use conveyor_notify::Notifier;
@@ -237,6 +237,7 @@ fn start_exports(parts: &Parts) {
 #[derive(Default)]
 struct Keys {
     operators: OperatorKeys,
+    accepted: Vec<KeyHash>,
     /// The API key to show to whoever started the process.
     own: Option<String>,
 }
@@ -244,7 +245,12 @@ struct Keys {
 impl Keys {
     async fn ensure(parts: &Parts, make: bool) -> anyhow::Result<Keys> {
         let operators = secrets::operator_keys(parts, make)?;
-        Ok(Keys { operators, own: secrets::ensure_api_keys(parts, make).await? })
+        let own = secrets::ensure_api_keys(parts, make).await?;
+        let accepted = parts.backend.store.accepted_keys().await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the accepted API keys cannot be listed; each is known once it was used");
+            Vec::new()
+        });
+        Ok(Keys { operators, accepted, own })
     }
 }
 
@@ -289,6 +295,7 @@ fn serve(
         operations: Arc::new(repairs),
         webhooks: Arc::new(webhooks::Reached(notifier)),
         operators: keys.operators,
+        accepted: keys.accepted,
         metrics,
         shutting_down,
     };

@@ -60,7 +60,10 @@ impl Repair for DeadLetters {
             let told = async move { self.explain(look, &letter).await.map(Seen::from) };
             (subject, told.boxed())
         });
-        found.look_at(self, look, looks.collect()).await?;
+        let ended = found.look_at(self, look, looks.collect()).await?;
+        if let (Scope::All, Some(Subject::Letter(last))) = (look.scope, ended) {
+            found.next = Some(Next::After(last.to_string()));
+        }
         Ok(found)
     }
 

@@ -53,7 +53,7 @@ impl Repair for EndedQueues {
             };
             (subject_of(key), told.boxed())
         });
-        found.look_at(self, look, looks.collect()).await?;
+        found.look_at_runs(self, look, looks.collect()).await?;
         Ok(found)
     }
 

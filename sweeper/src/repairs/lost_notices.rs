@@ -30,6 +30,7 @@ impl Repair for LostNotices {
 
     /// Of everything, those runs whose queue is still there: each is looked at once, before that is removed.
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
+        let mut first = 0;
         let (keys, next) = match look.scope {
             Scope::All => {
                 let window = window(look, from)?;
@@ -37,6 +38,7 @@ impl Repair for LostNotices {
                 // Most of them are no findings: the next page begins behind all of them.
                 let more = page(ended.iter().collect(), window, |key| self.finding(*key)).next.is_some();
                 let next = more.then(|| Next::After(window.1.to_string()));
+                first = window.0;
                 (ended.into_iter().skip(window.0 as usize).collect::<Vec<_>>(), next)
             }
             Scope::Job(_) => {
@@ -46,7 +48,7 @@ impl Repair for LostNotices {
             }
         };
         let mut found = Found { next, ..Found::default() };
-        let ours = keys.into_iter().filter(|key| look.is_ours(subject_of(*key)));
+        let ours = keys.iter().copied().filter(|key| look.is_ours(subject_of(*key)));
         let looks = ours.map(|key| {
             let told = async move {
                 let lost = lost(look.backend, key, look.now()).await?;
@@ -54,7 +56,13 @@ impl Repair for LostNotices {
             };
             (subject_of(key), told.boxed())
         });
-        found.look_at(self, look, looks.collect()).await?;
+        if let Some(last) = found.look_at(self, look, looks.collect()).await? {
+            let place = keys.iter().position(|key| subject_of(*key) == last).unwrap_or(keys.len());
+            found.next = match look.scope {
+                Scope::All => Some(Next::After((first as usize + place + 1).to_string())),
+                Scope::Job(_) => keys.get(place).map(|key| Next::After(key.run.to_string())),
+            };
+        }
         Ok(found)
     }
 

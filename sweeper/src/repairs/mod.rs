@@ -35,7 +35,7 @@ pub(crate) fn all() -> Vec<Box<dyn Repair>> {
 /// before ends that go by them, jobs before the uploads that they hold.
 pub(crate) fn with(proofs: &Arc<Proofs>) -> Vec<Box<dyn Repair>> {
     vec![
-        Box::new(due_schedules::DueSchedules),
+        Box::new(due_schedules::DueSchedules::default()),
         Box::new(dead_letters::DeadLetters::default()),
         Box::new(unsent_refs::UnsentRefsOfRuns),
         Box::new(stalled_ingest::StalledIngest::default()),

@@ -2,7 +2,7 @@
 //! removed one day (SPEC 5.6, 6.20). The job is there first, so whatever breaks off is removed with it; a copy that lost
 //! against another goes with it as well.
 
-use super::due_schedules::scheduled_jobs;
+use super::due_schedules::{behind_job, job_named, scheduled_jobs};
 use crate::repair::{Fixed, Found, Look, Pace, Repair, Seen, job_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
@@ -29,13 +29,15 @@ impl Repair for ScheduledLists {
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
-        let (jobs, next) = scheduled_jobs(look, from).await?;
+        let (due, next) = scheduled_jobs(look, from).await?;
         let mut found = Found { next, ..Found::default() };
-        let looks = jobs.into_iter().map(|job| {
+        let looks = due.iter().filter_map(job_named).map(|job| {
             let told = async move { self.explain(look, job).await.map(Seen::from) };
             (Subject::Job(job), told.boxed())
         });
-        found.look_at(self, look, looks.collect()).await?;
+        if let Some(last) = found.look_at(self, look, looks.collect()).await? {
+            found.next = Some(behind_job(&due, last));
+        }
         Ok(found)
     }
 

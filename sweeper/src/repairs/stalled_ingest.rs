@@ -96,8 +96,8 @@ impl Repair for StalledIngest {
             let told = async move { self.explain(look, key, state_of_queue).await.map(Seen::from) };
             (subject_of(key), told.boxed())
         });
-        found.look_at(self, look, looks.collect()).await?;
         found.next = next;
+        found.look_at_runs(self, look, looks.collect()).await?;
         Ok(found)
     }
 

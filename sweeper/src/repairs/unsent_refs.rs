@@ -2,19 +2,19 @@
 //! there. It needs no empty queue, and finding it costs what is unsent.
 
 use crate::facts;
-use crate::repair::{Fixed, Found, Look, Next, Pace, Repair, Scope, key_of, run_of, subject_of};
+use crate::repair::{Fixed, Found, Look, Pace, Repair, Scope, key_of, run_of, subject_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::job::record::Expected;
-use conveyor_domain::repair::{Finding, Kind};
+use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{
     QueueName, Record, RecordKey, RecordKind, RecordVersion, RecordWrite, RunId, TaskId, TaskRef, TaskStatus,
     Timestamp, UnsentRefs, limits,
 };
-use conveyor_store::port::{DueQuery, RecordsQuery, RunKey, StatusFilter, TasksQuery, readable};
-use conveyor_store::{Backend, Error, Result};
-use futures::{StreamExt, stream};
-use std::collections::BTreeMap;
+use conveyor_store::port::{RecordsQuery, RunKey, StatusFilter, TasksQuery, read_each};
+use conveyor_store::{Backend, Result};
+use futures::FutureExt;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Records of a run that are read at once.
 const RECORDS_PAGE: u32 = 1_000;
@@ -36,14 +36,20 @@ impl Repair for UnsentRefsOfRuns {
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
-        let (records, next) = match look.scope {
-            Scope::All => due_page(self, look, from).await?,
+        let mut found = Found::default();
+        let records = match look.scope {
+            Scope::All => {
+                let (due, next) = look.due_from(RecordKind::UnsentRefs, from).await?;
+                found.next = next;
+                read(self, look, due.into_iter().map(|(_, key)| key), &mut found).await
+            }
             Scope::Job(_) => {
                 let (mut records, (runs, next)) = (Vec::new(), look.runs_from(from).await?);
+                found.next = next;
                 for active in runs.iter().filter(|active| !active.run.status.is_terminal()) {
                     records.extend(due_of(look.backend, key_of(active), look.now(), RECORDS_PAGE).await?);
                 }
-                (records, next)
+                records
             }
         };
         let mut by_run: BTreeMap<String, (RunKey, u64, Timestamp)> = BTreeMap::new();
@@ -69,7 +75,8 @@ impl Repair for UnsentRefsOfRuns {
             remedy: "sends a message for every one of them that is pending".to_owned(),
             fixable: true,
         });
-        Ok(Found { findings: findings.collect(), next, ..Found::default() })
+        found.findings.extend(findings);
+        Ok(found)
     }
 
     async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
@@ -89,61 +96,28 @@ impl Repair for UnsentRefsOfRuns {
     }
 }
 
-/// A page of all records that are due, read. One that cannot be read now, or at all, costs only itself.
-async fn due_page(
+/// Those of the records that are still due. One that is not answered is unsure, and keeps no others from being found: the page
+/// behind it has its turn, even if none of this one is answered.
+async fn read(
     repair: &dyn Repair,
     look: &Look<'_>,
-    from: Option<String>,
-) -> Result<(Vec<Record>, Option<Next>)> {
-    let after = from.as_deref().map(parse_cursor).transpose()?;
-    let query = DueQuery {
-        kind: RecordKind::UnsentRefs,
-        by: look.now(),
-        after,
-        newest_first: false,
-        limit: look.page(),
-    };
-    let keys = look.backend.store.due_keys(query).await?;
-    let is_full = keys.len() >= look.page() as usize;
-    let next = keys.last().filter(|_| is_full).map(|last| Next::After(cursor(last)));
+    keys: impl Iterator<Item = RecordKey>,
+    found: &mut Found,
+) -> Vec<Record> {
     let store = &look.backend.store;
-    let reads = keys.into_iter().map(|(_, key)| async move {
-        let read = readable("record", || format!("{key:?}"), store.record(&key).await).map(Option::flatten);
-        (read, key)
+    let reads = keys.map(|key| {
+        let at = key.clone();
+        (key, async move { store.record(&at).await }.boxed())
     });
-    let mut reads = stream::iter(reads).buffered(limits::SWEEP_LOOKS_INFLIGHT);
-    let (mut records, mut failed) = (Vec::new(), None);
-    while let Some((read, key)) = reads.next().await {
-        match read {
-            Ok(record) => records.extend(record),
-            Err(error) => {
-                metrics::counter!("conveyor_sweep_failures_total", "repair" => repair.name()).increment(1);
-                tracing::warn!(run = key.owner, %error, "a record of unsent refs cannot be looked at");
-                failed = Some(error);
-            }
-        }
+    let place = |key: &RecordKey| (key.owner.clone(), key.id.clone());
+    let reads = read_each("record", place, reads.collect()).await;
+    let again = look.now().after(limits::SWEEP_EVERY);
+    for run in reads.silent.iter().filter_map(|key| key.owner.parse().ok()).collect::<BTreeSet<RunId>>() {
+        metrics::counter!("conveyor_sweep_failures_total", "repair" => repair.name()).increment(1);
+        found.unsure.push((Subject::Queue(QueueName::Run(run)), again));
     }
-    records.retain(|record| record.due.is_some_and(|due| due <= look.now()));
-    match failed {
-        // Not one run's.
-        Some(error) if records.is_empty() => Err(error),
-        Some(_) | None => Ok((records, next)),
-    }
-}
-
-fn cursor((due, key): &(Timestamp, RecordKey)) -> String {
-    format!("{}/{}/{}", due.0, key.owner, key.id)
-}
-
-fn parse_cursor(cursor: &str) -> Result<(Timestamp, RecordKey)> {
-    let mut parts = cursor.splitn(3, '/');
-    let due = parts.next().and_then(|due| due.parse().ok());
-    match (due, parts.next(), parts.next()) {
-        (Some(due), Some(owner), Some(id)) => {
-            Ok((Timestamp(due), RecordKey::new(RecordKind::UnsentRefs, owner, id)))
-        }
-        _ => Err(Error::Conflict(format!("{cursor:?} is not a cursor"))),
-    }
+    let records = reads.found.into_iter().filter_map(|(_, record)| record);
+    records.filter(|record| record.due.is_some_and(|due| due <= look.now())).collect()
 }
 
 /// Records of a run that should be gone, at most so many.
@@ -221,7 +195,6 @@ fn page_of(key: RunKey, seed: RunId, from: u32, end: u32) -> TasksQuery {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use conveyor_domain::repair::Subject;
     use conveyor_domain::{Clock, JobId};
     use conveyor_store::embedded::Embedded;
 
@@ -259,11 +232,5 @@ mod tests {
         assert_eq!(seen, [vec![one], vec![one, other]]);
         assert_eq!(from, None);
         assert!(UnsentRefsOfRuns.find(&look, Some("5".to_owned())).await.is_err(), "not a cursor of ours");
-    }
-
-    #[test]
-    fn a_cursor_names_a_place_in_the_index() {
-        let place = (Timestamp(5), RecordKey::new(RecordKind::UnsentRefs, "owner", "0000000001-00ff"));
-        assert_eq!(parse_cursor(&cursor(&place)), Ok(place));
     }
 }

@@ -3,9 +3,18 @@
 use super::ROLES;
 use super::deployment::Deployment;
 use super::faults::{Proxies, SERVICES};
-use crate::support::{self, until, urls};
+use crate::support::{self, Client, KEY, OTHER_KEY, until, urls};
+use aws_sdk_dynamodb::types::AttributeValue;
+use axum::Router;
+use axum::extract::Path;
+use axum::routing::post;
+use conveyor_aws_servers::Environment;
+use conveyor_domain::{JobId, KeyHash, Timestamp};
+use conveyor_testkit::eventually;
 use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::net::TcpListener;
 use tokio::time::Instant;
 
 const DYNAMODB: usize = 0;
@@ -32,6 +41,107 @@ async fn a_job_that_is_throttled_does_not_hold_up_another() {
     proxies.order(DYNAMODB, &json!({})).await;
     let view = client.patient().wait_for(&throttled, &["completed"]).await;
     assert_eq!(view["latest_run"]["stats"]["successful"], 100);
+}
+
+/// SPEC 6.17: DynamoDB refuses every call that names one caller, then every call that names a job of it whose notification is
+/// due. Schedules of another caller fire meanwhile, and its webhooks are called.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_that_is_throttled_does_not_hold_up_what_is_due_of_another() {
+    let (proxies, environment) = Proxies::start().await;
+    let hooks = Hooks::start().await;
+    let flags = ["--gateway-url", "demo:", "--api-key", OTHER_KEY, "--allow-http-webhooks"];
+    let mut deployment = Deployment::prepare("due", &environment, &flags);
+    deployment.start(["api", "ingest", "worker"]);
+    let (_, api) = &deployment.roles[0];
+    let (throttled, other) = (Client::new(api), Client::with_key(api, OTHER_KEY));
+    // Nobody delivers yet: the notification is due when somebody does.
+    let (status, done) = throttled.post_json("/v1/jobs", &hooked(&hooks, "refused", json!({}))).await;
+    assert_eq!(status, 201, "{done}");
+    let done = done["job_id"].as_str().unwrap();
+    throttled.wait_for(done, &["completed"]).await;
+    let waiting = scheduled(&throttled, &hooks, "late").await;
+    scheduled(&other, &hooks, "first").await;
+    let caller = caller_of(&deployment, &environment, KEY).await;
+    proxies.order(DYNAMODB, &json!({"throttle": 1.0, "only": caller})).await;
+    let seen = async || proxies.seen(DYNAMODB, "throttle").await;
+    deployment.start(["sweeper"]);
+    hooks.called("first").await;
+    until("calls that name the caller are refused", async || seen().await > 0).await;
+
+    scheduled(&other, &hooks, "second").await;
+    proxies.order(DYNAMODB, &json!({"throttle": 1.0, "only": done})).await;
+    let refused = seen().await;
+    until("calls that name the job are refused", async || seen().await > refused).await;
+    hooks.called("second").await;
+    assert_eq!(hooks.calls("refused"), 0, "its claim was refused as well");
+    proxies.order(DYNAMODB, &json!({})).await;
+    hooks.called("refused").await;
+    hooks.called("late").await;
+    assert_eq!(throttled.job(&waiting).await["latest_run"]["run_sequence"], 1);
+}
+
+/// A receiver of webhooks.
+struct Hooks {
+    url: String,
+    calls: Arc<Mutex<Vec<String>>>,
+}
+
+impl Hooks {
+    async fn start() -> Hooks {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let calls = Arc::<Mutex<Vec<String>>>::default();
+        let heard = calls.clone();
+        let hear = async move |Path(name): Path<String>| heard.lock().unwrap().push(name);
+        let router = Router::new().route("/{name}", post(hear));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Hooks { url, calls }
+    }
+
+    fn calls(&self, name: &str) -> usize {
+        self.calls.lock().unwrap().iter().filter(|call| *call == name).count()
+    }
+
+    async fn called(&self, name: &str) {
+        until(&format!("{name} is called"), async || self.calls(name) > 0).await;
+    }
+}
+
+/// A job of one task, and who is told when it ended.
+fn hooked(hooks: &Hooks, name: &str, more: Value) -> Value {
+    let mut body = support::list(&urls(name, 1));
+    body["status"] = json!("closed");
+    body["webhook"] = json!({"url": format!("{}/{name}", hooks.url), "signature": false});
+    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    body
+}
+
+/// A job that fires in a few seconds.
+async fn scheduled(client: &Client, hooks: &Hooks, name: &str) -> String {
+    eventually("a time that has not passed yet is taken", async || {
+        let at = now(client).await.after(Duration::from_secs(3)).to_string();
+        let schedule = json!({"at": at[..19], "timezone": "UTC"});
+        let body = hooked(hooks, name, json!({"type": "scheduled", "schedule": schedule}));
+        let (status, job) = client.post_json("/v1/jobs", &body).await;
+        (status == 201).then(|| job["job_id"].as_str().unwrap().to_owned())
+    })
+    .await
+}
+
+/// The time of the server: an id begins with it, in milliseconds.
+pub async fn now(client: &Client) -> Timestamp {
+    let id: JobId = client.submit(&urls("now", 1)).await.parse().unwrap();
+    Timestamp(id.to_bytes()[..6].iter().fold(0, |ms, byte| ms << 8 | i64::from(*byte)))
+}
+
+/// Whose key it is, as the table says.
+async fn caller_of(deployment: &Deployment, environment: &Environment, key: &str) -> String {
+    let hash = KeyHash::of(key).to_string();
+    let dynamodb = deployment.clients(environment).await.dynamodb;
+    let row = dynamodb.get_item().table_name(&deployment.name);
+    let row =
+        row.key("pk", AttributeValue::S(format!("Keys#{}", &hash[..1]))).key("sk", AttributeValue::S(hash));
+    row.send().await.unwrap().item.unwrap()["cal"].as_s().unwrap().clone()
 }
 
 /// SQS does not answer. What is committed is answered all the same, and is worked on once SQS is back.

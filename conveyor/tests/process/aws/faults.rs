@@ -5,7 +5,9 @@ use super::{Deployment, ROLES, servers};
 use crate::support::{self, Client, Gateway, KEY, Process, sized, until, until_fits};
 use conveyor_aws_servers::Environment;
 use serde_json::{Value, json};
+use std::fs::File;
 use std::time::Duration;
+use tempfile::TempDir;
 
 pub const SERVICES: [&str; 3] = ["dynamodb", "sqs", "s3"];
 /// Short, so that a call that gets no answer ends within the test.
@@ -140,7 +142,12 @@ async fn claims_that_fail_back_off() {
     let gateway = support::scripted_gateway(&[]);
     let flags = ["--gateway-url", &gateway.url, "--retry-base-ms", "6000", "--aws-attempts-max", "1"];
     let mut deployment = Deployment::prepare("spin", &environment, &[&flags[..], &TIMEOUTS].concat());
-    deployment.start(["api", "worker"]);
+    deployment.start(["api"]);
+    let dir = TempDir::new().unwrap();
+    let log = dir.path().join("log");
+    let mut command = deployment.role_command("worker");
+    command.env("CONVEYOR_LOG", "warn").stderr(File::create(&log).unwrap());
+    deployment.roles.push(("worker", Process::start(command)));
     let client = deployment.client();
     until("the API is ready", async || client.get("/readyz").await.0 == 200).await;
     let urls: Vec<String> = (0..TASKS).map(|n| format!("https://example.com/flaky/1?n={n}")).collect();
@@ -158,11 +165,15 @@ async fn claims_that_fail_back_off() {
     proxies.order(0, &json!({"drop_requests": 1.0})).await;
     let received = async || metric("conveyor_messages_received_total", "").await;
     until("messages are received, and no task can be claimed", async || received().await > TASKS).await;
-    let before = received().await;
+    let warnings = || std::fs::read_to_string(&log).unwrap().matches(" WARN ").count();
+    let (before, warned) = (received().await, warnings());
     tokio::time::sleep(WINDOW).await;
     let again = received().await - before;
     // One round, of as many as may be in flight (100), and then one at a time.
     assert!(again <= 120, "{again} messages were received in {WINDOW:?} of an outage");
+    let warned = warnings() - warned;
+    println!("{again} messages and {warned} warnings in {WINDOW:?} of an outage");
+    assert!(warned <= 30, "{warned} warnings in {WINDOW:?} of an outage");
     proxies.order(0, &json!({})).await;
     let view = client.patient().wait_for(&job, &["completed"]).await;
     assert_eq!(view["latest_run"]["stats"]["successful"], TASKS);

@@ -1,14 +1,16 @@
 //! What a failing service or a damaged row leaves behind, and who mends it (SPEC 5.4, 6.8, 6.14, 6.17).
 
+use super::coupling::now;
 use super::{Deployment, servers};
 use crate::support::{self, Gateway, Process, until, until_fits, urls};
 use aws_sdk_dynamodb::types::AttributeValue;
 use conveyor_aws_servers::Environment;
-use conveyor_domain::{JobId, Timestamp};
 use conveyor_testkit::eventually;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::time::Duration;
+
+const OPERATOR_KEY: &str = "operator-key-0123456789";
 
 /// The queues behind a proxy, for the roles that are to be cut off from them.
 struct Proxied {
@@ -72,7 +74,7 @@ async fn refs_that_were_not_sent_are_sent_while_additions_go_on() {
         "--aws-call-timeout-ms",
         "4000",
         "--operator-key",
-        "operator-key-0123456789",
+        OPERATOR_KEY,
     ];
     let mut deployment = Deployment::prepare("unsent", &proxied.environment, &flags);
     deployment.start(["api"]);
@@ -97,6 +99,10 @@ async fn refs_that_were_not_sent_are_sent_while_additions_go_on() {
         findings.into_iter().any(|finding| finding["repair"] == "unsent_refs")
     };
     until_fits("an audit names what was not sent", async || client.get(&audit).await, named).await;
+    let operator = support::Client::with_key(&deployment.roles[0].1, OPERATOR_KEY);
+    let dry_run = json!({"dry_run": true});
+    let reconcile = async || operator.post_json("/v1/admin/reconcile", &dry_run).await;
+    until_fits("and so does a reconciliation", reconcile, named).await;
 
     deployment.start(["sweeper"]);
     let mut total = 21;
@@ -152,8 +158,7 @@ async fn additions_that_failed_do_not_lock_a_job() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_row_costs_only_itself() {
     let environment = servers().await;
-    let operator = "operator-key-0123456789";
-    let flags = ["--gateway-url", "demo:", "--operator-key", operator];
+    let flags = ["--gateway-url", "demo:", "--operator-key", OPERATOR_KEY];
     let mut deployment = Deployment::prepare("damaged", &environment, &flags);
     deployment.start(["api"]);
     let client = deployment.client();
@@ -192,7 +197,7 @@ async fn a_damaged_row_costs_only_itself() {
     let (status, jobs) = client.get("/v1/jobs").await;
     let listed: Vec<&Value> = jobs["jobs"].as_array().unwrap().iter().map(|job| &job["job_id"]).collect();
     assert_eq!((status, listed), (200, vec![&json!(result), &json!(input)]));
-    let operator = support::Client::with_key(&deployment.roles[0].1, operator);
+    let operator = support::Client::with_key(&deployment.roles[0].1, OPERATOR_KEY);
     let (status, found) = operator.post_json("/v1/admin/reconcile", &json!({"dry_run": true})).await;
     let mut findings = found["findings"].as_array().into_iter().flatten();
     let named = findings.any(|found| found["repair"] == "damaged_rows" && found["subject"]["id"] == whole);
@@ -215,10 +220,7 @@ async fn a_schedule_fires_while_other_repairs_hang() {
     deployment.reach(&proxied.environment);
     deployment.start(["sweeper"]);
     let job = eventually("a time that has not passed yet is taken", async || {
-        // An id begins with the time of the server, in milliseconds.
-        let id: JobId = client.submit(&urls("now", 1)).await.parse().unwrap();
-        let now = id.to_bytes()[..6].iter().fold(0, |ms, byte| ms << 8 | i64::from(*byte));
-        let at = Timestamp(now).after(Duration::from_secs(3)).to_string();
+        let at = now(&client).await.after(Duration::from_secs(3)).to_string();
         let mut body = tasks("scheduled", 1);
         body["type"] = json!("scheduled");
         body["schedule"] = json!({"at": at[..19], "timezone": "UTC"});

@@ -3,6 +3,7 @@
 use crate::support::{self, Client, Process, list, until};
 use conveyor_domain::limits;
 use serde_json::{Value, json};
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
@@ -14,14 +15,27 @@ use tokio::time::Instant;
 struct System {
     client: Client,
     _server: Process,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 impl System {
     fn start(gateway: &str, flags: &[&str]) -> System {
         let dir = TempDir::new().unwrap();
-        let server = support::embedded(dir.path(), &[&["--gateway-url", gateway], flags].concat());
-        System { client: Client::new(&server), _server: server, _dir: dir }
+        let mut command = support::embedded_command(
+            &dir.path().join("data"),
+            &[&["--gateway-url", gateway], flags].concat(),
+        );
+        let server = Process::start({
+            command.env("CONVEYOR_LOG", "info").stderr(File::create(dir.path().join("log")).unwrap());
+            command
+        });
+        System { client: Client::new(&server), _server: server, dir }
+    }
+
+    /// Lines of its log so far that say this.
+    fn logged(&self, what: &str) -> Vec<String> {
+        let log = std::fs::read_to_string(self.dir.path().join("log")).unwrap();
+        log.lines().filter(|line| line.contains(what)).map(str::to_owned).collect()
     }
 
     async fn submit(&self, urls: &[String], more: Value) -> String {
@@ -196,10 +210,18 @@ async fn a_hundred_calls_that_break_at_once_are_one_outage_and_one_call_probes()
     assert!(probes as u64 <= most, "{probes} started before a probe was answered, not {most}");
     let backoffs = system.metric("conveyor_gateway_backoffs_total").await;
     assert_eq!(backoffs, 1, "a hundred failures at once are one outage");
+    let logged = system.logged("gateway overloaded or unreachable (");
+    assert_eq!(logged.len(), 1, "{logged:?}");
+    for what in [&job, &gateway.url, "backing off for"] {
+        assert!(logged[0].contains(what), "no {what:?} in {logged:?}");
+    }
+    assert!(!logged[0].contains("unreachable ()"), "it names the error: {logged:?}");
     gateway.mode.send(Mode::Answer).unwrap();
     assert_eq!(system.successful(&job).await, 150);
     assert_eq!(system.successful(&other).await, 5);
     assert_eq!(system.metric("conveyor_gateway_backoffs_total").await, 1);
+    let recovered = system.logged("gateway answers again");
+    assert!(recovered.len() == 1 && recovered[0].contains(&job), "{recovered:?}");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! What an operator does on the command line when something was lost: it is counted, named, mended, and nothing is wrong any
 //! more. The damage is done in the database file itself; nobody sweeps beside it, so that it stays until it is mended here.
 
-use crate::support::{self, Client, KEY, Process, conveyor, refused, run, urls};
+use crate::support::{self, Client, KEY, Process, conveyor, refused, run, until_fits, urls};
 use conveyor_domain::{DeadLetter, IngestEvent, IngestRef, IngestState, JobId, QueueName, Timestamp};
 use conveyor_store::Backend;
 use conveyor_store::embedded::Embedded;
@@ -181,6 +181,45 @@ async fn lost_messages_are_sent_again() {
     server.stop().await;
     let server = Process::start(place.role("dev"));
     let done = Client::new(&server).wait_for(&job, &["completed"]).await;
+    assert_eq!(done["latest_run"]["stats"]["successful"], 30);
+}
+
+/// SPEC 6.17: what cannot be read costs only itself, also where a sweeper looks and nobody asks.
+#[tokio::test]
+async fn a_run_that_cannot_be_read_keeps_the_sweeper_from_no_other() {
+    let place = Place::new();
+    let server = Process::start(place.role("dev"));
+    let client = Client::new(&server);
+    // In the order in which a sweeper looks at their runs.
+    let damaged = client.submit(&urls("damaged", 3)).await;
+    let ended = client.submit(&urls("ended", 10)).await;
+    for job in [&damaged, &ended] {
+        client.wait_for(job, &["completed"]).await;
+    }
+    server.stop().await;
+    let server = place.api();
+    let lost = Client::new(&server).submit(&urls("lost", 30)).await;
+    server.stop().await;
+    assert_eq!(place.sql("UPDATE runs SET status = 'running' WHERE status = 'completed'"), 2);
+    assert_eq!(
+        place.sql("UPDATE runs SET doc = 'garbage' WHERE run_key = (SELECT min(run_key) FROM runs)"),
+        1
+    );
+    assert!(place.sql("DELETE FROM messages") > 0);
+
+    let sweeper = Process::start(place.role("sweeper"));
+    let client = Client::new(&sweeper);
+    for swept in ["repair=\"missing_refs\"} 30", "repair=\"lost_completion\"} 1"] {
+        let line = format!("conveyor_swept_total{{{swept}");
+        let metrics = async || client.text(&format!("{}/metrics", client.url)).await.1;
+        until_fits(&line, metrics, |text| text.lines().any(|each| each == line)).await;
+    }
+    sweeper.stop().await;
+    says(&place.direct(&["--dry-run"]), 1, &["damaged_rows", &damaged]);
+    let server = Process::start(place.role("dev"));
+    let client = Client::new(&server);
+    assert_eq!(client.job(&ended).await["latest_run"]["status"], "completed");
+    let done = client.wait_for(&lost, &["completed"]).await;
     assert_eq!(done["latest_run"]["stats"]["successful"], 30);
 }
 

@@ -1,6 +1,6 @@
-//! One caller's receivers that hang, seen by those whose receivers answer.
+//! One caller's receivers that hang, seen by another caller whose receiver answers.
 
-use crate::support::{self, Client, until};
+use crate::support::{self, Client, OTHER_KEY, until};
 use axum::Router;
 use axum::routing::post;
 use conveyor_domain::limits;
@@ -19,8 +19,8 @@ const HANGING: usize = 200;
 async fn a_receiver_that_answers_is_told_before_any_that_hangs_times_out() {
     let dir = TempDir::new().unwrap();
     let server = support::embedded(dir.path(), &["--gateway-url", "null:", "--allow-http-webhooks"]);
-    let client = Client::new(&server);
-    let submit = async |url: String| {
+    let (hanging, own) = (Client::new(&server), Client::with_key(&server, OTHER_KEY));
+    let submit = async |client: &Client, url: String| {
         let body = json!({"status": "closed", "tasks": [{"url": "https://example.com/"}],
             "webhook": {"url": url, "signature": false}});
         let (status, answer) = client.post_json("/v1/jobs", &body).await;
@@ -39,15 +39,15 @@ async fn a_receiver_that_answers_is_told_before_any_that_hangs_times_out() {
         }
     });
     let (answering, told) = (TcpListener::bind("127.0.0.1:0").await.unwrap(), Arc::<AtomicUsize>::default());
-    let (own, heard) = (answering.local_addr().unwrap(), told.clone());
+    let (answers_at, heard) = (answering.local_addr().unwrap(), told.clone());
     let hear = post(async move || heard.fetch_add(1, Ordering::SeqCst).to_string());
     tokio::spawn(async move { axum::serve(answering, Router::new().route("/hook", hear)).await });
 
-    let submits = (0..HANGING).map(|n| submit(format!("http://{address}/{n}")));
+    let submits = (0..HANGING).map(|n| submit(&hanging, format!("http://{address}/{n}")));
     stream::iter(submits).buffer_unordered(64).collect::<Vec<()>>().await;
     until("some hang", async || connections.load(Ordering::SeqCst) > 0).await;
     let began = Instant::now();
-    submit(format!("http://{own}/hook")).await;
+    submit(&own, format!("http://{answers_at}/hook")).await;
     until("the receiver that answers is told", async || told.load(Ordering::SeqCst) == 1).await;
     let waited = began.elapsed();
     println!("told after {waited:?} beside {HANGING} that hang");

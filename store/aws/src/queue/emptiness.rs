@@ -10,8 +10,12 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Looks that are further apart than this say nothing of the time between them.
+/// Looks that are further apart than this say nothing of the time between them, unless those before were about as far apart:
+/// then it is how long a pass over all queues takes.
 const LOOKS_APART_MAX: Duration = Duration::from_secs(60);
+
+/// How long a queue keeps its place that is not looked at, where all are taken: longer than any pass.
+const PLACE_KEPT: Duration = Duration::from_secs(3600);
 
 /// Where all places are taken, how often those of queues that are no longer looked at are freed.
 const SWEPT_EVERY: Duration = Duration::from_secs(10);
@@ -21,6 +25,8 @@ const SWEPT_EVERY: Duration = Duration::from_secs(10);
 struct Seen {
     first: Timestamp,
     last: Timestamp,
+    /// Between the last two.
+    apart: Duration,
 }
 
 #[derive(Debug)]
@@ -39,11 +45,11 @@ struct Known {
 impl Known {
     /// Whether there is a place for one more queue. Those that are still looked at keep theirs, or with more queues than
     /// places none would ever be believed: the others' turn comes once these are believed and forgotten.
-    fn has_place(&mut self, apart_max: Duration, now: Timestamp) -> bool {
+    fn has_place(&mut self, now: Timestamp) -> bool {
         let full = |seen: &HashMap<_, _>| seen.len() >= QUEUES_KNOWN_MAX;
         if full(&self.seen) && self.swept.is_none_or(|at| now < at || at.after(SWEPT_EVERY) <= now) {
             self.swept = Some(now);
-            self.seen.retain(|_, looks| looks.last <= now && looks.last.until(now) <= apart_max);
+            self.seen.retain(|_, looks| looks.last <= now && looks.last.until(now) <= PLACE_KEPT);
         }
         !full(&self.seen)
     }
@@ -61,15 +67,16 @@ impl EmptyLooks {
     /// A look at a queue that showed nothing. Whether that is enough to believe it, or when it will be.
     pub fn believe(&self, queue: QueueName, now: Timestamp) -> Emptiness {
         let mut known = self.known();
-        let apart_max = self.enough.max(LOOKS_APART_MAX);
-        if !known.seen.contains_key(&queue) && !known.has_place(apart_max, now) {
+        if !known.seen.contains_key(&queue) && !known.has_place(now) {
             return Emptiness::Unsure(now.after(self.enough));
         }
-        let entry = known.seen.entry(queue).or_insert(Seen { first: now, last: now });
-        if entry.last.until(now) > apart_max || now < entry.last {
+        let entry = known.seen.entry(queue).or_insert(Seen { first: now, last: now, apart: Duration::ZERO });
+        let apart = entry.last.until(now);
+        let apart_max = self.enough.max(LOOKS_APART_MAX).max(entry.apart * 2);
+        if apart > apart_max || now < entry.last {
             entry.first = now;
         }
-        entry.last = now;
+        (entry.last, entry.apart) = (now, apart);
         let sure = entry.first.after(self.enough);
         if sure <= now { Emptiness::Empty } else { Emptiness::Unsure(sure) }
     }
@@ -127,6 +134,34 @@ mod tests {
         assert_eq!(looks.believe(QUEUE, at(0)), Emptiness::Unsure(at(60)));
         assert_eq!(looks.believe(QUEUE, at(3_600)), Emptiness::Unsure(at(3_660)));
         assert_eq!(looks.believe(QUEUE, at(3_660)), Emptiness::Empty);
+    }
+
+    #[test]
+    fn a_pass_that_takes_long_proves_it_one_pass_later() {
+        let (looks, pass) = (minute(), 300);
+        assert_eq!(looks.believe(QUEUE, at(0)), Emptiness::Unsure(at(60)));
+        assert_eq!(looks.believe(QUEUE, at(pass)), Emptiness::Unsure(at(pass + 60)));
+        assert_eq!(looks.believe(QUEUE, at(2 * pass + 30)), Emptiness::Empty);
+        // A process that was stopped in between.
+        let stopped = at(2 * pass + 30 + 3_600);
+        assert_eq!(looks.believe(QUEUE, stopped), Emptiness::Unsure(stopped.after(looks.enough)));
+    }
+
+    #[test]
+    fn more_queues_than_places_are_believed_by_turns_however_long_a_pass_takes() {
+        let looks = minute();
+        let queues = QUEUES_KNOWN_MAX as i64 + 1_000;
+        let mut believed = std::collections::HashSet::new();
+        for pass in 0..8 {
+            for n in 0..queues {
+                let queue = QueueName::Run(RunId::from_bytes((n as u128).to_be_bytes()));
+                if looks.believe(queue, at(pass * 300 + n * 300 / queues)) == Emptiness::Empty {
+                    looks.forget(queue);
+                    believed.insert(n);
+                }
+            }
+        }
+        assert_eq!(believed.len() as i64, queues);
     }
 
     #[test]

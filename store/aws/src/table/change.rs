@@ -152,7 +152,7 @@ impl Table {
         let ended = run.run.status != seen.run.run.status && run.run.status.is_terminal();
         if ended && run.run.is_ingesting() && run.run.status != RunStatus::Deleted {
             // Whoever reads the list has to settle for what it wrote; the message that it works on may be gone.
-            self.call_ingester(run.run.job, run.run.id, now).await;
+            self.call_ingester(&job.job, run.run.id, now).await;
         }
         Ok(Ok(State { job, run, counted: seen.counted }))
     }
@@ -203,8 +203,8 @@ impl Table {
     }
 
     /// Asks for somebody to look at the run's list. A call that gets lost is made again by the sweeper.
-    pub async fn call_ingester(&self, job: JobId, run: RunId, now: Timestamp) {
-        let message = IngestRef { job, run, progress: 1 }.to_string();
-        self.send_committed(QueueName::Control, vec![message], Outbox::NONE, now).await;
+    pub async fn call_ingester(&self, job: &Job, run: RunId, now: Timestamp) {
+        let message = IngestRef { job: job.id, run, progress: 1 }.to_string();
+        self.send_committed(job.caller, QueueName::Control, vec![message], Outbox::NONE, now).await;
     }
 }

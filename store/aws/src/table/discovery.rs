@@ -5,15 +5,14 @@ use super::Table;
 use super::circuits::is_unavailable;
 use super::counters::Counted;
 use super::item::{Item, Row, corrupt, readable_items, text};
-use super::jobs::READS_INFLIGHT;
 use super::keys::{self, GSI2, GSI2_SK};
 use super::read::Range;
 use super::rows::RunRow;
 use super::transact::Condition;
 use conveyor_domain::{JobId, RunId, RunStats, RunStatus, Storage, Timestamp};
-use conveyor_store::port::{ActiveRun, ChangedRuns, RunKey, readable};
+use conveyor_store::port::{ActiveRun, Answers, ChangedRuns, Reads, RunKey, read_each};
 use conveyor_store::{Error, Result};
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -156,6 +155,11 @@ struct Looked {
     unread: Vec<Found>,
 }
 
+/// The partition of a run, and its name.
+fn place_of(key: &RunKey) -> (String, String) {
+    (key.job.to_string(), key.run.to_string())
+}
+
 /// What the table says of a run that was found.
 enum Look {
     Active(Box<ActiveRun>),
@@ -200,11 +204,11 @@ impl Table {
         for place in [ENDED[0], UNFINISHED] {
             found.extend(self.found(place, None, usize::MAX).await?);
         }
-        let deleted =
-            self.rows_of(found).await?.into_iter().filter(|(_, row)| {
-                row.run.status == RunStatus::Deleted && row.run.storage != Storage::Removed
-            });
-        let mut keys: Vec<RunKey> = deleted.map(|(found, _)| found.key).collect();
+        let rows = self.runs_at(found.into_iter().map(|found| found.key)).await.found()?;
+        let is_left =
+            |row: &RunRow| row.run.status == RunStatus::Deleted && row.run.storage != Storage::Removed;
+        let deleted = rows.into_iter().filter(|(_, row)| row.as_ref().is_some_and(is_left));
+        let mut keys: Vec<RunKey> = deleted.map(|(key, _)| key).collect();
         keys.sort_by_key(|key| key.run);
         keys.dedup();
         Ok(keys)
@@ -212,7 +216,7 @@ impl Table {
 
     /// Runs that ended before a moment and are kept, those first that did not change for the longest time.
     pub async fn discovered_expired(&self, ended_before: Timestamp, enough: usize) -> Result<Vec<RunKey>> {
-        let mut keys = Vec::new();
+        let (mut keys, mut answers) = (Vec::new(), Answers::default());
         for place in [RESTING, ENDED[0], ENDED[1], UNFINISHED] {
             // They are written again after they ended, when their queue is removed.
             let until = format!("{}~", changed_at(ended_before.after(WRITTEN_AFTER_THE_END)));
@@ -222,37 +226,36 @@ impl Table {
                 let step = self.step(&range, from).await?;
                 let mut found = readable_items("run", &step.items, |item| Found::decode(item, place))?;
                 found.retain(|found| self.unended.recall(&found.key.run).as_ref() != Some(&found.sort_key));
-                for (found, row) in self.rows_of(found).await? {
+                let sort_keys: HashMap<RunId, String> =
+                    found.iter().map(|found| (found.key.run, found.sort_key.clone())).collect();
+                let reads = self.runs_at(found.into_iter().map(|found| found.key)).await;
+                answers.add(reads.answers);
+                for (key, row) in reads.found.into_iter().filter_map(|(key, row)| Some((key, row?))) {
                     if row.has_expired(ended_before) {
-                        keys.push(found.key);
-                    } else if !row.run.status.is_terminal() {
+                        keys.push(key);
+                    } else if let Some(sort_key) = sort_keys.get(&key.run)
+                        && !row.run.status.is_terminal()
+                    {
                         // An open job may rest for years. It need not be read again before it changes.
-                        self.unended.remember(found.key.run, found.sort_key);
+                        self.unended.remember(key.run, sort_key.clone());
                     }
                 }
                 from = step.next;
-                if keys.len() >= enough {
-                    return Ok(keys);
-                }
-                if from.is_none() {
+                if from.is_none() || keys.len() >= enough {
                     break;
                 }
             }
+            if keys.len() >= enough {
+                break;
+            }
         }
-        Ok(keys)
+        answers.any().map(|()| keys)
     }
 
-    /// The rows of these runs as they are, of those that are there.
-    async fn rows_of(&self, found: Vec<Found>) -> Result<Vec<(Found, RunRow)>> {
-        let reads = found.into_iter().map(|found| async move {
-            match self.find_run(found.key).await {
-                // One row that cannot be read must not keep the others from being removed.
-                Err(error) => readable("run", || found.key.run.to_string(), Err(error)),
-                Ok(row) => Ok(row.map(|row| (found, row))),
-            }
-        });
-        let rows: Vec<Option<_>> = stream::iter(reads).buffered(READS_INFLIGHT).try_collect().await?;
-        Ok(rows.into_iter().flatten().collect())
+    /// The rows of these runs as they are.
+    pub async fn runs_at(&self, runs: impl IntoIterator<Item = RunKey>) -> Reads<RunKey, Option<RunRow>> {
+        let reads = runs.into_iter().map(|key| (key, self.find_run(key).boxed()));
+        read_each("run", place_of, reads.collect()).await
     }
 
     /// Jobs with a run that somebody has something to do with.
@@ -294,31 +297,25 @@ impl Table {
         // One that moves from one place to another meanwhile is found in both.
         found.sort_by_key(|found| found.key.run);
         found.dedup_by_key(|found| found.key.run);
-        let looks =
-            found.into_iter().map(|found| async move { (self.look_unless_paused(&found).await, found) });
-        let looks: Vec<(Result<Look>, Found)> = stream::iter(looks).buffered(READS_INFLIGHT).collect().await;
-        let (mut looked, mut trouble) = (Looked::default(), None);
-        for (look, found) in looks {
-            let run = found.key.run;
-            // One run that cannot be read must not keep everybody else's work from going on.
+        let looks = found.into_iter().map(|found| {
+            let at = found.clone();
+            (found, async move { self.look_unless_paused(&at).await }.boxed())
+        });
+        let looks = read_each("run", |found: &Found| place_of(&found.key), looks.collect()).await;
+        let mut looked = Looked { unread: looks.silent, ..Looked::default() };
+        looked.read.extend(looks.damaged.iter().map(|found| found.key.run));
+        for (found, look) in looks.found {
+            looked.read.push(found.key.run);
             match look {
-                Err(error @ (Error::Unavailable(_) | Error::Missing(_))) => {
-                    tracing::debug!(%run, %error, "a run cannot be read now and is left to the next look");
-                    looked.unread.push(found);
-                    trouble = Some(error);
-                    continue;
-                }
-                Err(error) => drop(readable::<Look>("run", || run.to_string(), Err(error))?),
-                Ok(Look::Active(active)) => looked.told.active.push(*active),
-                Ok(Look::Gone(key)) => looked.told.gone.push(key),
+                Look::Active(active) => looked.told.active.push(*active),
+                Look::Gone(key) => looked.told.gone.push(key),
             }
-            looked.read.push(run);
         }
-        let told_nothing = looked.told.active.is_empty() && looked.told.gone.is_empty();
-        match trouble {
-            // Nothing could be read, or too many not: it is not one run's partition, and whoever asks should know.
-            Some(error) if told_nothing || looked.unread.len() > UNREAD_MAX => Err(error),
-            Some(_) | None => Ok(looked),
+        // Nothing could be read, or too many not: it is not one run's partition, and whoever asks should know.
+        looks.answers.any()?;
+        match looked.unread.len() > UNREAD_MAX {
+            true => Err(Error::Unavailable(format!("{} runs cannot be read", looked.unread.len()))),
+            false => Ok(looked),
         }
     }
 

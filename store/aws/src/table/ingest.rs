@@ -14,10 +14,8 @@ use conveyor_domain::{
     Command, IngestEvent, IngestStep, JobStatus, QueueName, Refusal, ReplayedTask, RunId, RunStatus, TaskRef,
     Timestamp, timeline,
 };
-use conveyor_store::port::{Acceptance, Appended, Chunk, Ingest, IngestStore, Once, RunKey, readable};
+use conveyor_store::port::{Acceptance, Answers, Appended, Chunk, Ingest, IngestStore, Once, RunKey};
 use conveyor_store::{Error, Result};
-use futures::future::ready;
-use futures::{StreamExt, TryStreamExt, stream};
 
 /// How long the log among these events is.
 pub fn logged(events: &[NewEvent]) -> u32 {
@@ -156,7 +154,7 @@ impl IngestStore for Table {
                 Err(_) => backoff.wait("an accept").await?,
             }
         }
-        self.call_ingester(job.id, run.id, now).await;
+        self.call_ingester(job, run.id, now).await;
         Ok(())
     }
 
@@ -243,14 +241,21 @@ impl IngestStore for Table {
         // All of them for every page: runs change while their lists are read, so there is no order to go on in.
         let mut found = self.discovered_ingesting().await?;
         found.retain(|key| after.is_none_or(|after| key.run > after));
-        let reads = found.into_iter().map(|key| async move {
-            // One row that cannot be read must not keep everybody else's lists from being looked after.
-            let run = readable("run", || key.run.to_string(), self.find_run(key).await)?.flatten();
-            let run = run.filter(|row| row.run.is_ingesting() && row.run.status != RunStatus::Deleted);
-            Ok::<_, Error>(run.map(|row| (key, row.logged_at)))
-        });
-        // Those behind make up for runs that are left out: a short page means that there are no more.
-        let runs = stream::iter(reads).buffered(READS_INFLIGHT);
-        runs.try_filter_map(|run| ready(Ok(run))).take(limit as usize).try_collect().await
+        // A short page means that there are no more, so all of them are read until it is full.
+        let (mut runs, mut answers) = (Vec::new(), Answers::default());
+        let mut found = found.into_iter().peekable();
+        while found.peek().is_some() && runs.len() < limit as usize {
+            let missing = (limit as usize - runs.len()).max(READS_INFLIGHT);
+            let reads = self.runs_at(found.by_ref().take(missing)).await;
+            answers.add(reads.answers);
+            let rows = reads.found.into_iter().filter_map(|(key, row)| Some((key, row?)));
+            let mut ingesting: Vec<_> = rows
+                .filter(|(_, row)| row.run.is_ingesting() && row.run.status != RunStatus::Deleted)
+                .map(|(key, row)| (key, row.logged_at))
+                .collect();
+            runs.append(&mut ingesting);
+        }
+        runs.truncate(limit as usize);
+        answers.any().map(|()| runs)
     }
 }

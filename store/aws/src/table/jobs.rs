@@ -194,7 +194,7 @@ impl JobStore for Table {
         let outbox = self.outbox(RunKey { job: job.id, run: run.id }, indexes().filter(works), job.created);
         self.make_visible(&submission, &outbox).await?;
         let refs = refs(run.id_seed, shards, indexes().filter(works));
-        self.send_refs(run.id, refs, outbox, job.created).await;
+        self.send_refs(job.caller, run.id, refs, outbox, job.created).await;
         Ok(Vec::new())
     }
 
@@ -222,7 +222,7 @@ impl JobStore for Table {
         self.insert_tasks(RowPlace { key, seed, shards }, &rows, now).await?;
         let outbox = self.outbox(key, indexes.clone(), now);
         let state = self.count_addition(job, &command, Some((hole, &outbox)), once.as_ref(), now).await?;
-        self.send_refs(id, refs(seed, shards, indexes), outbox, now).await;
+        self.send_refs(state.job.job.caller, id, refs(seed, shards, indexes), outbox, now).await;
         Ok(Added { view: state.view(), unsent: Vec::new() })
     }
 

@@ -32,6 +32,7 @@ mod remembered;
 mod replayed;
 mod retention;
 mod rows;
+mod sending;
 mod settle;
 mod starts;
 mod submits;
@@ -48,7 +49,7 @@ use crate::error::{missing, unavailable};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use circuits::Circuits;
-use conveyor_domain::{Entropy, JobId, RunId, limits};
+use conveyor_domain::{Entropy, JobId, RunId};
 use conveyor_store::Error;
 use conveyor_store::port::Queue;
 use counters::Lanes;
@@ -56,9 +57,9 @@ use discovery::Unread;
 use latest::Latest;
 use places::Places;
 use remembered::Remembered;
+use sending::Sending;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
 
 pub struct Table {
     dynamodb: Client,
@@ -77,8 +78,7 @@ pub struct Table {
     damaged: Remembered<JobId, ()>,
     lanes: Lanes,
     circuits: Circuits,
-    /// Room for messages that are still being sent after their request was answered, in KiB.
-    sending: Arc<Semaphore>,
+    sending: Sending,
     task_shards_min: u32,
     refs_sent_within: Duration,
 }
@@ -103,7 +103,7 @@ impl Table {
             damaged: Remembered::default(),
             lanes: Lanes::default(),
             circuits: Circuits::default(),
-            sending: Arc::new(Semaphore::new(limits::SENDING_MAX_BYTES / limits::KIB)),
+            sending: Sending::default(),
             task_shards_min: settings.task_shards_min,
             refs_sent_within: settings.refs_sent_within,
         }

@@ -8,7 +8,9 @@ use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::{
     AttributeValue, ConsumedCapacity, Get, ReturnConsumedCapacity, Select, TransactGetItem,
 };
+use conveyor_store::port::{Answers, read_each};
 use conveyor_store::{Error, Result};
+use futures::future::BoxFuture;
 
 /// A range of rows of one partition of the table, or of an index.
 #[derive(Clone, Debug)]
@@ -252,6 +254,33 @@ impl Table {
             found.extend(readable_items(what, &step.items, &decode)?);
             from = step.next;
             if from.is_none() || found.len() >= enough {
+                found.truncate(enough);
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Things that an index names, each read from the table for itself, at most `enough`. Those behind make up for those that
+    /// are left out, so a short page still means that there are no more.
+    pub async fn named<'a, K, T>(
+        &self,
+        what: &'static str,
+        range: &Range,
+        enough: usize,
+        key: impl Fn(&Item) -> Result<K>,
+        place: fn(&K) -> (String, String),
+        read: impl Fn(K) -> (K, BoxFuture<'a, Result<Option<T>>>),
+    ) -> Result<Vec<T>> {
+        let (mut found, mut answers, mut from) = (Vec::new(), Answers::default(), None);
+        loop {
+            let step = self.step(range, from).await?;
+            let keys = readable_items(what, &step.items, &key)?;
+            let reads = read_each(what, place, keys.into_iter().map(&read).collect()).await;
+            found.extend(reads.found.into_iter().filter_map(|(_, thing)| thing));
+            answers.add(reads.answers);
+            from = step.next;
+            if from.is_none() || found.len() >= enough {
+                answers.any()?;
                 found.truncate(enough);
                 return Ok(found);
             }

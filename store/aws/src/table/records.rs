@@ -3,7 +3,6 @@
 
 use super::Table;
 use super::item::{Draft, Item, Row, corrupt, number, text};
-use super::jobs::READS_INFLIGHT;
 use super::keys::{self, GSI2, GSI2_PK, GSI2_SK, RowKey, TTL};
 use super::read::Range;
 use super::transact::Condition;
@@ -12,8 +11,8 @@ use aws_sdk_dynamodb::types::TransactWriteItem;
 use conveyor_domain::job::record::Expected;
 use conveyor_domain::{Record, RecordKey, RecordKind, RecordVersion, RecordWrite, Timestamp};
 use conveyor_store::Result;
-use conveyor_store::port::{DueQuery, RecordStore, RecordsQuery, readable};
-use futures::{StreamExt, TryStreamExt, stream};
+use conveyor_store::port::{DueQuery, RecordStore, RecordsQuery};
+use futures::FutureExt;
 
 const EXPIRES: &str = "xa";
 
@@ -112,24 +111,21 @@ impl RecordStore for Table {
 
     async fn due_records(&self, kind: RecordKind, by: Timestamp, limit: u32) -> Result<Vec<Record>> {
         let range = Range::up_to(keys::records_due(kind), keys::due_by(by)).in_index(GSI2).by(limit);
-        let rows = self.first(&range, limit as usize).await?;
-        let places: Vec<RowKey> = rows
-            .iter()
-            .map(|item| {
-                let row = Row(item);
-                Ok(RowKey { pk: row.text(keys::PK)?.to_owned(), sk: row.text(keys::SK)?.to_owned() })
-            })
-            .collect::<Result<_>>()?;
+        let key = |item: &Item| {
+            let row = Row(item);
+            Ok(RowKey { pk: row.text(keys::PK)?.to_owned(), sk: row.text(keys::SK)?.to_owned() })
+        };
+        let place = |at: &RowKey| (at.pk.clone(), format!("{} {}", at.pk, at.sk));
         // The index may be old: what is there now decides.
-        let reads = places.into_iter().map(|place| async move {
-            readable("record", || format!("{} {}", place.pk, place.sk), self.record_at(&place).await)
-                .map(Option::flatten)
-        });
-        let found: Vec<Option<Record>> = stream::iter(reads).buffered(READS_INFLIGHT).try_collect().await?;
-        let is_due = |record: &Record| record.due.is_some_and(|due| due <= by);
-        let mut records: Vec<Record> = found.into_iter().flatten().filter(is_due).collect();
-        records.truncate(limit as usize);
-        Ok(records)
+        let read = |at: RowKey| {
+            let there = at.clone();
+            let read = async move {
+                let is_due = |record: &Record| record.due.is_some_and(|due| due <= by);
+                Ok(self.record_at(&there).await?.filter(is_due))
+            };
+            (at, read.boxed())
+        };
+        self.named("record", &range, limit as usize, key, place, read).await
     }
 
     async fn due_keys(&self, query: DueQuery) -> Result<Vec<(Timestamp, RecordKey)>> {

@@ -12,7 +12,8 @@ use async_trait::async_trait;
 use conveyor_domain::dispatch::grant::Scope;
 use conveyor_domain::{JobId, JobStatus, RunStatus, Storage, Timestamp, limits};
 use conveyor_store::Result;
-use conveyor_store::port::{Retention, RunKey, Tombstone, readable};
+use conveyor_store::port::{Retention, RunKey, Tombstone, read_each};
+use futures::FutureExt;
 use std::time::Duration;
 
 /// DynamoDB removes rows within about two days of their time, for nothing.
@@ -215,17 +216,14 @@ impl Retention for Table {
     }
 
     async fn deleted_runs(&self, limit: u32) -> Result<Vec<RunKey>> {
-        let mut of_jobs_that_stay = Vec::new();
-        for key in self.discovered_deleted().await? {
-            if of_jobs_that_stay.len() >= limit as usize {
-                break;
-            }
-            let job = readable("job", || key.job.to_string(), self.find_job(key.job).await)?.flatten();
-            if job.is_some_and(|row| row.job.status != JobStatus::Deleted) {
-                of_jobs_that_stay.push(key);
-            }
-        }
-        Ok(of_jobs_that_stay)
+        let found = self.discovered_deleted().await?;
+        let looks = found.into_iter().map(|key| (key, self.find_job(key.job).boxed()));
+        let place = |key: &RunKey| (key.job.to_string(), key.job.to_string());
+        let jobs = read_each("job", place, looks.collect()).await.found()?;
+        let stay = jobs
+            .into_iter()
+            .filter(|(_, job)| job.as_ref().is_some_and(|row| row.job.status != JobStatus::Deleted));
+        Ok(stay.map(|(key, _)| key).take(limit as usize).collect())
     }
 
     async fn expired_runs(&self, ended_before: Timestamp, limit: u32) -> Result<Vec<RunKey>> {

@@ -29,9 +29,9 @@ impl Table {
         let again = || start.tasks.iter().filter(|task| task.inherited.is_none()).map(|task| task.index);
         let outbox = self.outbox(key, again(), now);
         let state = self.make_run_visible(&start, &outbox, now).await?;
-        self.send_refs(key.run, refs(seed, shards, again()), outbox, now).await;
+        self.send_refs(state.job.job.caller, key.run, refs(seed, shards, again()), outbox, now).await;
         if start.log.is_some() {
-            self.call_ingester(key.job, key.run, now).await;
+            self.call_ingester(&state.job.job, key.run, now).await;
         }
         Ok(state)
     }

@@ -1,15 +1,16 @@
 //! Submits under way: a marker says that rows are being written that nobody can see yet (SPEC 5.4). Of one that was given
 //! up, the marker tells what to remove.
 
-use super::item::{Draft, Row, corrupt, number, text, time_to_live};
+use super::item::{Draft, Item, Row, corrupt, number, text, time_to_live};
 use super::keys::{self, GSI2, GSI2_PK, GSI2_SK};
 use super::read::Range;
 use super::rows::SUBMITTING;
 use super::transact::{Condition, Expression};
 use super::{Table, tombstones};
 use conveyor_domain::{JobId, RunId, Timestamp};
-use conveyor_store::port::{Submission, readable};
+use conveyor_store::port::Submission;
 use conveyor_store::{Error, Result};
+use futures::FutureExt;
 use std::time::Duration;
 
 /// Only for a marker that a repeat of a submit left beside its job, which nobody has a reason to look for.
@@ -63,27 +64,17 @@ impl Table {
 
     pub async fn given_up_submits(&self, begun_before: Timestamp, limit: u32) -> Result<Vec<JobId>> {
         let range = Range::up_to(SUBMITTING.to_owned(), begun(begun_before)).in_index(GSI2).by(limit.max(1));
-        let (mut given_up, mut from) = (Vec::new(), None);
-        loop {
-            let step = self.step(&range, from).await?;
-            for item in &step.items {
-                let job = keys::job_of(Row(item).text(keys::PK)?).ok_or_else(|| corrupt("job id"))?;
-                // In this order: a submit removes its marker in the step in which it makes its job visible.
-                let abandoned = async {
-                    Ok(self.find_marker(job).await?.is_some() && self.find_job(job).await?.is_none())
-                };
-                if readable("submit", || job.to_string(), abandoned.await)? == Some(true) {
-                    given_up.push(job);
-                }
-                if given_up.len() >= limit as usize {
-                    return Ok(given_up);
-                }
-            }
-            from = step.next;
-            if from.is_none() {
-                return Ok(given_up);
-            }
-        }
+        let key = |item: &Item| keys::job_of(Row(item).text(keys::PK)?).ok_or_else(|| corrupt("job id"));
+        let place = |job: &JobId| (job.to_string(), job.to_string());
+        let read = |job: JobId| {
+            // In this order: a submit removes its marker in the step in which it makes its job visible.
+            let abandoned = async move {
+                let is = self.find_marker(job).await?.is_some() && self.find_job(job).await?.is_none();
+                Ok(is.then_some(job))
+            };
+            (job, abandoned.boxed())
+        };
+        self.named("submit", &range, limit as usize, key, place, read).await
     }
 
     pub async fn remove_submitted(&self, job: JobId, limit: u32) -> Result<u32> {

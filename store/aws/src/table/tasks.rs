@@ -8,8 +8,8 @@ use super::transact::Condition;
 use super::{Table, keys};
 use async_trait::async_trait;
 use conveyor_domain::{
-    Attempt, ClaimToken, Damage, FailureClass, InheritedFrom, Outcome, Problem, ResultRef, RunStatus, Task,
-    TaskId, TaskInput, TaskRef, TaskStatus, Timestamp, WorkerId,
+    Attempt, CallerId, ClaimToken, Damage, FailureClass, InheritedFrom, Outcome, Problem, ResultRef,
+    RunStatus, Task, TaskId, TaskInput, TaskRef, TaskStatus, Timestamp, WorkerId,
 };
 use conveyor_store::port::{Claim, Page, RunKey, SettleGroup, Settled, SettlesAtOnce, TaskStore, TasksQuery};
 use conveyor_store::{Error, Result};
@@ -164,7 +164,9 @@ impl TaskStore for Table {
         }
         let outbox = self.outbox(key, indexes(), now);
         self.write_outbox(&outbox).await?;
-        self.send_refs(key.run, refs(place.seed, place.shards, indexes()), outbox, now).await;
+        let refs = refs(place.seed, place.shards, indexes());
+        // The row of a run does not say whose it is: here each job counts as a caller.
+        self.send_refs(CallerId::from_bytes(key.job.to_bytes()), key.run, refs, outbox, now).await;
         Ok(Vec::new())
     }
 

@@ -3,14 +3,13 @@
 
 use super::Table;
 use super::item::{Draft, Item, Row, corrupt, json, number, text, time_to_live};
-use super::jobs::READS_INFLIGHT;
 use super::keys::{self, GSI2, GSI2_PK, GSI2_SK};
 use super::read::Range;
 use super::transact::{Condition, Expression};
 use conveyor_domain::{JobId, Timestamp, limits};
 use conveyor_store::Result;
-use conveyor_store::port::{Tombstone, readable};
-use futures::{StreamExt, TryStreamExt, stream};
+use conveyor_store::port::Tombstone;
+use futures::FutureExt;
 
 /// A partition of the second index: tombstones by when they are due.
 const REMEMBERED: &str = "tombstone";
@@ -83,19 +82,15 @@ impl Table {
     pub async fn due_tombstones(&self, now: Timestamp, limit: u32) -> Result<Vec<Tombstone>> {
         let high = format!("{:015}~", now.0.max(0));
         let range = Range::up_to(REMEMBERED.to_owned(), high).in_index(GSI2).by(limit);
-        let found = self.first(&range, limit as usize).await?;
-        let jobs: Vec<JobId> = found
-            .iter()
-            .take(limit as usize)
-            .map(|item| keys::job_of(Row(item).text(keys::PK)?).ok_or_else(|| corrupt("job id")))
-            .collect::<Result<_>>()?;
-        let reads = stream::iter(jobs.into_iter().map(|job| async move {
-            readable("tombstone", || job.to_string(), self.find_tombstone(job).await).map(Option::flatten)
-        }));
-        let rows: Vec<Option<TombstoneRow>> = reads.buffered(READS_INFLIGHT).try_collect().await?;
+        let key = |item: &Item| keys::job_of(Row(item).text(keys::PK)?).ok_or_else(|| corrupt("job id"));
+        let place = |job: &JobId| (job.to_string(), job.to_string());
         // Somebody may have looked since the index was written.
-        let due = rows.into_iter().flatten().filter(|row| row.due <= now);
-        Ok(due.map(|row| row.tombstone).collect())
+        let read = |job: JobId| {
+            let found = async move { Ok(self.find_tombstone(job).await?.filter(|row| row.due <= now)) };
+            (job, found.boxed())
+        };
+        let due = self.named("tombstone", &range, limit as usize, key, place, read).await?;
+        Ok(due.into_iter().map(|row| row.tombstone).collect())
     }
 
     /// Of two who looked at once, one counts.

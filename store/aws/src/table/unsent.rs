@@ -5,7 +5,9 @@ use super::{Table, keys};
 use crate::error::unavailable;
 use aws_sdk_dynamodb::types::{DeleteRequest, TransactWriteItem, WriteRequest};
 use conveyor_domain::job::record::Expected;
-use conveyor_domain::{QueueName, Record, RecordWrite, RunId, TaskRef, Timestamp, UnsentRefs, limits};
+use conveyor_domain::{
+    CallerId, QueueName, Record, RecordWrite, RunId, TaskRef, Timestamp, UnsentRefs, limits,
+};
 use conveyor_store::port::{RecordStore, RunKey};
 use conveyor_store::{Error, Result};
 use futures::future::OptionFuture;
@@ -37,19 +39,21 @@ impl Table {
     /// Sends refs of rows that count. Those that get lost here are sent by the sweeper: their outbox stays.
     pub async fn send_refs(
         &self,
+        caller: CallerId,
         run: RunId,
         refs: impl Iterator<Item = TaskRef>,
         Outbox(record): Outbox,
         now: Timestamp,
     ) {
         let bodies: Vec<String> = refs.map(|task| task.to_string()).collect();
-        self.send_committed(QueueName::Run(run), bodies, Outbox(record), now).await;
+        self.send_committed(caller, QueueName::Run(run), bodies, Outbox(record), now).await;
     }
 
     /// Sends messages about rows that are committed. A slow queue must not delay the answer: after `SENT_WITHIN` the request
     /// goes on, and so does the sending, in the background. Whatever is lost is found by a sweep (SPEC 5.4, 6.8, 6.13).
     pub async fn send_committed(
         &self,
+        caller: CallerId,
         queue: QueueName,
         bodies: Vec<String>,
         Outbox(record): Outbox,
@@ -59,10 +63,8 @@ impl Table {
             return;
         }
         let deadline = Instant::now() + limits::SENT_WITHIN;
-        let kib = bodies.iter().map(String::len).sum::<usize>().div_ceil(limits::KIB);
-        let kib = kib.min(limits::SENDING_MAX_BYTES / limits::KIB) as u32;
-        let room = timeout_at(deadline, self.sending.clone().acquire_many_owned(kib)).await;
-        let Ok(Ok(room)) = room else {
+        let room = self.sending.room(caller, bodies.iter().map(String::len).sum());
+        let Ok(Some(room)) = timeout_at(deadline, room).await else {
             tracing::warn!(?queue, "messages were not sent, too many are waiting for SQS; a sweep will");
             return;
         };

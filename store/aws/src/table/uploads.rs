@@ -11,8 +11,9 @@ use aws_sdk_dynamodb::types::TransactWriteItem;
 use conveyor_domain::ingest::Source;
 use conveyor_domain::ingest::upload::{Declared, Part};
 use conveyor_domain::{CallerId, JobId, ListSpec, Refusal, Staged, Timestamp, Upload, UploadId};
-use conveyor_store::port::{Page, UploadStore, UploadsQuery, readable};
+use conveyor_store::port::{Page, UploadStore, UploadsQuery};
 use conveyor_store::{Error, Result};
+use futures::FutureExt;
 use serde::{Deserialize, Serialize};
 
 /// What is kept of an upload beside the attributes that queries need. New fields need a default.
@@ -310,18 +311,20 @@ impl UploadStore for Table {
         let unused = Range::up_to(UNUSED.to_owned(), format!("{}~", due(now)));
         let mut expired = Vec::new();
         for range in [doomed, unused] {
-            for item in self.first(&range.in_index(GSI2).by(limit), wanted).await? {
-                if expired.len() >= wanted {
-                    return Ok(expired);
-                }
-                // The index may be old, and what is found there may be gone, or in use.
-                let upload = id_of(Row(&item))?;
-                let found = readable("upload", || upload.to_string(), self.find_upload(upload).await)?;
-                if found.flatten().is_some_and(|row| row.may_go(now)) {
-                    expired.push(upload);
-                }
-            }
+            let place = |upload: &UploadId| (upload.to_string(), upload.to_string());
+            // The index may be old, and what is found there may be gone, or in use.
+            let read = |upload: UploadId| {
+                let found = async move {
+                    let row = self.find_upload(upload).await?;
+                    Ok(row.filter(|row| row.may_go(now)).map(|_| upload))
+                };
+                (upload, found.boxed())
+            };
+            let range = range.in_index(GSI2).by(limit);
+            let key = |item: &Item| id_of(Row(item));
+            expired.extend(self.named("upload", &range, wanted, key, place, read).await?);
         }
+        expired.truncate(wanted);
         Ok(expired)
     }
 
