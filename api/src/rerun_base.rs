@@ -35,7 +35,8 @@ pub(crate) async fn base_of(
             return Ok(Base::Run(base));
         }
         let key = RunKey { job: job.id, run: base.run.id };
-        let Some(ingest) = state.store().ingest(key).await? else { return Err(gone(latest)) };
+        let ingest = state.list(job.caller, state.store().shown_ingest(key)).await?;
+        let Some(ingest) = ingest else { return Err(gone(latest)) };
         let log = IngestState::fold(&ingest.log).map_err(|error| Error::Corrupt(error.to_string()))?;
         if log.read_to_end {
             return Ok(Base::Run(base));

@@ -402,6 +402,8 @@ pub const LEASES_LOOK_MAX: u32 = 500;
 pub const LOOK_ROWS_MAX: u32 = 10_000;
 /// On DynamoDB a page also ends once its queries have consumed this many read units: 4 MiB of rows, read consistently.
 pub const LOOK_UNITS_MAX: u32 = 1_000;
+/// Messages of a queue that are counted for a caller, of those that can be received and of the others.
+pub const SHOWN_DEPTH_MAX: u32 = 10_000;
 /// The same of jobs, runs and uploads: rows that one page of a list looks at.
 pub const LIST_LOOK_MAX: u32 = 500;
 /// Reads of lists under way at once in one API process; the next free one goes to callers in turn.

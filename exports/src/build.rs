@@ -61,8 +61,7 @@ impl Builder {
 
     async fn write_zip(&self, taken: &Taken, meter: &Meter, sink: &mut Sink) -> Result<(), Trouble> {
         let seen = |task: &Task| {
-            let now = self.clock.now();
-            let seen = !is_over(task, now) && !is_expired(task, &taken.spec, now);
+            let seen = !is_over(task, taken.seen_at) && !is_expired(task, &taken.spec, taken.seen_at);
             if !seen {
                 meter.add_task();
             }
@@ -99,9 +98,8 @@ impl Builder {
         let mut tasks = pin!(tasks(self.backend.store.clone(), key_of(taken), StatusFilter::All));
         let mut text = header.to_owned();
         while let Some(task) = tasks.try_next().await? {
-            let now = self.clock.now();
-            if !is_over(&task, now) {
-                write(&Row::new(&task, &taken.spec, now), &mut text);
+            if !is_over(&task, taken.seen_at) {
+                write(&Row::new(&task, &taken.spec, taken.seen_at), &mut text);
             }
             meter.add_task();
             if text.len() >= PIECE_BYTES {

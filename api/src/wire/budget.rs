@@ -6,14 +6,14 @@ use super::limits::RateJson;
 use crate::waiting::{Reason, Waiting};
 use conveyor_domain::dispatch::grant::Holding;
 use conveyor_domain::{BudgetView, JobId, Rate, RetryChoice, RunId, Timestamp, WorkerId};
-use conveyor_store::port::{Depth, JobView};
+use conveyor_store::port::{JobView, ShownDepth};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What one look saw of a job's dispatch.
 #[derive(Debug)]
 pub(crate) struct Look {
-    pub depth: Depth,
+    pub depth: ShownDepth,
     pub budget: BudgetView,
     /// Of the latest run, if tasks of it are still to come and none is queued.
     pub list: Option<ListState>,
@@ -57,7 +57,7 @@ impl<'a> LimitsJson<'a> {
             rate_limit: spec.rate.map(|rate| RateStateJson::new(rate, budget, look.now)),
             retry: spec.retry,
             holders: holders(budget),
-            queue: QueueJson { visible: look.depth.visible, hidden: look.depth.hidden },
+            queue: look.depth.into(),
             domains: domains.iter().map(|(name, budget)| DomainJson::new(name, budget, look.now)).collect(),
             waiting: look.waiting(view),
         }
@@ -103,6 +103,19 @@ fn holders(budget: &BudgetView) -> Vec<HolderJson> {
 struct QueueJson {
     visible: u64,
     hidden: u64,
+    #[serde(skip_serializing_if = "is_exact")]
+    at_least: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_exact(at_least: &bool) -> bool {
+    !at_least
+}
+
+impl From<ShownDepth> for QueueJson {
+    fn from(ShownDepth { depth, at_least }: ShownDepth) -> QueueJson {
+        QueueJson { visible: depth.visible, hidden: depth.hidden, at_least }
+    }
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
