@@ -35,9 +35,12 @@ pub(crate) async fn base_of(
             return Ok(Base::Run(base));
         }
         let key = RunKey { job: job.id, run: base.run.id };
-        let ingest = state.list(job.caller, state.store().shown_ingest(key)).await?;
-        let Some(ingest) = ingest else { return Err(gone(latest)) };
-        let log = IngestState::fold(&ingest.log).map_err(|error| Error::Corrupt(error.to_string()))?;
+        let log = match state.list_stored(job.caller, state.store().shown_ingest(key)).await {
+            Ok(Some(ingest)) => IngestState::fold(&ingest.log).map_err(|why| damaged(latest, key, &why))?,
+            Ok(None) => return Err(gone(latest)),
+            Err(error @ Error::Corrupt(_)) => return Err(damaged(latest, key, &error)),
+            Err(error) => return Err(error.into()),
+        };
         if log.read_to_end {
             return Ok(Base::Run(base));
         }
@@ -50,7 +53,15 @@ pub(crate) async fn base_of(
             return Err(not_read(latest, &advice));
         }
         if !selection.is_everything() {
-            let advice = "Rerun the job without a filter, which reads all of it.";
+            let advice = match (&log.origin, latest.run.doc.rerun_of) {
+                // What was done before it stays done.
+                (Origin::Run(_), Some(_)) => {
+                    "Delete this run, and rerun the one before it with the filter; or rerun the job without a filter, which does every task again."
+                }
+                (Origin::Run(_), None) | (Origin::List(_), _) => {
+                    "Rerun the job without a filter, which reads all of it."
+                }
+            };
             return Err(not_read(latest, advice));
         }
         match log.origin {
@@ -93,6 +104,15 @@ async fn list(state: &ApiState, job: &Job, latest: &RunView, logged: Source) -> 
 
 fn gone(latest: &RunView) -> ApiError {
     not_read(latest, "What is missing is no longer kept: submit the list again.")
+}
+
+/// Only the log says what of its list became tasks.
+fn damaged(latest: &RunView, RunKey { job, run }: RunKey, why: &dyn std::error::Error) -> ApiError {
+    tracing::error!(%job, %run, %why, "the log of an ingest cannot be read: nobody knows which of its rows are tasks");
+    not_read(
+        latest,
+        &format!("The log of the ingest of run {run} cannot be read ({why}): submit the list again."),
+    )
 }
 
 fn not_read(latest: &RunView, advice: &str) -> ApiError {

@@ -102,6 +102,8 @@ fn fail(error: &anyhow::Error) -> ExitCode {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use conveyor_domain::limits;
+    use std::collections::BTreeSet;
 
     fn with_role(given: &[&str], role: Option<&str>) -> Vec<String> {
         let given = given.iter().map(OsString::from).collect();
@@ -112,6 +114,22 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_flags_that_set_limits_exist() {
+        fn flags(command: &clap::Command, found: &mut BTreeSet<String>) {
+            found.extend(command.get_arguments().filter_map(|arg| Some(format!("--{}", arg.get_long()?))));
+            command.get_subcommands().for_each(|command| flags(command, found));
+        }
+        let mut known = BTreeSet::new();
+        flags(&Cli::command(), &mut known);
+        let named = limits::TABLE
+            .iter()
+            .flat_map(|section| section.limits)
+            .flat_map(|limit| limit.set_by.split([' ', '`', ',', ';']).filter(|word| word.starts_with("--")));
+        let named: BTreeSet<_> = named.map(str::to_owned).collect();
+        assert!(!named.is_empty() && named.is_subset(&known), "unknown: {:?}", named.difference(&known));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! function here gives the same answer for the same input.
 
 pub mod access;
+pub mod backoff;
 pub mod clock;
 pub mod delivery;
 pub mod dispatch;
@@ -17,6 +18,7 @@ pub mod limits;
 pub mod repair;
 pub mod schedule;
 pub mod time;
+pub mod words;
 
 // One path for each type that its name alone tells apart. What is left is qualified by its module.
 pub use access::api_key::{self, ApiKey, Opens, OperatorHash};
@@ -24,6 +26,7 @@ pub use access::idempotency::{Fingerprint, Fingerprinting};
 pub use access::quota::{Holdings, LiveRun, Quota, Quotas};
 pub use access::request_rate::RequestRate;
 pub use access::seal::{self, KeyHash, NotAHash, NotAuthentic, Purpose, Sealed, Secret};
+pub use backoff::Exponential;
 pub use delivery::signing_keys::{RotationRefused, SigningKey, SigningKeys, SigningSecret};
 pub use delivery::webhook::{EventType, TestSent, UrlFault, WebhookConfig, WebhookEvent};
 pub use delivery::{AttemptEnd, Delivery, DeliveryState};
@@ -72,3 +75,4 @@ pub use repair::{Audit, BodiesAudit, ListCounts, Reconciled, ResultCounts};
 pub use schedule::calendar::{Schedule, Weekday};
 pub use schedule::{JobSchedule, ScheduleChange, ScheduleState};
 pub use time::{Clock, Timestamp};
+pub use words::UnknownWord;

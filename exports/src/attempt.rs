@@ -16,28 +16,17 @@ use tokio_util::sync::CancellationToken;
 const SAY_TRIES: u32 = 5;
 const SAY_AGAIN: Duration = Duration::from_secs(1);
 
-/// What became of a try.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    Completed,
-    Failed,
-    /// To be tried again.
-    PutOff,
-    /// We were asked to end.
-    GivenBack,
-    /// It is another's by now, or nobody's.
-    Lost,
-}
-
-impl End {
-    fn as_str(self) -> &'static str {
-        match self {
-            End::Completed => "completed",
-            End::Failed => "failed",
-            End::PutOff => "put_off",
-            End::GivenBack => "given_back",
-            End::Lost => "lost",
-        }
+conveyor_domain::words! {
+    /// What became of a try.
+    pub enum End {
+        Completed = "completed",
+        Failed = "failed",
+        /// To be tried again.
+        PutOff = "put_off",
+        /// We were asked to end.
+        GivenBack = "given_back",
+        /// It is another's by now, or nobody's.
+        Lost = "lost",
     }
 }
 

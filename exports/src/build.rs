@@ -3,23 +3,19 @@
 use crate::bodies::packed;
 use crate::meter::Meter;
 use crate::pages::tasks;
-use crate::rows::{CSV_HEADER, Row};
+use crate::rows::{Row, Writer};
 use crate::sink::{Sink, pipe};
 use crate::trouble::Trouble;
 use crate::zip::{Archive, Aside};
 use crate::{Builder, Taken};
 use conveyor_domain::export::too_large;
 use conveyor_domain::job::retention::{is_expired, is_over};
-use conveyor_domain::limits::KIB;
 use conveyor_domain::{ExportFormat, Task, TaskStatus};
 use conveyor_store::port::{BlobKey, RunKey, StatusFilter, Stored};
 use futures::{TryStreamExt, future};
 use std::pin::pin;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-
-/// About how much of rows is sent at once.
-const PIECE_BYTES: usize = 256 * KIB;
 
 impl Builder {
     /// The object is there, whole, or not at all.
@@ -50,12 +46,7 @@ impl Builder {
     async fn write(&self, taken: &Taken, meter: &Meter, sink: &mut Sink) -> Result<(), Trouble> {
         match taken.export.format {
             ExportFormat::Zip => self.write_zip(taken, meter, sink).await,
-            ExportFormat::Jsonl => {
-                self.write_rows(taken, meter, sink, "", |row, out| row.write_jsonl(out)).await
-            }
-            ExportFormat::Csv => {
-                self.write_rows(taken, meter, sink, CSV_HEADER, |row, out| row.write_csv(out)).await
-            }
+            ExportFormat::Jsonl | ExportFormat::Csv => self.write_rows(taken, meter, sink).await,
         }
     }
 
@@ -87,29 +78,22 @@ impl Builder {
         archive.finish().await
     }
 
-    async fn write_rows(
-        &self,
-        taken: &Taken,
-        meter: &Meter,
-        sink: &mut Sink,
-        header: &'static str,
-        write: impl Fn(&Row<'_>, &mut String),
-    ) -> Result<(), Trouble> {
+    async fn write_rows(&self, taken: &Taken, meter: &Meter, sink: &mut Sink) -> Result<(), Trouble> {
         let mut tasks = pin!(tasks(self.backend.store.clone(), key_of(taken), StatusFilter::All));
-        let mut text = header.to_owned();
+        let mut rows = match taken.export.format {
+            ExportFormat::Csv => Writer::csv(sink.writer()).await?,
+            ExportFormat::Jsonl | ExportFormat::Zip => Writer::json_lines(sink.writer()),
+        };
         while let Some(task) = tasks.try_next().await? {
             if !is_over(&task, taken.seen_at) {
-                write(&Row::new(&task, &taken.spec, taken.seen_at), &mut text);
+                rows.write(&Row::new(&task, &taken.spec, taken.seen_at)).await?;
             }
             meter.add_task();
-            if text.len() >= PIECE_BYTES {
-                sink.put(std::mem::take(&mut text)).await?;
-            }
             if meter.progress().bytes > self.config.max_bytes {
                 return Err(Trouble::Final(too_large(self.config.max_bytes)));
             }
         }
-        sink.put(text).await
+        Ok(rows.flush().await?)
     }
 }
 

@@ -1,13 +1,34 @@
 //! The tasks of a run as rows: JSON Lines, or CSV.
 
-use conveyor_domain::export::spreadsheet::cell;
+use conveyor_domain::export::spreadsheet::inert;
 use conveyor_domain::job::retention::is_expired;
+use conveyor_domain::limits::KIB;
 use conveyor_domain::{
     FailureClass, Format, JobSpec, Metadata, Method, Problem, RunId, Task, TaskStatus, Timestamp, rerun,
 };
+use csv_async::{AsyncWriter, AsyncWriterBuilder, Terminator};
 use serde::Serialize;
+use std::borrow::Cow;
+use std::io;
+use tokio::io::{AsyncWrite, AsyncWriteExt, BufWriter};
 
-pub(crate) const CSV_HEADER: &str = "task_id,external_id,method,url,metadata,status,type,http_status,error_class,error,source_run_id,created_at,updated_at\r\n";
+/// About how much of rows is sent at once.
+const PIECE_BYTES: usize = 256 * KIB;
+const COLUMNS: [&str; 13] = [
+    "task_id",
+    "external_id",
+    "method",
+    "url",
+    "metadata",
+    "status",
+    "type",
+    "http_status",
+    "error_class",
+    "error",
+    "source_run_id",
+    "created_at",
+    "updated_at",
+];
 
 /// What a list of results says of a task (SPEC 10), without where its body is: that would be out of date.
 #[derive(Debug, Serialize)]
@@ -59,40 +80,68 @@ impl<'a> Row<'a> {
         }
     }
 
-    pub fn write_jsonl(&self, out: &mut String) {
-        out.push_str(&json(self));
-        out.push('\n');
-    }
-
-    pub fn write_csv(&self, out: &mut String) {
+    fn cells(&self) -> [Cow<'_, str>; COLUMNS.len()] {
         let metadata = if self.metadata.is_empty() { String::new() } else { json(self.metadata) };
-        let status = self.http_status.map(|status| status.to_string()).unwrap_or_default();
-        let error = self.error.map(json).unwrap_or_default();
-        let source = self.source_run_id.map(|run| run.to_string()).unwrap_or_default();
-        let cells = [
-            self.task_id.as_str(),
-            self.external_id.unwrap_or_default(),
-            self.method.as_str(),
-            self.url,
-            &metadata,
-            self.status,
-            self.format.map_or("", Format::as_str),
-            &status,
-            self.error_class.unwrap_or_default(),
-            &error,
-            &source,
-            &self.created_at,
-            &self.updated_at,
-        ];
-        for (n, text) in cells.into_iter().enumerate() {
-            out.push_str(if n == 0 { "" } else { "," });
-            out.push_str(&cell(text));
-        }
-        out.push_str("\r\n");
+        [
+            self.task_id.as_str().into(),
+            self.external_id.unwrap_or_default().into(),
+            self.method.as_str().into(),
+            self.url.into(),
+            metadata.into(),
+            self.status.into(),
+            self.format.map_or("", Format::as_str).into(),
+            self.http_status.map(|status| status.to_string()).unwrap_or_default().into(),
+            self.error_class.unwrap_or_default().into(),
+            self.error.map(json).unwrap_or_default().into(),
+            self.source_run_id.map(|run| run.to_string()).unwrap_or_default().into(),
+            self.created_at.as_str().into(),
+            self.updated_at.as_str().into(),
+        ]
     }
 }
 
 /// What is written here has text for keys: there is nothing in it that JSON could not say.
 fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
+}
+
+/// Writes rows to a file in pieces of about [`PIECE_BYTES`].
+pub(crate) enum Writer<W: AsyncWrite + Unpin> {
+    JsonLines(BufWriter<W>),
+    Csv(Box<AsyncWriter<W>>),
+}
+
+impl<W: AsyncWrite + Unpin + Send> Writer<W> {
+    pub fn json_lines(file: W) -> Writer<W> {
+        Writer::JsonLines(BufWriter::with_capacity(PIECE_BYTES, file))
+    }
+
+    pub async fn csv(file: W) -> io::Result<Writer<W>> {
+        let mut writer = AsyncWriterBuilder::new()
+            .terminator(Terminator::CRLF)
+            .buffer_capacity(PIECE_BYTES)
+            .create_writer(file);
+        writer.write_record(COLUMNS).await.map_err(io::Error::from)?;
+        Ok(Writer::Csv(Box::new(writer)))
+    }
+
+    pub async fn write(&mut self, row: &Row<'_>) -> io::Result<()> {
+        match self {
+            Writer::JsonLines(file) => file.write_all((json(row) + "\n").as_bytes()).await,
+            Writer::Csv(file) => {
+                let cells = row.cells();
+                for cell in &cells {
+                    file.write_field(inert(cell).as_bytes()).await.map_err(io::Error::from)?;
+                }
+                file.write_record(None::<&[u8]>).await.map_err(io::Error::from)
+            }
+        }
+    }
+
+    pub async fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Writer::JsonLines(file) => file.flush().await,
+            Writer::Csv(file) => file.flush().await,
+        }
+    }
 }

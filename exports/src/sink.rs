@@ -6,8 +6,11 @@ use bytes::Bytes;
 use conveyor_store::port::ByteStream;
 use conveyor_store::{Error, Result};
 use futures::channel::mpsc::{Sender, channel};
-use futures::{SinkExt, StreamExt};
+use futures::{SinkExt, StreamExt, sink};
+use std::io;
 use std::sync::Arc;
+use tokio::io::AsyncWrite;
+use tokio_util::io::{CopyToBytes, SinkWriter};
 
 #[derive(Debug)]
 pub(crate) struct Sink {
@@ -30,6 +33,15 @@ impl Sink {
         }
         self.meter.add_bytes(piece.len());
         self.to.send(Ok(piece)).await.map_err(|_| Trouble::Refused)
+    }
+
+    /// The same for what writes bytes as they come.
+    pub fn writer(&mut self) -> impl AsyncWrite + Unpin + Send {
+        let pieces = sink::unfold(self, async move |sink: &mut Sink, piece: Bytes| {
+            sink.put(piece).await.map_err(io::Error::other)?;
+            Ok::<_, io::Error>(sink)
+        });
+        SinkWriter::new(CopyToBytes::new(Box::pin(pieces)))
     }
 
     /// Ends the stream in an error: half a file must not be taken for one.

@@ -1,4 +1,5 @@
 use conveyor_store::Error;
+use std::io;
 
 /// Why a build did not come to its end.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +16,16 @@ pub(crate) enum Trouble {
     /// Whoever writes the object takes no more, and says why itself.
     #[error("the object takes no more")]
     Refused,
+}
+
+/// Writers of bytes speak of no other error than the one of the sink beneath them.
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Trouble {
+        match error.downcast() {
+            Ok(trouble) => trouble,
+            Err(error) => Error::Unavailable(error.to_string()).into(),
+        }
+    }
 }
 
 impl Trouble {

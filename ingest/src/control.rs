@@ -3,7 +3,7 @@
 use crate::Ingester;
 use crate::attempt::{End, Trouble};
 use crate::intake::{Intake, Looked};
-use conveyor_domain::{IngestEvent, IngestRef, QueueName, limits};
+use conveyor_domain::{Exponential, IngestEvent, IngestRef, QueueName, limits};
 use conveyor_store::port::{Delivery, Receipt, RunKey};
 use conveyor_turns::Working;
 use std::sync::Arc;
@@ -15,8 +15,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long messages that found no place wait for the next look, unless a place becomes free.
 const PASSED_OVER_PAUSE: Duration = Duration::from_secs(1);
 /// How long a try that failed waits for the next; doubles with each.
-const RETRY_BASE: Duration = Duration::from_secs(1);
-const RETRY_CAP: Duration = Duration::from_secs(30);
+const RETRY: Exponential = Exponential::new(Duration::from_secs(1), Duration::from_secs(30));
 
 /// Ingests until `stop`. Steps that are under way then are finished, and the messages given back.
 pub async fn run(ingester: Arc<Ingester>, stop: CancellationToken) {
@@ -66,7 +65,7 @@ pub async fn handle(ingester: &Ingester, delivery: Delivery, stop: &Cancellation
             "not a message that this version knows; it will be a dead letter"
         );
         let receipt = delivery.receipt;
-        settle(ingester, receipt, Fate::GiveBack(delay(delivery.receives))).await;
+        settle(ingester, receipt, Fate::GiveBack(RETRY.delay(delivery.receives))).await;
         return;
     };
     let mut receipt = delivery.receipt;
@@ -141,7 +140,7 @@ async fn work_on(ingester: &Ingester, message: IngestRef, receives: u32, stop: &
                     Fate::Replace(IngestRef { progress, ..message })
                 }
                 // The next receive finds that it was the last one, and makes it a dead letter.
-                Some(_) | None => Fate::GiveBack(if last { Duration::ZERO } else { delay(receives) }),
+                Some(_) | None => Fate::GiveBack(if last { Duration::ZERO } else { RETRY.delay(receives) }),
             }
         }
     }
@@ -161,8 +160,4 @@ async fn note_failure(ingester: &Ingester, message: IngestRef, trouble: &Trouble
         let _ = work.append(IngestEvent::AttemptFailed { error, dead_lettered }).await;
     }
     Some(progress)
-}
-
-fn delay(receives: u32) -> Duration {
-    RETRY_BASE.saturating_mul(1 << receives.saturating_sub(1).min(10)).min(RETRY_CAP)
 }

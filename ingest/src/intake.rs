@@ -11,10 +11,6 @@ use futures::{StreamExt, stream};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-/// Messages that one look takes from the queue.
-const LOOK_MAX: usize = 100;
-/// Looks of one pass over the queue. A pass goes on while places are free and all that is received is passed over.
-const PASS_LOOKS_MAX: u32 = 20;
 const READS_INFLIGHT: usize = 16;
 /// For each list that one caller may have open: places for lists that were tried before, as many as the two lanes have.
 const TRIED: usize = 4;
@@ -93,7 +89,7 @@ impl Intake {
     pub async fn look(&mut self, ingester: &Ingester) -> Looked {
         let deliveries = receive(ingester).await;
         let is_new = |delivery| run_of(delivery).is_some_and(|run| !self.pass.over.contains(&run));
-        let more = deliveries.len() >= LOOK_MAX && deliveries.iter().any(is_new);
+        let more = deliveries.len() >= limits::INGEST_LOOK_MAX && deliveries.iter().any(is_new);
         let sorting = stream::iter(deliveries).map(|delivery| sort(ingester, delivery));
         let sorted: Vec<Sorted> = sorting.buffered(READS_INFLIGHT).collect().await;
         let (mut looked, mut passed_over, mut lists) = (Looked::default(), Vec::new(), Vec::new());
@@ -135,7 +131,7 @@ impl Intake {
         self.pass.over.extend(passed_over.iter().filter_map(run_of));
         let opened = looked.begin.iter().any(|(ticket, _)| ticket.0.is_some());
         let passed = pass_over(ingester, passed_over).await;
-        looked.again = more && known && passed && !opened && self.pass.looks < PASS_LOOKS_MAX;
+        looked.again = more && known && passed && !opened && self.pass.looks < limits::INGEST_PASS_LOOKS_MAX;
         if !looked.again {
             self.pass = Pass::default();
         }
@@ -189,9 +185,9 @@ fn run_of(delivery: &Delivery) -> Option<RunId> {
 async fn receive(ingester: &Ingester) -> Vec<Delivery> {
     let queue = &ingester.backend.queue;
     let mut received = Vec::new();
-    while received.len() < LOOK_MAX {
+    while received.len() < limits::INGEST_LOOK_MAX {
         let (max, visibility) =
-            (queue.receive_max().min(LOOK_MAX - received.len()), ingester.config.visibility);
+            (queue.receive_max().min(limits::INGEST_LOOK_MAX - received.len()), ingester.config.visibility);
         match queue.receive(QueueName::Control, max, visibility, ingester.clock.now()).await {
             Ok(some) if some.is_empty() => break,
             Ok(some) => received.extend(some),

@@ -65,7 +65,7 @@ async fn a_list_behind_many_of_another_caller_is_found_without_a_pause() {
     let ingester = Ingester::new(backend, clock.clone(), &entropy, config);
     let mut intake = Intake::new(config.ingests_max);
     let [one, other] = [(); 2].map(|()| CallerId::new(clock.now(), &entropy));
-    let (long, look_max) = (sized(300, 1_500), LOOK_MAX as u32);
+    let (long, look_max) = (sized(300, 1_500), limits::INGEST_LOOK_MAX as u32);
     accept(&ingester, &entropy, one, long).await;
     let (begun, looks) = pass(&mut intake, &ingester).await;
     assert_eq!((begun, looks), (vec![one; config.ingests_max as usize], 1), "as many as it may have");
@@ -76,5 +76,8 @@ async fn a_list_behind_many_of_another_caller_is_found_without_a_pause() {
     // Nobody finds a place any more, and places are free: each message is seen, then there is a pause.
     let (begun, looks) = pass(&mut intake, &ingester).await;
     assert!(begun.is_empty() && !intake.is_full());
-    assert!(looks >= long / look_max && looks <= PASS_LOOKS_MAX.min(long / look_max + 2), "{looks} looks");
+    assert!(
+        looks >= long / look_max && looks <= limits::INGEST_PASS_LOOKS_MAX.min(long / look_max + 2),
+        "{looks} looks"
+    );
 }

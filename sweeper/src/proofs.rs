@@ -38,9 +38,6 @@ pub(crate) struct Proofs {
     put_off: Mutex<HashMap<RunId, Timestamp>>,
 }
 
-/// How long a run that could not be proved is left alone.
-const PUT_OFF: Duration = Duration::from_secs(60);
-
 pub(crate) fn is_provable(backend: &Backend, job: &Job, run: &Run, now: Timestamp) -> bool {
     let one_by_one = backend.store.removes_by_itself_within() > Duration::ZERO;
     retention::can_be_proved(job, run, one_by_one, now)
@@ -112,7 +109,7 @@ impl Proofs {
     }
 
     pub fn is_put_off(&self, run: RunId, now: Timestamp) -> bool {
-        lock(&self.put_off).get(&run).is_some_and(|at| at.after(PUT_OFF) > now)
+        lock(&self.put_off).get(&run).is_some_and(|at| at.after(limits::PROVE_PUT_OFF) > now)
     }
 
     fn note(&self, run: RunId, at: Timestamp, for_good: bool) {
@@ -137,7 +134,7 @@ impl Proofs {
 
     /// What is older is due anyway.
     pub fn forget_old(&self, now: Timestamp) {
-        lock(&self.put_off).retain(|_, at| at.after(PUT_OFF) > now);
+        lock(&self.put_off).retain(|_, at| at.after(limits::PROVE_PUT_OFF) > now);
         lock(&self.proved).retain(|_, proved| proved.at.after(limits::PROVE_EVERY * 2) > now);
     }
 

@@ -10,36 +10,21 @@ use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
 use tokio::sync::OnceCell;
 
-/// What one `find` looks at, at most.
-pub(crate) const PAGE: u32 = 500;
-/// How far down a list that has no cursor is looked.
-const BEHIND_MAX: u32 = 100_000;
 const RUNS_A_PAGE: u32 = 100;
 
-/// How often it has its turn, and beside which others. Each pace is a loop of its own, so that none waits for the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
-    /// Its moment has come.
-    Promptly,
-    /// A message is to be sent again.
-    Messages,
-    /// Messages of whole runs are sent again: one run may have a million.
-    Refs,
-    /// A caller waits for it, and every active run is looked at.
-    Often,
-    /// It is costly, or in no hurry.
-    Slowly,
-}
-
-impl Pace {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Pace::Promptly => "promptly",
-            Pace::Messages => "messages",
-            Pace::Refs => "refs",
-            Pace::Often => "often",
-            Pace::Slowly => "slowly",
-        }
+conveyor_domain::words! {
+    /// How often it has its turn, and beside which others. Each pace is a loop of its own, so that none waits for the others.
+    pub enum Pace {
+        /// Its moment has come.
+        Promptly = "promptly",
+        /// A message is to be sent again.
+        Messages = "messages",
+        /// Messages of whole runs are sent again: one run may have a million.
+        Refs = "refs",
+        /// A caller waits for it, and every active run is looked at.
+        Often = "often",
+        /// It is costly, or in no hurry.
+        Slowly = "slowly",
     }
 }
 
@@ -147,7 +132,16 @@ pub struct Look<'a> {
 
 impl<'a> Look<'a> {
     pub fn new(backend: &'a Backend, clock: &'a dyn Clock, scope: Scope, thorough: bool) -> Look<'a> {
-        Look { backend, clock, scope, thorough, page: PAGE, sweep: None, ours: None, runs: OnceCell::new() }
+        Look {
+            backend,
+            clock,
+            scope,
+            thorough,
+            page: limits::SWEEP_PAGE,
+            sweep: None,
+            ours: None,
+            runs: OnceCell::new(),
+        }
     }
 
     /// A look that ends when the sweep does.
@@ -270,22 +264,19 @@ pub(crate) fn after<T: std::str::FromStr>(from: Option<String>) -> Result<Option
 
 /// How far down a list without a cursor a page begins, and how much of the list has to be read for it.
 pub(crate) fn window(look: &Look<'_>, from: Option<String>) -> Result<(u32, u32)> {
-    let behind = after::<u32>(from)?.unwrap_or(0).min(BEHIND_MAX);
+    let behind = after::<u32>(from)?.unwrap_or(0).min(limits::SWEEP_BEHIND_MAX);
     Ok((behind, behind + look.page()))
 }
 
 /// The page of such a list, as findings.
 pub(crate) fn page<T>(items: Vec<T>, (behind, end): (u32, u32), finding: impl Fn(T) -> Finding) -> Found {
-    let more = items.len() >= end as usize && end <= BEHIND_MAX;
+    let more = items.len() >= end as usize && end <= limits::SWEEP_BEHIND_MAX;
     Found {
         findings: items.into_iter().skip(behind as usize).map(finding).collect(),
         next: more.then_some(Next::Behind(behind)),
         ..Found::default()
     }
 }
-
-/// Things in a row that may not answer before a page is called off: then it is not they.
-const SILENT_MAX: usize = limits::SWEEP_LOOKS_INFLIGHT;
 
 impl Found {
     /// Looks at things, some at once. One that fails costs only itself.
@@ -341,7 +332,7 @@ impl Found {
             match told {
                 Err(error @ (Error::Unavailable(_) | Error::Full(_) | Error::Missing(_))) => {
                     silent += 1;
-                    if silent > SILENT_MAX {
+                    if silent > limits::SWEEP_SILENT_MAX {
                         return Err((subject, error));
                     }
                     note_failure(repair, subject, &error);
@@ -463,7 +454,7 @@ mod tests {
         let behind = |n: u8| Some(Next::After(RunId::from_bytes([n; 16]).to_string()));
         let minute = Duration::from_secs(60);
         let found = swept(minute, |n| if n <= 18 { silent() } else { Ok(Seen::Nothing) }).await;
-        assert_eq!(found.next, behind(u8::try_from(SILENT_MAX).unwrap() + 1));
+        assert_eq!(found.next, behind(u8::try_from(limits::SWEEP_SILENT_MAX).unwrap() + 1));
         let found = swept(Duration::ZERO, |_| Ok(Seen::Nothing)).await;
         assert_eq!(found.next, behind(1), "its time is up");
         let found = swept(minute, |_| Ok(Seen::Nothing)).await;

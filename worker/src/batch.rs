@@ -11,7 +11,7 @@ use crate::parked::{Parking, Ticket};
 use crate::settle::Finished;
 use crate::sites::{self, Ahead, Full, Needs};
 use crate::slot::Slot;
-use conveyor_domain::{ClaimToken, Clock, Command, Rate, RunStatus, Spend, TaskRef, limits};
+use conveyor_domain::{ClaimToken, Clock, Command, Exponential, Rate, RunStatus, Spend, TaskRef, limits};
 use conveyor_store::port::{Claim, ClaimedTask, Delivery, Receipt};
 use conveyor_store::{Error, Result};
 use std::sync::Arc;
@@ -71,10 +71,7 @@ pub struct Batch {
 }
 
 /// How long a message of a paused run is left alone: longer each time it comes.
-fn bounce(receives: u32) -> Duration {
-    let doublings = receives.saturating_sub(1).min(16);
-    (limits::BOUNCE_MIN * (1 << doublings)).min(limits::BOUNCE_MAX)
-}
+const BOUNCE: Exponential = Exponential::new(limits::BOUNCE_MIN, limits::BOUNCE_MAX);
 
 impl Batch {
     pub async fn receive(self, rooms: Vec<Room>) {
@@ -195,7 +192,7 @@ impl Batch {
                 }
                 Claim::Paused => {
                     paused = true;
-                    later.push((start.delivery.receipt, bounce(start.delivery.receives)));
+                    later.push((start.delivery.receipt, BOUNCE.delay(start.delivery.receives)));
                 }
                 Claim::Early(due) => later.push((start.delivery.receipt, now.until(due))),
             }
@@ -424,8 +421,8 @@ mod tests {
 
     #[test]
     fn a_message_of_a_paused_run_is_left_alone_for_longer_each_time() {
-        let seconds: Vec<u64> = (1..=9).map(|receives| bounce(receives).as_secs()).collect();
+        let seconds: Vec<u64> = (1..=9).map(|receives| BOUNCE.delay(receives).as_secs()).collect();
         assert_eq!(seconds, [5, 10, 20, 40, 80, 160, 300, 300, 300]);
-        assert_eq!(bounce(u32::MAX).as_secs(), 300);
+        assert_eq!(BOUNCE.delay(u32::MAX).as_secs(), 300);
     }
 }

@@ -171,7 +171,7 @@ impl Dispatcher {
                     let worker = &self.shared.worker;
                     worker.outages.failed(NOT_LOOKED, &error);
                     self.looks_failed += 1;
-                    outage::pause(self.looks_failed, &worker.entropy)
+                    outage::PAUSE.jittered(self.looks_failed, &worker.entropy)
                 }
             };
             self.rest(wait, shutdown).await;

@@ -1,12 +1,11 @@
 //! What a worker does while something it depends on fails (SPEC 8): exponential backoff with jitter, and one warning an
 //! outage instead of one a try.
 
-use conveyor_domain::{Entropy, RunId, limits};
+use conveyor_domain::{Entropy, Exponential, RunId, limits};
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// Exponential backoff with jitter. Doubles per round, not per call: of many calls that fail together, one counts.
@@ -22,20 +21,14 @@ pub struct Backoff {
     runs: Vec<RunId>,
 }
 
-/// A random half to whole of the pause after so many failures.
-pub fn pause(failures: u32, entropy: &Entropy) -> Duration {
-    let doublings = failures.saturating_sub(1).min(16);
-    let most = (limits::STORE_BACKOFF_MIN * (1 << doublings)).min(limits::STORE_BACKOFF_MAX);
-    let half = u64::try_from(most.as_millis() / 2).unwrap_or(u64::MAX);
-    Duration::from_millis(half + entropy.below(half + 1))
-}
+pub const PAUSE: Exponential = Exponential::new(limits::STORE_BACKOFF_MIN, limits::STORE_BACKOFF_MAX);
 
 impl Backoff {
     /// A call failed that began at this moment. One that began before the last pause was over tells nothing new.
     pub fn failed(&mut self, what: &'static str, began: Instant, entropy: &Entropy) {
         if self.until.is_none_or(|until| began >= until) {
             (self.failures, self.what) = (self.failures.saturating_add(1), what);
-            self.until = Some(Instant::now() + pause(self.failures, entropy));
+            self.until = Some(Instant::now() + PAUSE.jittered(self.failures, entropy));
             self.probed_until = None;
         }
     }
@@ -196,17 +189,6 @@ mod tests {
         assert_eq!(fail(&mut shared, 1).await, 0, "then whichever it is");
         shared.succeeded();
         assert_eq!(fail(&mut shared, 1).await, 9);
-    }
-
-    #[test]
-    fn pauses_double_up_to_the_longest_and_are_never_less_than_half() {
-        let entropy = Entropy::from_number(2);
-        for failures in 1..40 {
-            let whole =
-                (limits::STORE_BACKOFF_MIN * (1 << (failures - 1).min(16))).min(limits::STORE_BACKOFF_MAX);
-            let pause = pause(failures, &entropy);
-            assert!(pause >= whole / 2 && pause <= whole, "{failures}: {pause:?}");
-        }
     }
 
     #[tokio::test(start_paused = true)]

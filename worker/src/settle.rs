@@ -311,7 +311,7 @@ async fn repeat<T, F: Future<Output = Result<T>>>(
                 failures += 1;
                 worker.outages.failed(what, &error);
                 let _place = BackingOff::of(turn);
-                tokio::time::sleep(outage::pause(failures, &worker.entropy)).await;
+                tokio::time::sleep(outage::PAUSE.jittered(failures, &worker.entropy)).await;
             }
             Err(error) => {
                 tracing::error!(%error, "{what}");

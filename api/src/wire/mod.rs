@@ -16,7 +16,6 @@ pub(crate) mod keys;
 pub(crate) mod letter;
 pub(crate) mod limits;
 pub(crate) mod parts;
-pub(crate) mod rejected;
 pub(crate) mod repair;
 pub(crate) mod rerun;
 pub(crate) mod run;

@@ -19,10 +19,8 @@ pub(crate) const FIELDS: &[&str] = &["zenrows_params"];
 /// The tasks that shall be done again.
 pub(crate) fn parse_selection(query: &QueryParams) -> Result<Selection> {
     Ok(Selection {
-        status: words(query, "status", |word| TaskStatus::ALL.into_iter().find(|s| s.as_str() == word))?,
-        error_class: words(query, "error_class", |word| {
-            FailureClass::ALL.into_iter().find(|class| class.as_str() == word)
-        })?,
+        status: words(query, "status", |word| word.parse().ok())?,
+        error_class: words(query, "error_class", |word| word.parse().ok())?,
         http_status: words(query, "http_status", |word| {
             let plain = word.len() == 3 && word.bytes().all(|b| b.is_ascii_digit());
             word.parse().ok().filter(|status| plain && (100..=599).contains(status))

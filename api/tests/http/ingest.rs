@@ -44,7 +44,12 @@ impl World {
 
     /// A run whose list waits to be ingested.
     pub async fn accepted(&self) -> RunKey {
-        let list: String = (0..10_000).map(|n| format!("https://site.example/{n}\n")).collect();
+        self.accepted_with(10_000).await
+    }
+
+    /// The same of so many rows, which must be more than are read on the request.
+    pub async fn accepted_with(&self, rows: u32) -> RunKey {
+        let list: String = (0..rows).map(|n| format!("https://site.example/{n}\n")).collect();
         let id = self.staged(json!({"type": "lines"}), list).await;
         let answer = self.post("/v1/jobs", json!({"file_input_id": id})).await;
         assert_eq!(answer.status, 202);

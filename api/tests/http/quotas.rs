@@ -1,8 +1,10 @@
 //! What a caller may have at once (SPEC 6.24).
 
+use crate::ingest::cut;
 use crate::world::{Answer, KEY, OTHER_KEY, World, config, golden};
 use conveyor_api::ApiConfig;
 use conveyor_domain::{Command, Format, KeyHash, Quotas};
+use conveyor_store::port::RunKey;
 use futures::future::join_all;
 use serde_json::{Value, json};
 
@@ -180,4 +182,27 @@ async fn a_rerun_is_let_in_like_a_submit() {
     world.apply(second.job, Command::Stop).await;
     assert_eq!(world.act(&rerun).await.status, 201);
     submit(&world, KEY, body("closed", 1)).await.refused(429, "quota_exceeded");
+}
+
+/// Nobody has read its rows, and yet it is known how many there are.
+#[tokio::test]
+async fn a_rerun_of_a_template_needs_room_for_all_of_its_tasks() {
+    let world = limited(tasks(5)).await;
+    let schedule = json!({"rate": {"every": 1, "unit": "hour"}});
+    let made =
+        world.post("/v1/jobs", json!({"type": "scheduled", "schedule": schedule, "tasks": list(6)})).await;
+    let job = made.json()["job_id"].as_str().unwrap().to_owned();
+    world.pass_ms(3_600_000);
+    assert_eq!(world.operate("POST", "reconcile", Some(json!({"job_id": job}))).await.status, 200);
+    let latest = world.get(&format!("/v1/jobs/{job}")).await.json()["latest_run"].clone();
+    assert_eq!(latest["stats"]["total"], 6, "of a fire nobody asks");
+    let key = RunKey { job: job.parse().unwrap(), run: latest["run_id"].as_str().unwrap().parse().unwrap() };
+    world.apply(key.job, Command::Stop).await;
+    world.ingest(key, &[cut(0)]).await;
+    let rerun = format!("/v1/jobs/{job}/rerun");
+    let detail = world.act(&rerun).await.refused(429, "quota_exceeded");
+    assert!(detail.contains("`queued_tasks` is 5: 0 are used, and 6 more"), "{detail}");
+    world.operate("PATCH", &caller_path(&world).await, Some(json!({"queued_tasks": 6}))).await;
+    assert_eq!(world.act(&rerun).await.status, 202);
+    assert_eq!(usage(&world).await["queued_tasks"], 6);
 }

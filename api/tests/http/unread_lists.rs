@@ -4,8 +4,8 @@ use crate::ingest::{chunk, cut, pinned};
 use crate::world::{KEY, World, config};
 use conveyor_api::ApiConfig;
 use conveyor_domain::{
-    AccountFault, Command, IngestEvent, IngestState, ListFault, NewRun, NewTasks, Origin, Params, Replay,
-    RunId, Selection, Trigger,
+    AccountFault, Command, Format, IngestEvent, IngestState, ListFault, NewRun, NewTasks, Origin, Params,
+    Replay, RunId, Selection, Trigger,
 };
 use conveyor_store::port::{RunKey, StartRun};
 use serde_json::json;
@@ -26,6 +26,20 @@ impl World {
 
     async fn log(&self, key: RunKey) -> IngestState {
         IngestState::fold(&self.backend.store.ingest(key).await.unwrap().unwrap().log).unwrap()
+    }
+
+    /// What a rerun of a run with [`ROWS`] rows is made of; all of them are in it.
+    async fn origin_of_the_next(&self, key: RunKey) -> &'static str {
+        let answer = self.again(key, "").await;
+        assert_eq!(answer.status, 202, "{}", answer.text());
+        let body = answer.json();
+        assert_eq!((&body["retried_tasks"], &body["total_is_final"]), (&json!(ROWS), &json!(true)));
+        let (first, next) = (self.log(key).await.origin, self.log(answer.run_key()).await.origin);
+        match next {
+            Origin::Run(replay) if replay.run == key.run => "replay",
+            next if next == first => "whole list",
+            other => panic!("{other:?}"),
+        }
     }
 
     /// A rerun has to read the same bytes as the run that was cut.
@@ -140,7 +154,8 @@ async fn a_replay_that_was_cut_replays_the_same_run_again() {
     world.ingest(second, &[chunk(0, 2, 0, 2, None)]).await;
     world.apply(first.job, Command::Stop).await;
     world.ingest(second, &[cut(2)]).await;
-    world.again(first, "?status=pending").await.refused(409, "list_not_read");
+    let detail = world.again(first, "?status=pending").await.refused(409, "list_not_read");
+    assert!(detail.contains("Delete this run") && !detail.contains("reads all of it"), "{detail}");
     let third = replays_the_first().await;
     // No list is at fault that somebody sent: what it replays is there, so it is tried again.
     world.ingest(third, &[failed(ListFault::SourceChanged)]).await;
@@ -223,8 +238,123 @@ async fn a_run_of_a_schedule_that_was_stopped_before_it_was_read_is_run_again() 
     let answer = world.again(key, "").await;
     assert_eq!(answer.status, 202, "{}", answer.text());
     let body = answer.json();
-    assert_eq!((&body["rerun_of"], &body["total_is_final"]), (&json!(key.run), &json!(false)));
+    assert_eq!((&body["rerun_of"], &body["total_is_final"]), (&json!(key.run), &json!(true)));
+    assert_eq!((&body["retried_tasks"], &body["latest_run"]["stats"]["total"]), (&json!(1), &json!(1)));
     let (first, second) = (world.log(key).await.origin, world.log(answer.run_key()).await.origin);
     assert!(matches!(first, Origin::Run(_)));
     assert_eq!(first, second);
+}
+
+/// What was done before a partial rerun that was cut is not done again: that rerun can be deleted.
+#[tokio::test]
+async fn a_partial_rerun_that_was_cut_can_be_deleted_and_asked_for_again() {
+    let world = world_that_replays().await;
+    let first = world.accepted_with(4).await;
+    let read = [pinned(), chunk(0, 4, 0, 4, None), IngestEvent::TotalSet { total: 4 }, IngestEvent::Latched];
+    world.ingest(first, &read).await;
+    world.succeed(first, 0, Format::Html, b"kept").await;
+    for index in 1..4 {
+        world.fail(first, index).await;
+    }
+    world.apply(first.job, Command::Drained).await;
+    let cut_one = world.again(first, "?status=failed").await.run_key();
+    world.apply(first.job, Command::Stop).await;
+    world.ingest(cut_one, &[cut(0)]).await;
+    let detail = world.again(first, "?status=failed").await.refused(409, "list_not_read");
+    assert!(detail.contains("Delete this run, and rerun the one before it with the filter"), "{detail}");
+    assert_eq!(world.delete_run(cut_one).await.status, 202);
+    let body = world.again(first, "?status=failed").await.json();
+    assert_eq!((&body["retried_tasks"], &body["inherited_tasks"]), (&json!(3), &json!(1)), "{body}");
+}
+
+#[tokio::test]
+async fn a_log_that_cannot_be_read_is_not_taken_for_the_end_of_its_list() {
+    let world = World::new().await;
+    let database = rusqlite::Connection::open(world.files().with_file_name("conveyor.db")).unwrap();
+    let damages = [
+        "UPDATE events SET doc = '{}' WHERE run_id = ?1 AND ingest_number = 1",
+        "DELETE FROM events WHERE run_id = ?1 AND ingest_number = 1",
+    ];
+    for damage in damages {
+        let key = world.cut().await;
+        assert_eq!(database.execute(damage, [key.run.to_bytes()]).unwrap(), 1);
+        for filter in ["", "?status=pending"] {
+            let detail = world.again(key, filter).await.refused(409, "list_not_read");
+            assert!(detail.contains(&format!("the ingest of run {} cannot be read (", key.run)), "{detail}");
+        }
+    }
+}
+
+/// How far the list of a run is when the run ends.
+const MOMENTS: [&str; 6] = ["accepted", "pinned", "counted", "chunk", "total_set", "latched"];
+const ROWS: u32 = 40;
+
+/// The log of each, behind `accepted`.
+fn log_until(moment: &str) -> Vec<IngestEvent> {
+    let log = [
+        ("pinned", vec![pinned()]),
+        ("counted", vec![IngestEvent::Counted { records: ROWS, rows: ROWS }]),
+        ("chunk", vec![chunk(0, 30, 0, 30, None)]),
+        ("total_set", vec![chunk(1, ROWS - 30, 0, ROWS, None), IngestEvent::TotalSet { total: ROWS }]),
+        ("latched", vec![IngestEvent::Latched]),
+    ];
+    let steps = MOMENTS.iter().position(|name| *name == moment).unwrap();
+    log.into_iter().take(steps).flat_map(|(_, events)| events).collect()
+}
+
+/// The table of SPEC 6.19.
+#[tokio::test]
+async fn whatever_ends_a_run_at_any_moment_of_its_ingest_no_row_is_missing_from_the_next() {
+    let world = World::with(ApiConfig { inline_tasks_max: 3, ..config() }).await;
+    let begun = async |moment: &str| {
+        let key = world.accepted_with(ROWS).await;
+        world.ingest(key, &log_until(moment)).await;
+        key
+    };
+    // The ingester finds that the run has ended, unless it was done before.
+    let ended = async |moment: &str, command: Command| {
+        let key = begun(moment).await;
+        let command = match command {
+            Command::FailRun { reason, detail, .. } => Command::FailRun { run: key.run, reason, detail },
+            command => command,
+        };
+        world.apply(key.job, command).await;
+        let log = world.log(key).await;
+        if !log.phase.is_over() {
+            world.again(key, "").await.refused(409, "run_not_terminal");
+            world.ingest(key, &[cut(log.accepted)]).await;
+        }
+        key
+    };
+    let mut past_their_time = Vec::new();
+    for moment in MOMENTS {
+        let expected =
+            if log_until(moment).len() < log_until("total_set").len() { "whole list" } else { "replay" };
+        let fail = Command::FailRun {
+            run: RunId::from_bytes([0; 16]),
+            reason: AccountFault::InsufficientCredits,
+            detail: "no credits".to_owned(),
+        };
+        for command in [Command::Stop, fail] {
+            let what = format!("{command:?} at {moment}");
+            assert_eq!(world.origin_of_the_next(ended(moment, command).await).await, expected, "{what}");
+        }
+        let failed = failed(ListFault::IngestFailed);
+        if moment == "latched" {
+            let log = world.log(begun(moment).await).await;
+            assert!(log.entry(failed).is_err(), "an ingest that is done cannot fail");
+        } else {
+            let key = begun(moment).await;
+            world.ingest(key, &[failed]).await;
+            assert_eq!(world.origin_of_the_next(key).await, expected, "ingest_failed at {moment}");
+        }
+        let key = begun(moment).await;
+        assert_eq!(world.delete_run(key).await.status, 202);
+        world.again(key, "").await.refused(409, "no_prior_run");
+        past_their_time.push(ended(moment, Command::Stop).await);
+    }
+    world.pass_days(31);
+    for key in past_their_time {
+        world.again(key, "").await.refused(410, "result_expired");
+    }
 }

@@ -38,6 +38,8 @@ pub struct Rerun {
     pub latest_run: Run,
     pub retried_tasks: u64,
     pub inherited_tasks: u64,
+    /// If it is not, nobody has counted the list, and there may be more tasks.
+    pub total_is_final: Option<bool>,
 }
 
 impl Run {

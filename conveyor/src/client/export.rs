@@ -1,7 +1,7 @@
 //! `conveyor export`: the results of a run in one file. The server builds it, whoever looks on; what is broken off here can
 //! be gone on with.
 
-use super::args::ExportArgs;
+use super::args::{self, ExportArgs};
 use super::document::{Export, StartedExport};
 use super::failure::Failure;
 use super::http::{Answer, Api};
@@ -30,7 +30,7 @@ pub async fn run(api: &Api, args: &ExportArgs, output: Output) -> Result<ExitCod
         Some(id) => id.clone(),
         None => {
             // Sent again if its answer is lost: one export too many is removed by itself.
-            let format = json!({ "format": args.format.as_str() });
+            let format = json!({ "format": args::word(args.format) });
             let started: Answer<StartedExport> = api.post_again(api.url(&exports), Some(&format)).await?;
             started.document.export_id
         }

@@ -1,6 +1,6 @@
 //! `conveyor rejected`: the rows of a list that were not taken.
 
-use super::args::{RejectedArgs, ReportFormat};
+use super::args::{self, RejectedArgs, ReportFormat};
 use super::document::Job;
 use super::failure::Failure;
 use super::http::{Answer, Api, Attempt};
@@ -20,7 +20,7 @@ pub async fn run(api: &Api, args: &RejectedArgs, output: Output) -> Result<ExitC
         None => latest_run(api, &args.job).await?,
     };
     let mut url = api.url(&["jobs", &args.job, "runs", &run, "ingest", "rejected"]);
-    url.query_pairs_mut().append_pair("format", args.format.as_str());
+    url.query_pairs_mut().append_pair("format", &args::word(args.format));
     match &args.out {
         Some(path) => save(api, url, path, output).await?,
         None if output.json => print_document(api, url).await?,

@@ -34,12 +34,17 @@ pub async fn run(api: &Api, args: &RerunArgs, output: Output) -> Result<ExitCode
     if output.json {
         print::line(&answer.text)?;
     } else {
-        let Rerun { latest_run, retried_tasks, inherited_tasks } = &answer.document;
-        let run = &latest_run.run_id;
-        let kept = if *inherited_tasks > 0 { format!(", {inherited_tasks} kept") } else { String::new() };
-        print::line(&clean(&format!("run {run}: {retried_tasks} tasks to do{kept}")))?;
+        print::line(&clean(&summary(&answer.document)))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn summary(rerun: &Rerun) -> String {
+    let Rerun { latest_run, retried_tasks, inherited_tasks, total_is_final } = rerun;
+    let run = &latest_run.run_id;
+    let least = if *total_is_final == Some(false) { "at least " } else { "" };
+    let kept = if *inherited_tasks > 0 { format!(", {inherited_tasks} kept") } else { String::new() };
+    format!("run {run}: {least}{retried_tasks} tasks to do{kept}")
 }
 
 fn overrides(args: &RerunArgs) -> Result<Option<Value>, Failure> {
@@ -54,4 +59,24 @@ fn overrides(args: &RerunArgs) -> Result<Option<Value>, Failure> {
         params.insert(name.to_owned(), json!(value));
     }
     Ok(Some(json!({ "zenrows_params": params })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_nobody_has_counted_has_at_least_so_many_tasks() {
+        for (is_final, inherited, expected) in [
+            (true, 0, "run R: 40 tasks to do"),
+            (true, 2, "run R: 40 tasks to do, 2 kept"),
+            (false, 0, "run R: at least 40 tasks to do"),
+        ] {
+            let run = json!({"run_id": "R", "run_sequence": 2, "status": "running",
+                             "stats": {"total": 0, "completed": 0, "successful": 0, "failed": 0}});
+            let answer = json!({"latest_run": run, "retried_tasks": 40, "inherited_tasks": inherited,
+                                "total_is_final": is_final});
+            assert_eq!(summary(&serde_json::from_value(answer).unwrap()), expected);
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! `conveyor results`: the tasks of a run, page by page, so that a long list takes no more memory than a page.
 
-use super::args::ResultsArgs;
+use super::args::{self, ResultsArgs};
 use super::document::TaskResult;
 use super::download;
 use super::failure::Failure;
@@ -41,7 +41,7 @@ pub fn pages<'a>(
         None => api.url(&["jobs", &args.job, "results"]),
     };
     url.query_pairs_mut()
-        .append_pair("status", args.status.as_str())
+        .append_pair("status", &args::word(args.status))
         .append_pair("limit", &limit.to_string());
     paging::pages(api, url, "results")
 }

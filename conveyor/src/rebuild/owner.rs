@@ -8,26 +8,16 @@ use conveyor_domain::{CallerId, KeyHash, Timestamp, limits};
 use conveyor_store::Backend;
 use std::io::ErrorKind;
 
-/// What says whose it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
-    JobRow,
-    /// `--owner-key`
-    Flag,
-    /// The key that `conveyor dev` keeps beside its data, and accepts when it starts again.
-    KeyFile,
-    /// What the job was accepted with. Keys were rows: there may be none any more.
-    Accepted,
-}
-
-impl Owner {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Owner::JobRow => "job_row",
-            Owner::Flag => "owner_key",
-            Owner::KeyFile => "api_key_file",
-            Owner::Accepted => "accepted",
-        }
+conveyor_domain::words! {
+    /// What says whose it is.
+    pub enum Owner {
+        JobRow = "job_row",
+        /// `--owner-key`
+        Flag = "owner_key",
+        /// The key that `conveyor dev` keeps beside its data, and accepts when it starts again.
+        KeyFile = "api_key_file",
+        /// What the job was accepted with. Keys were rows: there may be none any more.
+        Accepted = "accepted",
     }
 }
 

@@ -118,26 +118,17 @@ impl Used {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Quota {
-    ActiveJobs,
-    ScheduledJobs,
-    QueuedTasks,
-}
-
-impl Quota {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Quota::ActiveJobs => "active_jobs",
-            Quota::ScheduledJobs => "scheduled_jobs",
-            Quota::QueuedTasks => "queued_tasks",
-        }
+crate::words! {
+    pub enum Quota {
+        ActiveJobs = "active_jobs",
+        ScheduledJobs = "scheduled_jobs",
+        QueuedTasks = "queued_tasks",
     }
 }
 
 /// More than a caller may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the quota `{}` is {limit}: {used} are used, and {wanted} more were asked for", quota.as_str())]
+#[error("the quota `{quota}` is {limit}: {used} are used, and {wanted} more were asked for")]
 pub struct Exceeded {
     pub quota: Quota,
     pub limit: u64,

@@ -12,25 +12,14 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DeliveryState {
-    Pending,
-    Delivered,
-    /// Nobody will try again by itself.
-    Failed,
-    /// There is nobody to tell any more.
-    Cancelled,
-}
-
-impl DeliveryState {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            DeliveryState::Pending => "pending",
-            DeliveryState::Delivered => "delivered",
-            DeliveryState::Failed => "failed",
-            DeliveryState::Cancelled => "cancelled",
-        }
+crate::words! {
+    pub enum DeliveryState as json {
+        Pending = "pending",
+        Delivered = "delivered",
+        /// Nobody will try again by itself.
+        Failed = "failed",
+        /// There is nobody to tell any more.
+        Cancelled = "cancelled",
     }
 }
 

@@ -71,30 +71,15 @@ impl JobSpec {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum EventType {
-    #[serde(rename = "run.completed")]
-    RunCompleted,
-    #[serde(rename = "run.failed")]
-    RunFailed,
-    /// Only a state machine hears of these two: it waits for the run, however that ends.
-    #[serde(rename = "run.stopped")]
-    RunStopped,
-    #[serde(rename = "run.deleted")]
-    RunDeleted,
-    #[serde(rename = "webhook.test")]
-    Test,
-}
-
-impl EventType {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            EventType::RunCompleted => "run.completed",
-            EventType::RunFailed => "run.failed",
-            EventType::RunStopped => "run.stopped",
-            EventType::RunDeleted => "run.deleted",
-            EventType::Test => "webhook.test",
-        }
+crate::words! {
+    #[derive(JsonSchema)]
+    pub enum EventType as json {
+        RunCompleted = "run.completed",
+        RunFailed = "run.failed",
+        /// Only a state machine hears of these two: it waits for the run, however that ends.
+        RunStopped = "run.stopped",
+        RunDeleted = "run.deleted",
+        Test = "webhook.test",
     }
 }
 
@@ -237,23 +222,16 @@ pub struct TestSent {
     pub elapsed_ms: u64,
 }
 
-/// Who is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Target {
-    Webhook,
-    /// A state machine that waits for the job's first run.
-    StepFunctions,
+crate::words! {
+    /// Who is told.
+    pub enum Target as json {
+        Webhook = "webhook",
+        /// A state machine that waits for the job's first run.
+        StepFunctions = "step_functions",
+    }
 }
 
 impl Target {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Target::Webhook => "webhook",
-            Target::StepFunctions => "step_functions",
-        }
-    }
-
     /// The id of the event that tells this target of the end of a run: always the same, so that a notice that was lost comes
     /// back under its own name.
     pub fn event_of(self, run: RunId) -> EventId {

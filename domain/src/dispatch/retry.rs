@@ -1,6 +1,6 @@
 //! When to try again (SPEC 8).
 
-use crate::{Entropy, Timestamp, limits};
+use crate::{Entropy, Exponential, Timestamp, limits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl RetryChoice {
 
 impl RetryPolicy {
     /// When the attempt after number `attempt` (from 1) is due, or `None` if that was the last one.
-    /// A random half to whole of the exponential delay is taken, so that a burst of failures does not come back as one.
+    /// Exponential backoff with jitter, and no sooner than the answer asked for.
     pub fn next_attempt(
         &self,
         attempt: u32,
@@ -56,16 +56,9 @@ impl RetryPolicy {
         if attempt >= self.attempts_max {
             return None;
         }
-        let full = self.backoff(attempt);
-        let jittered = full.mul_f64(0.5 + entropy.unit() / 2.0);
+        let jittered = Exponential::new(self.base, self.cap).jittered(attempt, entropy);
         let floor = retry_after.unwrap_or_default().min(limits::RETRY_AFTER_MAX);
         Some(now.after(jittered.max(floor)))
-    }
-
-    /// `min(cap, base * 2^(attempt - 1))`.
-    fn backoff(&self, attempt: u32) -> Duration {
-        let doublings = attempt.saturating_sub(1).min(31);
-        self.base.checked_mul(1 << doublings).unwrap_or(self.cap).min(self.cap)
     }
 }
 
@@ -96,18 +89,5 @@ mod tests {
                 prop_assert!(delay <= policy.cap.max(floor));
             }
         }
-
-        #[test]
-        fn backoff_never_shrinks(attempt in 1u32..200) {
-            let policy = RetryPolicy::default();
-            prop_assert!(policy.backoff(attempt) <= policy.backoff(attempt + 1));
-        }
-    }
-
-    #[test]
-    fn doubles_until_the_cap() {
-        let p = RetryPolicy { attempts_max: 9, base: Duration::from_secs(1), cap: Duration::from_secs(5) };
-        let seconds: Vec<u64> = (1..6).map(|n| p.backoff(n).as_secs()).collect();
-        assert_eq!(seconds, [1, 2, 4, 5, 5]);
     }
 }

@@ -1,10 +1,11 @@
 //! Over how many partitions the rows of a job's tasks are spread, on a store that has partitions (SPEC 5.3).
 
+use crate::limits::SHARDS_MAX;
+
 /// A partition takes about 250 tasks a second: a list of this many keeps one busy for a minute.
 const TASKS_A_SHARD: u64 = 15_625;
 /// What a job gets that may become as large as it likes.
 const OPEN_SHARDS: u32 = 16;
-pub const SHARDS_MAX: u32 = 64;
 
 /// A power of two, 1 for every small closed job: one partition, one query a page.
 pub fn task_shards(expected_tasks: u64, open: bool) -> u32 {

@@ -11,29 +11,20 @@ use crate::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ExportFormat {
-    /// The bodies, one entry each.
-    #[default]
-    Zip,
-    /// The tasks, one JSON object a line.
-    Jsonl,
-    /// The tasks, for a spreadsheet.
-    Csv,
+crate::words! {
+    #[derive(Default, JsonSchema)]
+    pub enum ExportFormat as json {
+        /// The bodies, one entry each.
+        #[default]
+        Zip = "zip",
+        /// The tasks, one JSON object a line.
+        Jsonl = "jsonl",
+        /// The tasks, for a spreadsheet.
+        Csv = "csv",
+    }
 }
 
 impl ExportFormat {
-    pub const ALL: [ExportFormat; 3] = [ExportFormat::Zip, ExportFormat::Jsonl, ExportFormat::Csv];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ExportFormat::Zip => "zip",
-            ExportFormat::Jsonl => "jsonl",
-            ExportFormat::Csv => "csv",
-        }
-    }
-
     pub fn content_type(self) -> &'static str {
         match self {
             ExportFormat::Zip => "application/zip",

@@ -2,7 +2,6 @@
 
 use crate::{DomainLimit, Rate};
 use schemars::JsonSchema;
-use serde::Serialize;
 
 /// What there is to do, and what may be done at once.
 #[derive(Clone, Copy, Debug)]
@@ -13,44 +12,25 @@ pub struct Work {
     pub seconds_per_task: f64,
 }
 
-/// Where it is known from how long a task takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Basis {
-    Measured,
-    BuiltInGateway,
-    NothingMeasured,
-}
-
-impl Basis {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Basis::Measured => "measured",
-            Basis::BuiltInGateway => "built_in_gateway",
-            Basis::NothingMeasured => "nothing_measured",
-        }
+crate::words! {
+    /// Where it is known from how long a task takes.
+    #[derive(JsonSchema)]
+    pub enum Basis as json {
+        Measured = "measured",
+        BuiltInGateway = "built_in_gateway",
+        NothingMeasured = "nothing_measured",
     }
 }
 
-/// What makes a run take as long as it does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Bound {
-    MaxInflight,
-    RateLimit,
-    DomainLimits,
-    /// All of it is done at once.
-    None,
-}
-
-impl Bound {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Bound::MaxInflight => "max_inflight",
-            Bound::RateLimit => "rate_limit",
-            Bound::DomainLimits => "domain_limits",
-            Bound::None => "none",
-        }
+crate::words! {
+    /// What makes a run take as long as it does.
+    #[derive(JsonSchema)]
+    pub enum Bound as json {
+        MaxInflight = "max_inflight",
+        RateLimit = "rate_limit",
+        DomainLimits = "domain_limits",
+        /// All of it is done at once.
+        None = "none",
     }
 }
 

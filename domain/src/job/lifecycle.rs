@@ -192,10 +192,13 @@ pub fn template(
     id: JobId,
     run: RunId,
     caller: CallerId,
-    spec: JobSpec,
+    mut spec: JobSpec,
     tasks: u32,
     now: Timestamp,
 ) -> Decision {
+    if let Some(schedule) = spec.schedule.as_mut().filter(|schedule| schedule.source.is_none()) {
+        schedule.rows = Some(tasks);
+    }
     let mut rows = submit(id, run, caller, spec, false, tasks, now);
     rows.run.sequence = Run::TEMPLATE;
     rows.run.status = RunStatus::Stopped;

@@ -26,23 +26,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum JobStatus {
-    Open,
-    Closed,
-    Deleted,
-}
-
-impl JobStatus {
-    pub const ALL: [JobStatus; 3] = [JobStatus::Open, JobStatus::Closed, JobStatus::Deleted];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            JobStatus::Open => "open",
-            JobStatus::Closed => "closed",
-            JobStatus::Deleted => "deleted",
-        }
+crate::words! {
+    #[derive(Hash, JsonSchema)]
+    pub enum JobStatus as json {
+        Open = "open",
+        Closed = "closed",
+        Deleted = "deleted",
     }
 }
 

@@ -67,31 +67,19 @@ pub const CONNECTION_HEADERS: [&str; 12] = [
 /// What a POST task cannot be combined with.
 const NOT_WITH_POST: [&str; 3] = ["js_render", "js_instructions", "json_response"];
 
-/// The body format of a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Format {
-    Html,
-    Json,
-    Markdown,
-    Plaintext,
-    Pdf,
+crate::words! {
+    /// The body format of a result.
+    #[derive(JsonSchema)]
+    pub enum Format as json {
+        Html = "html",
+        Json = "json",
+        Markdown = "markdown",
+        Plaintext = "plaintext",
+        Pdf = "pdf",
+    }
 }
 
 impl Format {
-    pub const ALL: [Format; 5] =
-        [Format::Html, Format::Json, Format::Markdown, Format::Plaintext, Format::Pdf];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Format::Html => "html",
-            Format::Json => "json",
-            Format::Markdown => "markdown",
-            Format::Plaintext => "plaintext",
-            Format::Pdf => "pdf",
-        }
-    }
-
     pub fn content_type(self) -> &'static str {
         match self {
             Format::Html => "text/html; charset=utf-8",

@@ -6,58 +6,30 @@ use crate::{Entropy, RunId, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// What a record is. The name is stored: it never changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum RecordKind {
-    /// A notification about a run, and every try to deliver it. Owner: the job; id: the event. Due when it is tried next.
-    Delivery,
-    /// A file of a run's results. Owner: the run; id: the export. Due when somebody has to look at it.
-    Export,
-    /// The answer to a request that may be repeated. Owner: the caller; id: the digest of its key.
-    Idempotency,
-    /// What a caller's notifications are signed with. Owner: the caller.
-    SigningKeys,
-    /// What a caller may have. Owner: the caller.
-    Quotas,
-    /// An API key that an operator made. Owner: `all`; id: the key's id.
-    ApiKey,
-    /// A job with a run that has not ended. Owner: the caller; id: the job.
-    LiveJob,
-    /// A job that has a schedule. Owner: the caller; id: the job. Due when it fires next.
-    ScheduledJob,
-    /// The latest time that sweepers have seen. Owner: `all`; id: `watch`.
-    Clock,
-    /// Refs that may not be sent. Owner: the run; id: the first index and a random number. Due when they should be.
-    UnsentRefs,
-}
-
-impl RecordKind {
-    pub const ALL: [RecordKind; 10] = [
-        RecordKind::Delivery,
-        RecordKind::Export,
-        RecordKind::Idempotency,
-        RecordKind::SigningKeys,
-        RecordKind::Quotas,
-        RecordKind::ApiKey,
-        RecordKind::LiveJob,
-        RecordKind::ScheduledJob,
-        RecordKind::Clock,
-        RecordKind::UnsentRefs,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            RecordKind::Delivery => "delivery",
-            RecordKind::Export => "export",
-            RecordKind::Idempotency => "idempotency",
-            RecordKind::SigningKeys => "signing_keys",
-            RecordKind::Quotas => "quotas",
-            RecordKind::ApiKey => "api_key",
-            RecordKind::LiveJob => "live_job",
-            RecordKind::ScheduledJob => "scheduled_job",
-            RecordKind::Clock => "clock",
-            RecordKind::UnsentRefs => "unsent_refs",
-        }
+crate::words! {
+    /// What a record is. The name is stored: it never changes.
+    #[derive(Hash, PartialOrd, Ord)]
+    pub enum RecordKind {
+        /// A notification about a run, and every try to deliver it. Owner: the job; id: the event. Due when it is tried next.
+        Delivery = "delivery",
+        /// A file of a run's results. Owner: the run; id: the export. Due when somebody has to look at it.
+        Export = "export",
+        /// The answer to a request that may be repeated. Owner: the caller; id: the digest of its key.
+        Idempotency = "idempotency",
+        /// What a caller's notifications are signed with. Owner: the caller.
+        SigningKeys = "signing_keys",
+        /// What a caller may have. Owner: the caller.
+        Quotas = "quotas",
+        /// An API key that an operator made. Owner: `all`; id: the key's id.
+        ApiKey = "api_key",
+        /// A job with a run that has not ended. Owner: the caller; id: the job.
+        LiveJob = "live_job",
+        /// A job that has a schedule. Owner: the caller; id: the job. Due when it fires next.
+        ScheduledJob = "scheduled_job",
+        /// The latest time that sweepers have seen. Owner: `all`; id: `watch`.
+        Clock = "clock",
+        /// Refs that may not be sent. Owner: the run; id: the first index and a random number. Due when they should be.
+        UnsentRefs = "unsent_refs",
     }
 }
 

@@ -6,42 +6,23 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum RunStatus {
-    Running,
-    Pending,
-    Completed,
-    Stopped,
-    Failed,
-    Deleted,
+crate::words! {
+    #[derive(Hash, JsonSchema)]
+    pub enum RunStatus as json {
+        Running = "running",
+        Pending = "pending",
+        Completed = "completed",
+        Stopped = "stopped",
+        Failed = "failed",
+        Deleted = "deleted",
+    }
 }
 
 impl RunStatus {
-    pub const ALL: [RunStatus; 6] = [
-        RunStatus::Running,
-        RunStatus::Pending,
-        RunStatus::Completed,
-        RunStatus::Stopped,
-        RunStatus::Failed,
-        RunStatus::Deleted,
-    ];
-
     pub fn is_terminal(self) -> bool {
         match self {
             RunStatus::Running | RunStatus::Pending => false,
             RunStatus::Completed | RunStatus::Stopped | RunStatus::Failed | RunStatus::Deleted => true,
-        }
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            RunStatus::Running => "running",
-            RunStatus::Pending => "pending",
-            RunStatus::Completed => "completed",
-            RunStatus::Stopped => "stopped",
-            RunStatus::Failed => "failed",
-            RunStatus::Deleted => "deleted",
         }
     }
 }
@@ -98,82 +79,49 @@ impl RunFailure {
     }
 }
 
-/// Whether the tasks of a staged list are all there. A run whose tasks were written on the request has none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum IngestStatus {
-    Pending,
-    Done,
-}
-
-impl IngestStatus {
-    pub const ALL: [IngestStatus; 2] = [IngestStatus::Pending, IngestStatus::Done];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            IngestStatus::Pending => "pending",
-            IngestStatus::Done => "done",
-        }
+crate::words! {
+    /// Whether the tasks of a staged list are all there. A run whose tasks were written on the request has none.
+    #[derive(JsonSchema)]
+    pub enum IngestStatus as json {
+        Pending = "pending",
+        Done = "done",
     }
 }
 
-/// What is stored of a run beyond its row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Storage {
-    #[default]
-    Kept,
-    /// Its tasks and results were removed because of their age. What was counted stays.
-    Expired,
-    /// It was deleted, and everything of it removed. The row is left so that nothing of it comes back.
-    Removed,
-}
-
-impl Storage {
-    pub const ALL: [Storage; 3] = [Storage::Kept, Storage::Expired, Storage::Removed];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Storage::Kept => "kept",
-            Storage::Expired => "expired",
-            Storage::Removed => "removed",
-        }
+crate::words! {
+    /// What is stored of a run beyond its row.
+    #[derive(Default)]
+    pub enum Storage {
+        #[default]
+        Kept = "kept",
+        /// Its tasks and results were removed because of their age. What was counted stays.
+        Expired = "expired",
+        /// It was deleted, and everything of it removed. The row is left so that nothing of it comes back.
+        Removed = "removed",
     }
 }
 
-/// What set a run in motion.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Trigger {
-    #[default]
-    Manual,
-    Scheduled,
+crate::words! {
+    /// What set a run in motion.
+    #[derive(Default)]
+    pub enum Trigger as json {
+        #[default]
+        Manual = "manual",
+        Scheduled = "scheduled",
+    }
 }
 
 impl Trigger {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Trigger::Manual => "manual",
-            Trigger::Scheduled => "scheduled",
-        }
-    }
-
     fn is_manual(&self) -> bool {
         *self == Trigger::Manual
     }
 }
 
-/// Why the system itself paused a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum PauseCode {
-    FailureRatio,
-}
-
-impl PauseCode {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            PauseCode::FailureRatio => "failure_ratio",
-        }
+crate::words! {
+    /// Why the system itself paused a run.
+    #[derive(JsonSchema)]
+    pub enum PauseCode as json {
+        FailureRatio = "failure_ratio",
     }
 }
 

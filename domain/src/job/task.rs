@@ -3,30 +3,19 @@
 use crate::{FailureClass, Format, InheritedFrom, Problem, Spend, TaskId, TaskInput, Timestamp, limits};
 use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TaskStatus {
-    Pending,
-    Processing,
-    Successful,
-    Failed,
+crate::words! {
+    #[derive(Hash)]
+    pub enum TaskStatus as json {
+        Pending = "pending",
+        Processing = "processing",
+        Successful = "successful",
+        Failed = "failed",
+    }
 }
 
 impl TaskStatus {
-    pub const ALL: [TaskStatus; 4] =
-        [TaskStatus::Pending, TaskStatus::Processing, TaskStatus::Successful, TaskStatus::Failed];
-
     pub fn is_terminal(self) -> bool {
         matches!(self, TaskStatus::Successful | TaskStatus::Failed)
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            TaskStatus::Pending => "pending",
-            TaskStatus::Processing => "processing",
-            TaskStatus::Successful => "successful",
-            TaskStatus::Failed => "failed",
-        }
     }
 }
 

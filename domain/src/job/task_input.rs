@@ -8,47 +8,26 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::Url;
 
-/// Why a task was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "InvalidReason")]
-pub enum Reason {
-    MalformedUrl,
-    UnsupportedScheme,
-    MissingHost,
-    UrlTooLong,
-    MetadataTooLarge,
-    MetadataKeyInvalid,
-    InvalidExternalId,
-    UnknownParam,
-    InvalidParamValue,
-    UnsupportedParam,
-    UnsupportedMethod,
-    BodyNotAllowed,
-    BodyTooLarge,
-    MethodParamConflict,
-    MalformedTask,
-}
-
-impl Reason {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Reason::MalformedUrl => "malformed_url",
-            Reason::UnsupportedScheme => "unsupported_scheme",
-            Reason::MissingHost => "missing_host",
-            Reason::UrlTooLong => "url_too_long",
-            Reason::MetadataTooLarge => "metadata_too_large",
-            Reason::MetadataKeyInvalid => "metadata_key_invalid",
-            Reason::InvalidExternalId => "invalid_external_id",
-            Reason::UnknownParam => "unknown_param",
-            Reason::InvalidParamValue => "invalid_param_value",
-            Reason::UnsupportedParam => "unsupported_param",
-            Reason::UnsupportedMethod => "unsupported_method",
-            Reason::BodyNotAllowed => "body_not_allowed",
-            Reason::BodyTooLarge => "body_too_large",
-            Reason::MethodParamConflict => "method_param_conflict",
-            Reason::MalformedTask => "malformed_task",
-        }
+crate::words! {
+    /// Why a task was refused.
+    #[derive(JsonSchema)]
+    #[schemars(rename = "InvalidReason")]
+    pub enum Reason as json {
+        MalformedUrl = "malformed_url",
+        UnsupportedScheme = "unsupported_scheme",
+        MissingHost = "missing_host",
+        UrlTooLong = "url_too_long",
+        MetadataTooLarge = "metadata_too_large",
+        MetadataKeyInvalid = "metadata_key_invalid",
+        InvalidExternalId = "invalid_external_id",
+        UnknownParam = "unknown_param",
+        InvalidParamValue = "invalid_param_value",
+        UnsupportedParam = "unsupported_param",
+        UnsupportedMethod = "unsupported_method",
+        BodyNotAllowed = "body_not_allowed",
+        BodyTooLarge = "body_too_large",
+        MethodParamConflict = "method_param_conflict",
+        MalformedTask = "malformed_task",
     }
 }
 
@@ -75,23 +54,16 @@ impl Invalid {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-pub enum Method {
-    #[default]
-    #[serde(rename = "GET")]
-    Get,
-    #[serde(rename = "POST")]
-    Post,
+crate::words! {
+    #[derive(Default, JsonSchema)]
+    pub enum Method as json {
+        #[default]
+        Get = "GET",
+        Post = "POST",
+    }
 }
 
 impl Method {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Method::Get => "GET",
-            Method::Post => "POST",
-        }
-    }
-
     pub fn is_get(&self) -> bool {
         *self == Method::Get
     }

@@ -12,26 +12,15 @@ pub fn problem(parts: &str) -> Problem {
     Problem::new(500, CODE, title).with_detail(format!("Of this task, the {parts} cannot be read."))
 }
 
-/// What is wrong with a stored body. Reading it again does not help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyFault {
-    /// Its object is not there.
-    Missing,
-    /// Its object ends before the body does, or cannot be read.
-    Truncated,
-    /// The bytes are not those that were written.
-    Damaged,
-}
-
-impl BodyFault {
-    pub const ALL: [BodyFault; 3] = [BodyFault::Missing, BodyFault::Truncated, BodyFault::Damaged];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            BodyFault::Missing => "missing",
-            BodyFault::Truncated => "truncated",
-            BodyFault::Damaged => "damaged",
-        }
+crate::words! {
+    /// What is wrong with a stored body. Reading it again does not help.
+    pub enum BodyFault {
+        /// Its object is not there.
+        Missing = "missing",
+        /// Its object ends before the body does, or cannot be read.
+        Truncated = "truncated",
+        /// The bytes are not those that were written.
+        Damaged = "damaged",
     }
 }
 

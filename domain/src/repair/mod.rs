@@ -72,20 +72,12 @@ impl fmt::Display for Subject {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Something was lost, or does not agree: it is not what it should be.
-    Damage,
-    /// Nothing is wrong: something is past its time, or no longer wanted.
-    Upkeep,
-}
-
-impl Kind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Kind::Damage => "damage",
-            Kind::Upkeep => "upkeep",
-        }
+crate::words! {
+    pub enum Kind {
+        /// Something was lost, or does not agree: it is not what it should be.
+        Damage = "damage",
+        /// Nothing is wrong: something is past its time, or no longer wanted.
+        Upkeep = "upkeep",
     }
 }
 

@@ -42,6 +42,9 @@ pub struct JobSchedule {
     pub leapt: Option<Timestamp>,
     /// The hidden run that keeps the tasks (SPEC 6.20), and whose id seeds their ids.
     pub template: RunId,
+    /// How many tasks that run keeps. Jobs of earlier versions do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u32>,
     /// The list that every run reads anew, if that is where the tasks are, and not in rows of the template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
@@ -95,6 +98,7 @@ impl JobSchedule {
             next,
             leapt: None,
             template,
+            rows: None,
             source,
             list_kept: false,
             fired: 0,
@@ -353,6 +357,7 @@ mod tests {
         let stored = r#"{"schedule":{"rate":{"every":5,"unit":"minute"}},"anchor":7,"template":"00000000000000000000000001"}"#;
         let read: JobSchedule = serde_json::from_str(stored).unwrap();
         assert_eq!((read.state, read.next, read.fired), (ScheduleState::Active, None, 0));
+        assert_eq!(read.rows, None, "they are to be counted");
         assert_eq!(read.template(), Template::Rows(read.template));
     }
 }

@@ -72,7 +72,7 @@ fn class_of(task: &Task) -> Option<FailureClass> {
     if code == "task_abandoned" {
         return Some(FailureClass::Other);
     }
-    FailureClass::ALL.into_iter().find(|class| class.as_str() == code)
+    code.parse().ok()
 }
 
 pub fn equal_rows(job: &JobModel, view: &JobView, rows: &[Task]) -> Check {

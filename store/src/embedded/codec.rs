@@ -71,19 +71,19 @@ fn name_of(row: &Row<'_>) -> String {
 }
 
 pub fn job_status(text: &str) -> Result<JobStatus> {
-    JobStatus::ALL.into_iter().find(|s| s.as_str() == text).ok_or_else(|| corrupt("job status"))
+    text.parse().map_err(|_| corrupt("job status"))
 }
 
 pub fn run_status(text: &str) -> Result<RunStatus> {
-    RunStatus::ALL.into_iter().find(|s| s.as_str() == text).ok_or_else(|| corrupt("run status"))
+    text.parse().map_err(|_| corrupt("run status"))
 }
 
 pub fn ingest_status(text: &str) -> Result<IngestStatus> {
-    IngestStatus::ALL.into_iter().find(|s| s.as_str() == text).ok_or_else(|| corrupt("ingest status"))
+    text.parse().map_err(|_| corrupt("ingest status"))
 }
 
 pub fn storage(text: &str) -> Result<Storage> {
-    Storage::ALL.into_iter().find(|s| s.as_str() == text).ok_or_else(|| corrupt("storage of a run"))
+    text.parse().map_err(|_| corrupt("storage of a run"))
 }
 
 /// `None` for a number that stands for none, as for a row that has no number.

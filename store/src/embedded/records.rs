@@ -14,10 +14,9 @@ const COLUMNS: &str = "kind, owner, id, version, due_ms, expires_ms, doc";
 
 fn decode(row: &Row<'_>) -> Result<Record> {
     let kind: String = row.get(0)?;
-    let kind = RecordKind::ALL.into_iter().find(|known| known.as_str() == kind);
     Ok(Record {
         key: RecordKey {
-            kind: kind.ok_or_else(|| corrupt("kind of a record"))?,
+            kind: kind.parse().map_err(|_| corrupt("kind of a record"))?,
             owner: row.get(1)?,
             id: row.get(2)?,
         },

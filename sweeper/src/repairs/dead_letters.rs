@@ -13,9 +13,6 @@ use conveyor_store::{Error, Result};
 use futures::FutureExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Messages that one fix takes.
-const MESSAGES_MAX: usize = 1_000;
-
 #[derive(Default)]
 pub(super) struct DeadLetters {
     /// Letters on the pages so far.
@@ -152,7 +149,7 @@ async fn letters_of_job(look: &Look<'_>) -> Result<Vec<DeadLetter>> {
 async fn take(sweep: &Sweep<'_>) -> Result<Fixed> {
     let queue = &sweep.backend.queue;
     let mut taken = 0;
-    while taken < MESSAGES_MAX && !sweep.is_over() {
+    while taken < limits::SWEEP_MESSAGES_MAX && !sweep.is_over() {
         let (max, now) = (queue.receive_max(), sweep.clock.now());
         let received = queue.receive(QueueName::ControlDead, max, limits::VISIBILITY, now).await?;
         if received.is_empty() {

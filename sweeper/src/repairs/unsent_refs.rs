@@ -16,8 +16,6 @@ use conveyor_store::{Backend, Error, Result};
 use futures::{StreamExt, stream};
 use std::collections::BTreeMap;
 
-/// Records of one run that one fix sends the refs of: those of other runs have their turn.
-const RECORDS_OF_RUN_MAX: u32 = 100;
 /// Records of a run that are read at once.
 const RECORDS_PAGE: u32 = 1_000;
 
@@ -77,7 +75,7 @@ impl Repair for UnsentRefsOfRuns {
     async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
         let key = run_of(finding)?;
         let (mut sent, mut failed) = (0, None);
-        for record in due_of(sweep.backend, key, sweep.clock.now(), RECORDS_OF_RUN_MAX).await? {
+        for record in due_of(sweep.backend, key, sweep.clock.now(), limits::SWEEP_RECORDS_OF_RUN_MAX).await? {
             match resend(sweep, key, record).await {
                 Ok(count) => sent += count,
                 // It is due again when its lease is over, and keeps those behind it from nothing.

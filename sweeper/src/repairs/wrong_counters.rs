@@ -3,7 +3,7 @@
 use crate::facts;
 use crate::proofs::{Proof, Proofs};
 use crate::repair::{
-    Fixed, Found, Look, Next, PAGE, Pace, Repair, Scope, Seen, after, key_of, run_of, subject_of, unreadable,
+    Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, after, key_of, run_of, subject_of, unreadable,
 };
 use crate::sweep::Sweep;
 use async_trait::async_trait;
@@ -68,7 +68,7 @@ impl WrongCounters {
             runs.filter(|active| look.thorough || self.is_due(active, now)).map(key_of).collect();
         if look.scope == Scope::All {
             // Before their queues go, and with them the sign that nobody has looked at them yet.
-            let ended = look.backend.store.ended_runs_with_queue(PAGE).await?;
+            let ended = look.backend.store.ended_runs_with_queue(limits::SWEEP_PAGE).await?;
             due.extend(ended.into_iter().filter(|key| look.thorough || !self.0.is_done(key.run)));
         }
         due.retain(|key| {

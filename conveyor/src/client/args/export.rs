@@ -36,13 +36,3 @@ pub enum ExportFormat {
     /// Tasks, for a spreadsheet
     Csv,
 }
-
-impl ExportFormat {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ExportFormat::Zip => "zip",
-            ExportFormat::Jsonl => "jsonl",
-            ExportFormat::Csv => "csv",
-        }
-    }
-}

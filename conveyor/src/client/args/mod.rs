@@ -24,6 +24,11 @@ pub use submit::{ListFormat, SubmitArgs};
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
+/// The word of a choice, as a flag takes it and the API does.
+pub fn word(choice: impl ValueEnum) -> String {
+    choice.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
 #[derive(Debug, Subcommand)]
 pub enum ClientCommand {
     /// Submit a list of URLs as one job
@@ -141,17 +146,6 @@ pub enum ResultStatus {
     Processing,
 }
 
-impl ResultStatus {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ResultStatus::All => "all",
-            ResultStatus::Successful => "successful",
-            ResultStatus::Failed => "failed",
-            ResultStatus::Processing => "processing",
-        }
-    }
-}
-
 #[derive(Debug, Args)]
 pub struct RejectedArgs {
     /// The id of the job
@@ -177,15 +171,6 @@ pub struct RejectedArgs {
 pub enum ReportFormat {
     Jsonl,
     Csv,
-}
-
-impl ReportFormat {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ReportFormat::Jsonl => "jsonl",
-            ReportFormat::Csv => "csv",
-        }
-    }
 }
 
 // With --json, events that are followed are one JSON object a line: a document that never ends helps nobody.

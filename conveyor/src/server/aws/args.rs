@@ -37,18 +37,12 @@ pub struct AwsArgs {
 
     /// Fewest partitions that the rows of a job's tasks are spread over: more for throughput, 1 for the cheapest pages of
     /// small jobs
-    #[arg(long, env = "CONVEYOR_AWS_TASK_SHARDS_MIN", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "AWS")]
+    #[arg(long, env = "CONVEYOR_AWS_TASK_SHARDS_MIN", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::SHARDS_MAX)), help_heading = "AWS")]
     pub aws_task_shards_min: u32,
 
     /// How long a queue must have been seen empty before lost messages are sent again; the counts of SQS take a minute to
     /// agree [ms]
-    #[arg(
-        long,
-        env = "CONVEYOR_AWS_QUEUE_EMPTY_AFTER_MS",
-        value_name = "MS",
-        default_value_t = 60_000,
-        help_heading = "AWS"
-    )]
+    #[arg(long, env = "CONVEYOR_AWS_QUEUE_EMPTY_AFTER_MS", value_name = "MS", default_value_t = ms(limits::QUEUE_EMPTY_AFTER), help_heading = "AWS")]
     pub aws_queue_empty_after_ms: u64,
 
     /// How long the messages of new tasks may take to be sent before the sweeper sends them [ms]
@@ -56,15 +50,15 @@ pub struct AwsArgs {
     pub aws_refs_sent_within_ms: u64,
 
     /// Limit of one try of a call [ms]
-    #[arg(long, env = "CONVEYOR_AWS_ATTEMPT_TIMEOUT_MS", value_name = "MS", default_value_t = ms(Timeouts::default().attempt), value_parser = clap::value_parser!(u64).range(1..), help_heading = "AWS")]
+    #[arg(long, env = "CONVEYOR_AWS_ATTEMPT_TIMEOUT_MS", value_name = "MS", default_value_t = ms(limits::AWS_ATTEMPT_TIMEOUT), value_parser = clap::value_parser!(u64).range(1..), help_heading = "AWS")]
     pub aws_attempt_timeout_ms: u64,
 
     /// Limit of all tries of a call [ms]
-    #[arg(long, env = "CONVEYOR_AWS_CALL_TIMEOUT_MS", value_name = "MS", default_value_t = ms(Timeouts::default().operation), value_parser = clap::value_parser!(u64).range(1..), help_heading = "AWS")]
+    #[arg(long, env = "CONVEYOR_AWS_CALL_TIMEOUT_MS", value_name = "MS", default_value_t = ms(limits::AWS_CALL_TIMEOUT), value_parser = clap::value_parser!(u64).range(1..), help_heading = "AWS")]
     pub aws_call_timeout_ms: u64,
 
     /// Tries of a call that fails for a reason that may pass
-    #[arg(long, env = "CONVEYOR_AWS_ATTEMPTS_MAX", value_name = "N", default_value_t = Timeouts::default().attempts_max, value_parser = clap::value_parser!(u32).range(1..=100), help_heading = "AWS")]
+    #[arg(long, env = "CONVEYOR_AWS_ATTEMPTS_MAX", value_name = "N", default_value_t = limits::AWS_ATTEMPTS_MAX, value_parser = clap::value_parser!(u32).range(1..=100), help_heading = "AWS")]
     pub aws_attempts_max: u32,
 }
 

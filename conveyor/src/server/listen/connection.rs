@@ -68,25 +68,14 @@ pub enum Rank {
     Busy,
 }
 
-/// Why the server closes a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    Crowded,
-    Silent,
-    Head,
-    Idle,
-    Write,
-}
-
-impl Reason {
-    fn as_str(self) -> &'static str {
-        match self {
-            Reason::Crowded => "crowded",
-            Reason::Silent => "silent",
-            Reason::Head => "head",
-            Reason::Idle => "idle",
-            Reason::Write => "write",
-        }
+conveyor_domain::words! {
+    /// Why the server closes a connection.
+    pub enum Reason {
+        Crowded = "crowded",
+        Silent = "silent",
+        Head = "head",
+        Idle = "idle",
+        Write = "write",
     }
 }
 

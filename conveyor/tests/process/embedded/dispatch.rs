@@ -107,6 +107,9 @@ async fn a_job_with_a_rate_starts_its_whole_burst_and_no_more() {
         bursts.map(|burst| log["hosts"][format!("burst-{burst}.example")].as_array().map_or(0, Vec::len))
     };
     until("each has started its burst", async || arrivals().await.iter().sum::<usize>() >= 6).await;
+    // Another job begins and ends: so the worker had its chance to start more of these.
+    let other = system.submit(&["https://other.example/".to_owned()], json!({})).await;
+    assert_eq!(system.successful(&other).await, 1);
     assert_eq!(arrivals().await, bursts);
 }
 

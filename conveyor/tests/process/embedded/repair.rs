@@ -3,11 +3,12 @@
 
 use crate::support::{self, Client, KEY, Process, conveyor, refused, run, urls};
 use conveyor_domain::{DeadLetter, IngestEvent, IngestRef, IngestState, JobId, QueueName, Timestamp};
+use conveyor_store::Backend;
 use conveyor_store::embedded::Embedded;
 use conveyor_store::port::{Appended, RunKey};
 use rusqlite::Connection;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
@@ -118,6 +119,14 @@ async fn a_wrong_counter_is_named_mended_and_gone() {
     says(&with(&server, &["audit", &job]), 0, &["everything agrees"]);
     let stats = Client::new(&server).job(&job).await["latest_run"]["stats"].clone();
     assert_eq!((&stats["successful"], stats.get("inconsistent")), (&json!(20), None));
+
+    // A damaged total: nobody is shown 20 of 15, and nobody mends it.
+    assert_eq!(place.sql("UPDATE runs SET total = total - 5"), 1);
+    let stats = Client::new(&server).job(&job).await["latest_run"]["stats"].clone();
+    assert_eq!((&stats["completed"], &stats["total"]), (&json!(15), &json!(15)));
+    assert_eq!(stats["inconsistent"], true);
+    let there = "there are 20 rows (0 pending, 0 processing, 20 successful, 0 failed), and the total is 15";
+    says(&with(&server, &["audit", &job]), 1, &["NOT everything agrees", there]);
 }
 
 /// A run completes once: what was reset under it is done by another, as the audit says.
@@ -210,9 +219,7 @@ fn a_folder_without_data_is_not_made_into_one_in_which_nothing_is_wrong() {
 }
 
 /// Gives up the ingest of a list that nobody reads, as an ingester and a sweeper would.
-async fn give_up(data: &Path, job: &str, run: &str, error: &str) {
-    let store = Embedded::open(data, Timestamp(0)).unwrap();
-    let backend = store.backend();
+async fn give_up(backend: &Backend, job: &str, run: &str, error: &str) {
     let key = RunKey { job: job.parse().unwrap(), run: run.parse().unwrap() };
     let now = backend.store.run(key.job, key.run).await.unwrap().unwrap().run.updated;
     let log = backend.store.ingest(key).await.unwrap().unwrap().log;
@@ -239,8 +246,9 @@ async fn with_letters(place: &Place, errors: &[&str]) -> Vec<String> {
         accepted.push((id(&job["job_id"]), id(&job["latest_run"]["run_id"])));
     }
     api.stop().await;
+    let store = Embedded::open(&place.data(), Timestamp(0)).unwrap();
     for ((job, run), error) in accepted.iter().zip(errors) {
-        give_up(&place.data(), job, run, error).await;
+        give_up(&store.backend(), job, run, error).await;
     }
     accepted.into_iter().map(|(job, _)| job).collect()
 }
@@ -282,6 +290,8 @@ async fn dead_letters_are_listed_sent_again_and_let_go() {
         let done = Client::new(&server).wait_for(job, &["completed"]).await;
         assert_eq!(done["latest_run"]["stats"]["total"], 200);
     }
+    // What was let go is in its list, all of it.
+    says(&with(&server, &["rerun", &jobs[2], "--watch"]), 0, &["200/200", "completed"]);
 }
 
 #[tokio::test]

@@ -47,7 +47,7 @@ impl Settings {
             queue_prefix: name.to_owned(),
             bucket: name.to_owned(),
             task_shards_min: 1,
-            queue_empty_after: Duration::from_secs(60),
+            queue_empty_after: limits::QUEUE_EMPTY_AFTER,
             refs_sent_within: limits::REFS_SENT_WITHIN,
             timeouts: Timeouts::default(),
             time: Arc::default(),
@@ -74,14 +74,14 @@ pub struct Timeouts {
 impl Default for Timeouts {
     fn default() -> Timeouts {
         Timeouts {
-            connect: Duration::from_secs(2),
-            attempt: Duration::from_secs(5),
-            operation: Duration::from_secs(20),
-            attempts_max: 6,
-            backoff_base: Duration::from_millis(50),
-            backoff_max: Duration::from_secs(2),
-            transfer_attempt: Duration::from_secs(60),
-            transfer_operation: Duration::from_secs(180),
+            connect: limits::AWS_CONNECT_TIMEOUT,
+            attempt: limits::AWS_ATTEMPT_TIMEOUT,
+            operation: limits::AWS_CALL_TIMEOUT,
+            attempts_max: limits::AWS_ATTEMPTS_MAX,
+            backoff_base: limits::AWS_BACKOFF_BASE,
+            backoff_max: limits::AWS_BACKOFF_MAX,
+            transfer_attempt: limits::AWS_TRANSFER_ATTEMPT_TIMEOUT,
+            transfer_operation: limits::AWS_TRANSFER_TIMEOUT,
         }
     }
 }

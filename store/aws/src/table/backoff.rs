@@ -1,11 +1,10 @@
 //! Waits between tries of what lost a race.
 
-use conveyor_domain::Entropy;
+use conveyor_domain::{Entropy, Exponential};
 use conveyor_store::{Error, Result};
 use std::time::Duration;
 
-const FIRST: Duration = Duration::from_millis(5);
-const LONGEST: Duration = Duration::from_millis(500);
+const WAIT: Exponential = Exponential::new(Duration::from_millis(10), Duration::from_millis(500));
 /// Far more than any honest race takes; whoever gets here has a table that answers nothing else.
 const TRIES_MAX: u32 = 60;
 
@@ -32,9 +31,7 @@ impl<'a> Backoff<'a> {
         if self.tries > self.tries_max {
             return Err(Error::Unavailable(format!("{what}: too many at once")));
         }
-        let most = FIRST.saturating_mul(1 << self.tries.min(10)).min(LONGEST);
-        let share = (self.entropy.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-        tokio::time::sleep(most.mul_f64(0.2 + 0.8 * share)).await;
+        tokio::time::sleep(WAIT.jittered(self.tries, self.entropy)).await;
         Ok(())
     }
 }

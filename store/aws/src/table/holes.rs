@@ -16,13 +16,6 @@ use conveyor_store::port::RunKey;
 use conveyor_store::{Error, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 
-/// Additions that are under way, or were given up, in one run.
-pub const HOLES_MAX: usize = 256;
-/// From so many on, an addition closes those that were given up.
-pub const HOLES_TIDY: usize = 64;
-/// Rows that one addition makes void, about: as many as the largest addition has.
-const ROWS_AT_ONCE: u32 = 10_000;
-
 /// Indexes that an addition has reserved and not counted: rows there are nobody's yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hole {
@@ -61,7 +54,7 @@ fn to_close(holes: &[Hole], now: Timestamp) -> Vec<Hole> {
     let fits = |hole: &&Hole| {
         let first = rows == 0;
         rows += hole.end - hole.first;
-        first || rows <= ROWS_AT_ONCE
+        first || rows <= limits::HOLE_ROWS_AT_ONCE
     };
     holes.iter().filter(|hole| hole.may_close(now)).take_while(fits).copied().collect()
 }

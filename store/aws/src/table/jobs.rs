@@ -1,7 +1,7 @@
 //! Jobs: submitted, added to, changed, listed (SPEC 5.4).
 
 use super::change::{NewEvent, Next};
-use super::holes::{HOLES_MAX, HOLES_TIDY, Hole};
+use super::holes::Hole;
 use super::insert::RowPlace;
 use super::item::{Item, Row};
 use super::keys::{self, GSI1, GSI1_SK};
@@ -15,7 +15,7 @@ use super::{Table, ingest, submits, tombstones};
 use async_trait::async_trait;
 use conveyor_domain::{
     CallerId, Command, IngestEvent, Job, JobId, Run, RunId, RunStats, TaskId, TaskInput, TaskRef, Timestamp,
-    shards, timeline,
+    limits, shards, timeline,
 };
 use conveyor_store::port::{
     ActiveRun, Added, ChangedRuns, JobStore, JobView, JobsQuery, Once, Page, RunKey, RunView, RunsQuery,
@@ -95,13 +95,13 @@ impl Table {
             let state = self.load(job).await?.ok_or(Error::NotFound)?;
             // Whether it may be added at all is found out before anything is written.
             let decided = Next::decided(&state, command, state.run.run.updated)?;
-            if state.run.holes.len() >= HOLES_TIDY && !std::mem::replace(&mut tidied, true) {
+            if state.run.holes.len() >= limits::HOLES_TIDY && !std::mem::replace(&mut tidied, true) {
                 if let Err(error) = self.close_holes(&state, now).await {
                     tracing::warn!(%job, %error, "additions that were given up are not closed yet");
                 }
                 continue;
             }
-            if state.run.holes.len() >= HOLES_MAX {
+            if state.run.holes.len() >= limits::HOLES_MAX {
                 let detail = "too many additions to this job are under way, or were given up";
                 return Err(Error::Unavailable(detail.to_owned()));
             }

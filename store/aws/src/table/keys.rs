@@ -201,8 +201,7 @@ pub fn record(record: &RecordKey) -> RowKey {
 /// The record that a row is.
 pub fn record_of(pk: &str, sk: &str) -> Option<RecordKey> {
     let (kind, owner) = pk.strip_prefix("Rec#")?.split_once('#')?;
-    let kind = RecordKind::ALL.into_iter().find(|known| known.as_str() == kind)?;
-    Some(RecordKey { kind, owner: owner.to_owned(), id: sk.to_owned() })
+    Some(RecordKey { kind: kind.parse().ok()?, owner: owner.to_owned(), id: sk.to_owned() })
 }
 
 /// Where the second index has records of a kind, by when they are due.

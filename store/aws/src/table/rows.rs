@@ -75,10 +75,7 @@ impl JobRow {
         let job = Job {
             id: keys::job_of(row.text(keys::PK)?).ok_or_else(|| corrupt("job id"))?,
             caller: row.parsed("cal")?,
-            status: JobStatus::ALL
-                .into_iter()
-                .find(|s| s.as_str() == status)
-                .ok_or_else(|| corrupt("job status"))?,
+            status: status.parse().map_err(|_| corrupt("job status"))?,
             latest_run: row.parsed("run")?,
             created: Timestamp(row.number("ca")?),
             updated: Timestamp(row.number("ua")?),
@@ -169,18 +166,12 @@ impl RunRow {
         let row = Row(item);
         let (status, ingest) = (row.text("st")?, row.find_text("ing")?);
         let id = row.text(keys::SK)?.strip_prefix(keys::RUNS).ok_or_else(|| corrupt("run id"))?;
-        let ingest_status = |text: &str| {
-            let found = IngestStatus::ALL.into_iter().find(|s| s.as_str() == text);
-            found.ok_or_else(|| corrupt("ingest status"))
-        };
+        let ingest_status = |text: &str| text.parse::<IngestStatus>().map_err(|_| corrupt("ingest status"));
         let run = Run {
             id: id.parse().map_err(|_| corrupt("run id"))?,
             job: keys::job_of(row.text(keys::PK)?).ok_or_else(|| corrupt("job id"))?,
             sequence: row.number("seq")?,
-            status: RunStatus::ALL
-                .into_iter()
-                .find(|s| s.as_str() == status)
-                .ok_or_else(|| corrupt("run status"))?,
+            status: status.parse().map_err(|_| corrupt("run status"))?,
             total: row.number("tot")?,
             next_index: row.number("nxt")?,
             latched: row.number::<u8>("lat")? == 1,
@@ -236,7 +227,7 @@ const GIVEN_UP: i64 = -1;
 
 fn storage(row: Row<'_>) -> Result<Storage> {
     let Some(text) = row.find_text("sto")? else { return Ok(Storage::Kept) };
-    Storage::ALL.into_iter().find(|s| s.as_str() == text).ok_or_else(|| corrupt("storage of a run"))
+    text.parse().map_err(|_| corrupt("storage of a run"))
 }
 
 /// A job with a run of it, and what workers had counted of that before it was read: so never more than its total.
