@@ -35,7 +35,7 @@ pub(crate) async fn base_of(
             return Ok(Base::Run(base));
         }
         let key = RunKey { job: job.id, run: base.run.id };
-        let log = match state.store().ingest(key).await {
+        let log = match state.list_stored(job.caller, state.store().shown_ingest(key)).await {
             Ok(Some(ingest)) => IngestState::fold(&ingest.log).map_err(|why| damaged(latest, key, &why))?,
             Ok(None) => return Err(gone(latest)),
             Err(error @ Error::Corrupt(_)) => return Err(damaged(latest, key, &error)),

@@ -8,8 +8,8 @@ use crate::readiness::Readiness;
 use crate::request_rates::{RequestRates, Who};
 use crate::shares::{Answers, Bodies, Places, Turns, UnknownKeys};
 use conveyor_domain::{CallerId, HeaderSeal, KeyHash, Timestamp, UploadId, WorkerId, limits};
-use conveyor_store::Store;
 use conveyor_store::port::{BlobKey, DirectAccess};
+use conveyor_store::{Store, clock_watch};
 use conveyor_turns::Gate;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -127,6 +127,12 @@ impl ApiState {
 
     pub fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// By what time something is judged that is past its time by now: while the clock is in doubt nothing is (SPEC 6.26).
+    pub async fn judged_at(&self, is_past: impl Fn(Timestamp) -> bool) -> Result<Timestamp> {
+        let now = self.now();
+        Ok(clock_watch::judged_at(self.store(), is_past(now), now).await?)
     }
 
     pub fn is_shutting_down(&self) -> bool {

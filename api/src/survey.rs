@@ -3,6 +3,7 @@
 
 use crate::invalid_tasks::InvalidTasks;
 use crate::problem::{ApiError, Result};
+use crate::shares::bodies::{Room, room_within};
 use crate::state::ApiState;
 use conveyor_domain::{
     CallerId, Method, Params, Replay, ReplayedTask, RunStats, RunStatus, Task, TaskId, TaskStatus, limits,
@@ -28,6 +29,14 @@ pub(crate) struct Outlook {
     pub inherited: u32,
 }
 
+/// Tasks that are few, in memory.
+#[derive(Debug)]
+pub(crate) struct Few {
+    pub tasks: Vec<ReplayedTask>,
+    /// Until they are written.
+    pub room: Room,
+}
+
 #[derive(Default)]
 struct Seen {
     rows: u32,
@@ -36,12 +45,16 @@ struct Seen {
 }
 
 impl Survey<'_> {
-    /// All tasks, of which there are `total`; `None` if they are too many, or too much, to be written on the request.
-    pub async fn few(&self, total: u32) -> Result<Option<Vec<ReplayedTask>>> {
+    /// All tasks, of which there are `total`, with the room that they take; `None` if they are too many, or too much, to be
+    /// written on the request.
+    pub async fn few(&self, total: u32) -> Result<Option<Few>> {
         let most = self.state.config.inline_tasks_max;
         if total as usize > most {
             return Ok(None);
         }
+        let at_most = u64::from(total) * limits::TASK_JSON_MAX_BYTES as u64;
+        let at_most = at_most.min(limits::SYNC_LIST_EXPANDED_MAX_BYTES);
+        let mut room = room_within(at_most, self.caller, &self.state.bodies).await?;
         let (mut query, mut seen, mut found, mut bytes) = (self.page(), Seen::default(), Vec::new(), 0);
         loop {
             let Page { rows: page, next } = self.read(query).await?;
@@ -57,7 +70,8 @@ impl Survey<'_> {
             }
         }
         seen.outlook(total)?;
-        Ok(Some(found))
+        room.settle(usize::try_from(bytes).unwrap_or(usize::MAX));
+        Ok(Some(Few { tasks: found, room }))
     }
 
     /// By the counters of a run that ended so, where they tell; otherwise all rows are counted. `sure`: no task of it can be

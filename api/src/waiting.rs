@@ -1,7 +1,7 @@
 //! Why nothing of a job is started right now (SPEC 10). Decided by what one look saw; the first reason that fits is told.
 
 use conveyor_domain::{BudgetView, DomainWait, RunStatus, Timestamp};
-use conveyor_store::port::{Depth, JobView};
+use conveyor_store::port::{JobView, ShownDepth};
 use conveyor_wire::{IngestState as ListState, WaitingReason as Reason};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Waiting {
     /// `depth` is that of the queue of the latest run, `list` how far its list is, if it is looked at.
     pub fn of(
         JobView { job, latest }: &JobView,
-        depth: Depth,
+        ShownDepth { depth, at_least }: ShownDepth,
         budget: &BudgetView,
         list: Option<ListState>,
         now: Timestamp,
@@ -49,7 +49,7 @@ impl Waiting {
         // Tasks that wait for a domain are not visible in the queue: workers have parked their messages.
         let parked = domain.filter(|_| depth.visible == 0 && depth.hidden > 0);
         if depth.visible == 0 && parked.is_none() {
-            let detail = nothing_queued(depth.hidden, list);
+            let detail = nothing_queued(depth.hidden, at_least, list);
             return Waiting::new(Reason::NothingQueued, detail);
         }
         if let Some(until) = budget.held_until.filter(|until| *until > now) {
@@ -74,8 +74,8 @@ impl Waiting {
         }
         match held {
             0 => {
-                let detail =
-                    format!("{} queued, and no worker has taken permits for more.", tasks(depth.visible));
+                let queued = tasks(depth.visible, at_least);
+                let detail = format!("{queued} queued, and no worker has taken permits for more.");
                 Waiting::new(Reason::NoWorker, detail)
             }
             _ => Waiting::new(Reason::Working, "Workers are at it."),
@@ -83,7 +83,7 @@ impl Waiting {
     }
 }
 
-fn nothing_queued(hidden: u64, list: Option<ListState>) -> String {
+fn nothing_queued(hidden: u64, at_least: bool, list: Option<ListState>) -> String {
     match (hidden, list) {
         (0, Some(ListState::Waiting)) => "Nothing is queued yet: nobody has opened the list.".to_owned(),
         (0, Some(ListState::Reading)) => "Nothing is queued yet: the list is being read.".to_owned(),
@@ -92,12 +92,19 @@ fn nothing_queued(hidden: u64, list: Option<ListState>) -> String {
                 .to_owned()
         }
         (0, Some(ListState::Done | ListState::Cut | ListState::Failed) | None) => "Nothing is queued.".to_owned(),
-        (hidden, _) => format!("Nothing more is queued: {} in flight, or wait for a retry.", tasks(hidden)),
+        (hidden, _) => {
+            let hidden = tasks(hidden, at_least);
+            format!("Nothing more is queued: {hidden} in flight, or wait for a retry.")
+        }
     }
 }
 
-fn tasks(count: u64) -> String {
-    if count == 1 { "1 task is".to_owned() } else { format!("{count} tasks are") }
+fn tasks(count: u64, at_least: bool) -> String {
+    match (count, at_least) {
+        (_, true) => format!("at least {count} tasks are"),
+        (1, false) => "1 task is".to_owned(),
+        (_, false) => format!("{count} tasks are"),
+    }
 }
 
 #[cfg(test)]
@@ -106,7 +113,7 @@ mod tests {
     use conveyor_domain::dispatch::grant::{Holding, Limits};
     use conveyor_domain::job::lifecycle::Decision;
     use conveyor_domain::{CallerId, JobId, JobSpec, Rate, RunId, RunStats, WorkerId, lifecycle};
-    use conveyor_store::port::RunView;
+    use conveyor_store::port::{Depth, RunView};
 
     const NOW: Timestamp = Timestamp(1_000_000);
     const LATER: Timestamp = Timestamp(1_000_500);
@@ -114,7 +121,7 @@ mod tests {
     /// Everything that could hold a job up at once; each test takes away what comes before its own reason.
     struct Look {
         view: JobView,
-        depth: Depth,
+        depth: ShownDepth,
         budget: BudgetView,
         list: Option<ListState>,
     }
@@ -130,7 +137,7 @@ mod tests {
             let holding = Holding { permits: 2, expires: LATER };
             Look {
                 view: JobView { job, latest: RunView { run, stats } },
-                depth: Depth { visible: 0, hidden: 3 },
+                depth: ShownDepth { depth: Depth { visible: 0, hidden: 3 }, at_least: false },
                 list: None,
                 budget: BudgetView {
                     limits: Limits { rate: Some(Rate::new(5.0, None).unwrap()), ..Limits::default() },
@@ -168,7 +175,7 @@ mod tests {
         let wait = look.budget.domain_wait.take();
         look.says(Reason::NothingQueued, None, "3 tasks are in flight");
         look.budget.domain_wait = wait;
-        look.depth.visible = 4;
+        look.depth.depth.visible = 4;
         look.says(Reason::GatewayBackoff, Some(LATER), &LATER.to_string());
         look.budget.held_until = None;
         look.says(Reason::RateLimited, Some(LATER), "5 a second");
@@ -186,7 +193,7 @@ mod tests {
     fn what_has_passed_is_no_reason() {
         let mut look = Look::new();
         look.view.latest.run.paused = false;
-        look.depth.visible = 1;
+        look.depth.depth.visible = 1;
         look.budget.holders[0].1.permits = 1;
         look.budget.tokens = None;
         look.budget.held_until = Some(NOW);
@@ -202,9 +209,9 @@ mod tests {
         look.budget.held_until = None;
         look.says(Reason::DomainBudget, Some(LATER), "example.com");
         look.budget.domain_wait = None;
-        look.depth.hidden = 1;
+        look.depth.depth.hidden = 1;
         look.says(Reason::NothingQueued, None, "1 task is in flight, or wait for a retry");
-        look.depth.hidden = 0;
+        look.depth.depth.hidden = 0;
         look.says(Reason::NothingQueued, None, "Nothing is queued.");
         for (list, word) in [
             (ListState::Waiting, "nobody has opened the list"),

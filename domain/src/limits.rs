@@ -557,6 +557,8 @@ limits! {
     LOOK_UNITS_MAX: u32 = 1_000;
     /// Jobs, runs or uploads that one page of a list reads.
     LIST_LOOK_MAX: u32 = 500;
+    /// Messages of a queue that are counted for a caller: so many that can be received, and so many others.
+    SHOWN_DEPTH_MAX: u32 = 10_000;
     /// Results on a page that asks for no number.
     RESULTS_PAGE_DEFAULT: u32 = 100;
     /// Results on one page.

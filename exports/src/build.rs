@@ -52,8 +52,7 @@ impl Builder {
 
     async fn write_zip(&self, taken: &Taken, meter: &Meter, sink: &mut Sink) -> Result<(), Trouble> {
         let seen = |task: &Task| {
-            let now = self.clock.now();
-            let seen = !is_over(task, now) && !is_expired(task, &taken.spec, now);
+            let seen = !is_over(task, taken.seen_at) && !is_expired(task, &taken.spec, taken.seen_at);
             if !seen {
                 meter.add_task();
             }
@@ -86,9 +85,8 @@ impl Builder {
             ExportFormat::Jsonl | ExportFormat::Zip => Writer::json_lines(sink.writer()),
         };
         while let Some(task) = tasks.try_next().await? {
-            let now = self.clock.now();
-            if !is_over(&task, now) {
-                rows.write(&Row::new(&task, &taken.spec, now)).await?;
+            if !is_over(&task, taken.seen_at) {
+                rows.write(&Row::new(&task, &taken.spec, taken.seen_at)).await?;
             }
             meter.add_task();
             if meter.progress().bytes > self.config.max_bytes {

@@ -26,6 +26,8 @@ pub struct Taken {
     pub(crate) export: Export,
     pub(crate) held: Held,
     pub(crate) spec: Arc<JobSpec>,
+    /// What can be seen at this time is in it.
+    pub(crate) seen_at: Timestamp,
 }
 
 impl Builder {
@@ -86,7 +88,8 @@ impl Builder {
             return Ok(None);
         };
         let mut held = Held::new(version);
-        if rows_are_over(&view.run, now) {
+        let seen_at = clock_watch::removal_time(self.backend.store.as_ref(), now).await?;
+        if rows_are_over(&view.run, seen_at) {
             let error = "the run ended so long ago that its tasks are no longer kept";
             self.put(&mut held, &export.failed(error)).await?;
             return Ok(None);
@@ -94,7 +97,7 @@ impl Builder {
         let progress = Progress { tasks_total: tasks_of(&view, export.format), ..Progress::default() };
         let export = export.renewed(progress, now);
         let ours = self.put(&mut held, &export).await?;
-        Ok(ours.then_some(Taken { export, held, spec: job.spec }))
+        Ok(ours.then_some(Taken { export, held, spec: job.spec, seen_at }))
     }
 
     /// Objects first: what is left without a record would be found by nobody.

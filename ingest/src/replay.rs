@@ -6,6 +6,7 @@ use conveyor_domain::ingest::list::Position;
 use conveyor_domain::job::rerun::inherited_counts;
 use conveyor_domain::job::retention::rows_are_over;
 use conveyor_domain::{IngestEvent, ListFault, Replay, RunStatus, TaskId, limits};
+use conveyor_store::clock_watch;
 use conveyor_store::port::{Appended, RunKey, RunView, StatusFilter, TasksQuery};
 use tokio_util::sync::CancellationToken;
 
@@ -74,6 +75,8 @@ async fn is_whole(work: &Work<'_>, source: RunKey, accepted: u32) -> Result<bool
         return Ok(true);
     }
     let Some(RunView { run, .. }) = store.run(source.job, source.run).await? else { return Ok(false) };
-    let gone = run.status == RunStatus::Deleted || rows_are_over(&run, work.ingester.clock.now());
+    let now = work.ingester.clock.now();
+    let now = clock_watch::judged_at(store.as_ref(), rows_are_over(&run, now), now).await?;
+    let gone = run.status == RunStatus::Deleted || rows_are_over(&run, now);
     Ok(!gone && run.total == accepted)
 }

@@ -34,7 +34,9 @@ impl Notifier {
             tracing::error!(key = ?record.key, "a notification cannot be read, and is not tried");
             return self.let_be(record).await.map(|()| None);
         };
-        let removal_time = self.removal_time(now >= delivery.deadline() || record.is_over(now), now).await?;
+        let store = self.backend.store.as_ref();
+        let is_late = now >= delivery.deadline() || record.is_over(now);
+        let removal_time = clock_watch::judged_at(store, is_late, now).await?;
         if delivery.state != DeliveryState::Pending || record.is_over(removal_time) {
             return self.let_be(record).await.map(|()| None);
         }
@@ -58,18 +60,13 @@ impl Notifier {
             self.disable(&delivery, &hook.url).await?;
         }
         let now = self.clock.now();
-        let removal_time = self.removal_time(now >= delivery.deadline(), now).await?;
+        let removal_time = clock_watch::judged_at(store, now >= delivery.deadline(), now).await?;
         let due = delivery.settle(&answer, elapsed_ms(began), now, removal_time, &self.entropy);
         // Who lost it here was replayed, or slower than its lease: the notification is tried again, under the same id.
         if self.write(&delivery, claimed, due).await?.is_some() {
             count(delivery.state);
         }
         Ok(Some(sent))
-    }
-
-    /// What a delivery is given up by. Only who would give up has to ask.
-    async fn removal_time(&self, is_late: bool, now: Timestamp) -> Result<Timestamp> {
-        if is_late { clock_watch::removal_time(self.backend.store.as_ref(), now).await } else { Ok(now) }
     }
 
     async fn aim(&self, delivery: &Delivery) -> Result<Aim> {

@@ -30,6 +30,11 @@ pub async fn removal_time(store: &dyn Store, now: Timestamp) -> Result<Timestamp
     Ok(look(store).await?.map_or(now, |watch| watch.removal_time(now)))
 }
 
+/// By what time something is judged that would be past its time by now: that of removals. Only who sees such a thing asks.
+pub async fn judged_at(store: &dyn Store, is_past: bool, now: Timestamp) -> Result<Timestamp> {
+    if is_past { removal_time(store, now).await } else { Ok(now) }
+}
+
 /// What was seen, and what a write of it expects. A record that cannot be read, its row or its document, says nothing:
 /// whatever the time is, it has to hold first.
 async fn read(store: &dyn Store) -> Result<(Option<Watch>, Expected)> {

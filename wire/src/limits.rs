@@ -56,6 +56,8 @@ pub struct Holder {
 pub struct Queue {
     pub visible: u64,
     pub hidden: u64,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
 }
 
 #[skip_serializing_none]

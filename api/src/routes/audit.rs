@@ -38,7 +38,7 @@ pub(super) async fn bodies(
     query: Query,
 ) -> Result<Response> {
     let query = query.only(&["cursor"])?;
-    let key = run_of(&state, &caller, job, Some(run)).await?.rows(&state)?;
+    let key = run_of(&state, &caller, job, Some(run)).await?.rows(&state).await?;
     let cursors = Cursors::new(&state, caller.id, &format!("bodies|{job}|{run}"));
     let after = cursors.open(query.get("cursor"))?;
     let _turn = turn(&state, &caller).await?;

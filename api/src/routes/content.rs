@@ -59,7 +59,7 @@ pub(super) async fn by_signature(
     in_flight::admit(&state, &extensions, Who::Signed(caller)).await?;
     let view = state.store().run(job, run).await?;
     let run = view.map(|view| view.run).filter(is_there).ok_or_else(ApiError::not_found)?;
-    rows_of(&run, state.now())?;
+    rows_of(&state, &run).await?;
     // The signature says until when the result can be seen: no URL is signed for longer than that.
     let task = task_of(&state, &run, task).await?;
     content(&state, &extensions, task).await
@@ -71,9 +71,10 @@ async fn seen_by_caller(
     found: &FoundRun,
     task: TaskId,
 ) -> Result<Response> {
-    found.rows(state)?;
+    found.rows(state).await?;
     let task = task_of(state, &found.view.run, task).await?;
-    if is_expired(&task, &found.job.spec, state.now()) {
+    let is_expired = |now| is_expired(&task, &found.job.spec, now);
+    if is_expired(state.judged_at(is_expired).await?) {
         return Err(ApiError::expired("The result is past the time for which the job keeps results."));
     }
     content(state, extensions, task).await

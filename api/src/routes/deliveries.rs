@@ -44,7 +44,8 @@ pub(super) async fn list(
     };
     let mut records = state.list(caller.id, state.store().records(page)).await?;
     let next_cursor = cursors.page(&mut records, limit, |record| record.key.id.clone());
-    let shown = records.iter().filter(|record| !record.is_over(state.now()));
+    let now = state.judged_at(|now| records.iter().any(|record| record.is_over(now))).await?;
+    let shown = records.iter().filter(|record| !record.is_over(now));
     let read = |record: &Record| readable("delivery", || record.key.id.clone(), parsed(record));
     let mut deliveries = Vec::new();
     for record in shown {
@@ -111,8 +112,10 @@ fn has_target(job: &Job, delivery: &Delivery) -> Result<()> {
 }
 
 async fn find(state: &ApiState, job: JobId, event: EventId) -> Result<(Record, Delivery)> {
-    let record = state.store().record(&delivery_key(job, event)).await?;
-    let record = record.filter(|record| !record.is_over(state.now())).ok_or_else(ApiError::not_found)?;
+    let record = state.store().record(&delivery_key(job, event)).await?.ok_or_else(ApiError::not_found)?;
+    if record.is_over(state.judged_at(|now| record.is_over(now)).await?) {
+        return Err(ApiError::not_found());
+    }
     let delivery = parse(&record)?;
     Ok((record, delivery))
 }

@@ -45,7 +45,7 @@ pub(super) async fn start(
     let found = run_of(&state, &caller, job, Some(run)).await?;
     let body = body::read_json_if_any(request, state.config.max_body_bytes, &state.bodies).await?;
     let format = parse_format(body.as_ref().map(|body| &body.bytes[..]), &warnings)?;
-    found.rows(&state)?;
+    found.rows(&state).await?;
     refuse_too_many(&state, run).await?;
     let now = state.now();
     let export = Export::new(ExportId::new(now, &state.entropy), job, run, format, now)
@@ -74,7 +74,7 @@ pub(super) async fn list(
     let mut records = state.list(caller.id, newest(&state, run, before, limit + 1)).await?;
     let next_cursor = cursors.page(&mut records, limit, |record| record.key.id.clone());
     let mut exports = parsed(&records)?;
-    exports.retain(|export| export.is_there(state.now()));
+    retain_shown(&state, &mut exports).await?;
     let mut shown = Vec::with_capacity(exports.len());
     for export in &exports {
         shown.push(show::export(export, download_url(&state, caller.id, &base, export).await?));
@@ -126,10 +126,16 @@ fn kept(found: &FoundRun) -> Result<()> {
 pub(super) async fn export_of(state: &ApiState, run: RunId, id: ExportId) -> Result<(Record, Export)> {
     let record = state.store().record(&Export::key(run, id)).await?.ok_or_else(ApiError::not_found)?;
     let export: Export = record.parse().map_err(unreadable)?;
-    match export.is_there(state.now()) {
+    match export.is_there(state.judged_at(|now| !export.is_there(now)).await?) {
         true => Ok((record, export)),
         false => Err(ApiError::not_found()),
     }
+}
+
+async fn retain_shown(state: &ApiState, exports: &mut Vec<Export>) -> Result<()> {
+    let now = state.judged_at(|now| exports.iter().any(|export| !export.is_there(now))).await?;
+    exports.retain(|export| export.is_there(now));
+    Ok(())
 }
 
 async fn newest(
@@ -162,7 +168,7 @@ fn parsed(records: &[Record]) -> Result<Vec<Export>> {
 /// having thousands.
 async fn refuse_too_many(state: &ApiState, run: RunId) -> Result<()> {
     let mut exports = parsed(&newest(state, run, None, limits::EXPORTS_OF_RUN_MAX).await?)?;
-    exports.retain(|export| export.is_there(state.now()));
+    retain_shown(state, &mut exports).await?;
     let live = exports.iter().filter(|export| !export.is_over()).count();
     let detail = if live >= limits::EXPORTS_LIVE_MAX {
         format!("The run has {live} exports that are not finished, which is as many as it may have.")

@@ -46,7 +46,7 @@ pub(super) async fn rejected(
 ) -> Result<Response> {
     let format = format_of(&query.only(&["format"])?, &headers)?;
     let found = run_of(&state, &caller, job, Some(run)).await?;
-    found.rows(&state)?;
+    found.rows(&state).await?;
     let ingest = ingest_of(&state, &found).await?;
     let reports = rejected_rows::read(state.backend.blobs.clone(), reports_of(&ingest)?);
     let (content_type, extension, body) = match format {

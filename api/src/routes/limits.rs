@@ -14,8 +14,8 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::dispatch::grant::Scope;
-use conveyor_domain::{Command, IngestState, Job, JobId, QueueName, limits};
-use conveyor_store::port::{Depth, JobView, RunKey};
+use conveyor_domain::{CallerId, Command, IngestState, Job, JobId, QueueName, limits};
+use conveyor_store::port::{JobView, RunKey, ShownDepth};
 use conveyor_wire as wire;
 
 pub(super) async fn change(
@@ -64,24 +64,25 @@ pub(super) async fn show(
 }
 
 /// How far the list of a run is. A log that cannot be read says nothing; its own route tells why.
-async fn list_of(state: &ApiState, key: RunKey) -> Result<Option<wire::IngestState>> {
-    let ingest = state.store().ingest(key).await?;
+async fn list_of(state: &ApiState, caller: CallerId, key: RunKey) -> Result<Option<wire::IngestState>> {
+    let ingest = state.list(caller, state.store().shown_ingest(key)).await?;
     Ok(ingest.and_then(|ingest| IngestState::fold(&ingest.log).ok()).map(|folded| list_state(&folded)))
 }
 
 /// Looks at what a job's workers share, and what they could take.
 pub(super) async fn look(state: &ApiState, JobView { job, latest }: &JobView) -> Result<Look> {
     let (scope, now) = (Scope::Job(job.id), state.now());
+    let shown_depth = state.backend.queue.shown_depth(QueueName::Run(latest.run.id), now);
     let depth = async {
         match latest.run.status.is_terminal() {
             // Nothing of it will be received, and the queue may be gone.
-            true => Ok(Depth::default()),
-            false => state.backend.queue.depth(QueueName::Run(latest.run.id), now).await,
+            true => Ok(ShownDepth::default()),
+            false => state.list_stored(job.caller, shown_depth).await,
         }
     };
     let (depth, budget) = tokio::try_join!(depth, state.backend.coordinator.budget(&scope, now))?;
-    let list = match depth == Depth::default() && latest.run.is_ingesting() {
-        true => list_of(state, RunKey { job: job.id, run: latest.run.id }).await?,
+    let list = match depth == ShownDepth::default() && latest.run.is_ingesting() {
+        true => list_of(state, job.caller, RunKey { job: job.id, run: latest.run.id }).await?,
         false => None,
     };
     Ok(Look { depth, budget, list, now })

@@ -44,9 +44,7 @@ use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{delete, get, post, put};
 use conveyor_domain::job::retention::rows_are_over;
-use conveyor_domain::{
-    CallerId, Command, Job, JobId, JobStatus, QueueName, Run, RunId, RunStatus, TaskRef, Timestamp,
-};
+use conveyor_domain::{CallerId, Command, Job, JobId, JobStatus, QueueName, Run, RunId, RunStatus, TaskRef};
 use conveyor_store::port::{JobView, RunKey, RunView, RunsQuery};
 use table::Routes;
 
@@ -235,16 +233,17 @@ struct FoundRun {
 
 impl FoundRun {
     /// Where its tasks are, unless nobody is to see them any more.
-    fn rows(&self, state: &ApiState) -> Result<RunKey> {
-        rows_of(&self.view.run, state.now())
+    async fn rows(&self, state: &ApiState) -> Result<RunKey> {
+        rows_of(state, &self.view.run).await
     }
 }
 
-fn rows_of(run: &Run, now: Timestamp) -> Result<RunKey> {
+async fn rows_of(state: &ApiState, run: &Run) -> Result<RunKey> {
     if run.status == RunStatus::Deleted {
         // They are being removed: half of a list must not pass for one.
         return Err(ApiError::expired("The run was deleted."));
     }
+    let now = state.judged_at(|now| rows_are_over(run, now)).await?;
     match rows_are_over(run, now) {
         true => Err(ApiError::expired("The run ended so long ago that its tasks are no longer kept.")),
         false => Ok(RunKey { job: run.job, run: run.id }),

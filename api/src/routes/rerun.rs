@@ -10,10 +10,11 @@ use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
 use crate::rerun_base::{Base, base_of};
+use crate::shares::bodies::Room;
 use crate::shares::in_flight;
 use crate::show::{self, is_there};
 use crate::state::{ApiState, Shared};
-use crate::survey::{Outlook, Survey};
+use crate::survey::{Few, Outlook, Survey};
 use crate::warnings::Warnings;
 use crate::wire::rerun::{PARAMETERS, parse_overrides, parse_selection};
 use axum::extract::{Request, State};
@@ -78,7 +79,7 @@ pub(super) async fn rerun(
 }
 
 async fn start(state: &ApiState, caller: CallerId, turn: &mut Turn, planned: Planned) -> Result<Response> {
-    let Planned { mut start, retried, inherited, rerun_of, is_counted } = planned;
+    let Planned { mut start, room: _room, retried, inherited, rerun_of, is_counted } = planned;
     let accepted = start.log.is_some();
     let answer =
         move |view: &JobView| answer(view, accepted, rerun_of, Outlook { retried, inherited }, is_counted);
@@ -123,6 +124,8 @@ fn answer(
 /// A rerun that can be begun.
 struct Planned {
     start: StartRun,
+    /// What its tasks take, if it comes with them.
+    room: Option<Room>,
     retried: u32,
     inherited: u32,
     rerun_of: Option<RunId>,
@@ -135,7 +138,7 @@ impl Planned {
     fn of_all(start: StartRun, expected: Option<Expected>, latest: &RunView) -> Planned {
         let known = expected.unwrap_or(Expected { tasks: latest.stats.total, exact: false });
         let rerun_of = start.run.rerun_of;
-        Planned { start, retried: known.tasks, inherited: 0, rerun_of, is_counted: known.exact }
+        Planned { start, room: None, retried: known.tasks, inherited: 0, rerun_of, is_counted: known.exact }
     }
 }
 
@@ -172,7 +175,7 @@ async fn plan(
         let detail = "The latest run began more than 10 days ago. A full rerun still works.";
         return Err(ApiError::new(Code::PartialRerunWindowExpired, detail));
     }
-    rows_of(earlier, now)?;
+    rows_of(state, earlier).await?;
     let base = match base_of(state, job, latest, selection).await? {
         Base::Run(base) => base,
         Base::Template => {
@@ -208,7 +211,7 @@ async fn plan(
     };
     let few = survey.few(stats.total).await?;
     let Outlook { retried, inherited } = match &few {
-        Some(tasks) => split(tasks),
+        Some(few) => split(&few.tasks),
         None => {
             let one_by_one = state.store().removes_by_itself_within() > Duration::ZERO;
             survey.outlook(stats, earlier.status, can_be_proved(job, earlier, one_by_one, now)).await?
@@ -217,18 +220,19 @@ async fn plan(
     if retried == 0 {
         return Err(ApiError::new(Code::NoMatchingTasks, "No task of the latest run is to be done again."));
     }
-    let (tasks, log, new_tasks) = match few {
-        Some(tasks) => {
+    let (tasks, room, log, new_tasks) = match few {
+        Some(Few { tasks, room }) => {
             let written = NewTasks::Written {
                 total: retried + inherited,
                 next_index: earlier.next_index,
                 inherited: inherited_counts(&tasks),
             };
-            (tasks, None, written)
+            (tasks, Some(room), None, written)
         }
         None => {
             let expected = Some(Expected { tasks: retried + inherited, exact: true });
-            (Vec::new(), Some(IngestEvent::Replaying { replay }), NewTasks::Ingested { expected })
+            let first = IngestEvent::Replaying { replay };
+            (Vec::new(), None, Some(first), NewTasks::Ingested { expected })
         }
     };
     let sources = match log {
@@ -253,7 +257,7 @@ async fn plan(
         tasks: new_tasks,
     };
     let start = StartRun { job: job.id, run, tasks, log, once: None };
-    Ok(Planned { start, retried, inherited, rerun_of, is_counted: true })
+    Ok(Planned { start, room, retried, inherited, rerun_of, is_counted: true })
 }
 
 /// A run of what all runs of the schedule are made of: that is always there.

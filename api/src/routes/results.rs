@@ -56,7 +56,7 @@ async fn page(
     let query = query.only(&["status", "limit", "cursor"])?;
     let filter = query.choice("status", &FILTERS)?.unwrap_or_default();
     let limit = query.limit(limits::RESULTS_PAGE_DEFAULT, limits::RESULTS_PAGE_MAX)?;
-    let key = found.rows(state)?;
+    let key = found.rows(state).await?;
     let RunKey { job, run } = key;
     // The run, not "the latest": pages of one list must not come from two runs.
     let cursors = Cursors::new(state, caller.id, &format!("results|{job}|{run}|{filter:?}"));
@@ -69,10 +69,12 @@ async fn page(
     let tasks = page.rows;
     let mut results = Vec::with_capacity(tasks.len());
     let spec = &found.job.spec;
+    let is_past = |task, now| is_over(task, now) || is_expired(task, spec, now);
+    let now = state.judged_at(|now| tasks.iter().any(|task| is_past(task, now))).await?;
     // One that is over is not there, whether or not it was removed yet.
-    for task in tasks.into_iter().filter(|task| !is_over(task, state.now())) {
+    for task in tasks.into_iter().filter(|task| !is_over(task, now)) {
         let result_url = result_url::of(state, base, &found.job, &found.view.run, &task).await?;
-        let expired = is_expired(&task, spec, state.now());
+        let expired = is_expired(&task, spec, now);
         results.push(show::task(run, task, expired, result_url));
     }
     Ok(Json(Results { results, next_cursor }).into_response())

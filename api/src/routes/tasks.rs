@@ -101,7 +101,7 @@ pub(super) async fn history_of_run(
 }
 
 async fn history(state: &ApiState, found: &FoundRun, task: TaskId) -> Result<Response> {
-    found.rows(state)?;
+    found.rows(state).await?;
     let row = task_of(state, &found.view.run, task).await?;
     let mut key = key_of(&found.view.run, task)?;
     if let Some(from) = row.inherited {
@@ -114,11 +114,15 @@ async fn history(state: &ApiState, found: &FoundRun, task: TaskId) -> Result<Res
 
 /// A task of a run, unless it is past its time: then it makes no difference whether its row is still there.
 pub(super) async fn task_of(state: &ApiState, run: &Run, id: TaskId) -> Result<Task> {
-    let (found, now) = (state.store().task(key_of(run, id)?, id).await?, state.now());
-    let may_be_gone = id.index() < run.next_index && run.created.after(limits::ROWS_KEPT) <= now;
+    let found = state.store().task(key_of(run, id)?, id).await?;
+    let is_past = |now| match &found {
+        Some(task) => is_over(task, now),
+        None => id.index() < run.next_index && run.created.after(limits::ROWS_KEPT) <= now,
+    };
+    let is_past = is_past(state.judged_at(is_past).await?);
     match found {
-        Some(task) if !is_over(&task, now) => Ok(task),
-        None if !may_be_gone => Err(ApiError::not_found()),
+        Some(task) if !is_past => Ok(task),
+        None if !is_past => Err(ApiError::not_found()),
         Some(_) | None => Err(ApiError::expired("The task ended so long ago that it is no longer kept.")),
     }
 }

@@ -4,14 +4,14 @@ use super::Time;
 use crate::waiting::Waiting;
 use conveyor_domain::dispatch::grant::Holding;
 use conveyor_domain::{BudgetView, Rate, Timestamp, WorkerId};
-use conveyor_store::port::{Depth, JobView};
+use conveyor_store::port::{JobView, ShownDepth};
 use conveyor_wire as wire;
 use conveyor_wire::IngestState;
 
 /// What one look saw of a job's dispatch.
 #[derive(Debug)]
 pub(crate) struct Look {
-    pub depth: Depth,
+    pub depth: ShownDepth,
     pub budget: BudgetView,
     /// Of the latest run, if tasks of it are still to come and none is queued.
     pub list: Option<IngestState>,
@@ -41,7 +41,7 @@ pub(crate) fn limits(view: &JobView, look: &Look, domains: &[(String, BudgetView
         rate_limit: spec.rate.map(|rate| rate_state(rate, budget, look.now)),
         retry: spec.retry,
         holders: holders(budget),
-        queue: wire::Queue { visible: look.depth.visible, hidden: look.depth.hidden },
+        queue: queue(look.depth),
         domains: domains.iter().map(|(name, budget)| domain(name, budget, look.now)).collect(),
         waiting: look.waiting(view),
     }
@@ -87,4 +87,8 @@ pub(crate) fn lease(view: &JobView, look: &Look) -> wire::Lease {
         holders: holders(&look.budget),
         waiting: look.waiting(view),
     }
+}
+
+fn queue(ShownDepth { depth, at_least }: ShownDepth) -> wire::Queue {
+    wire::Queue { visible: depth.visible, hidden: depth.hidden, at_least }
 }

@@ -339,6 +339,23 @@ async fn limits_show_who_holds_what_and_how_much_is_left() {
 }
 
 #[tokio::test]
+async fn a_long_queue_is_counted_so_far_and_says_so() {
+    let world = World::new().await;
+    let RunKey { job, run } = world.submitted(json!({"tasks": tasks(1)})).await;
+    assert_eq!(world.limits(job).await["queue"], json!({"visible": 1, "hidden": 0}));
+    let messages = (0..limits::SHOWN_DEPTH_MAX).map(|n| format!("1:{n}")).collect();
+    world.backend.queue.send(QueueName::Run(run), messages, world.now()).await.unwrap();
+    let shown = world.limits(job).await;
+    assert_eq!(shown["queue"], json!({"visible": limits::SHOWN_DEPTH_MAX, "hidden": 0, "at_least": true}));
+    let detail = shown["waiting"]["detail"].as_str().unwrap();
+    assert!(detail.starts_with("at least 10000 tasks are queued"), "{detail}");
+    let receive = world.backend.queue.receive(QueueName::Run(run), 2, limits::VISIBILITY, world.now());
+    assert_eq!(receive.await.unwrap().len(), 2);
+    let shown = world.limits(job).await;
+    assert_eq!(shown["queue"], json!({"visible": limits::SHOWN_DEPTH_MAX - 1, "hidden": 2}));
+}
+
+#[tokio::test]
 async fn a_job_says_why_it_waits() {
     let world = World::new().await;
     let body = json!({"status": "open", "tasks": tasks(2), "max_inflight": 2});

@@ -2,6 +2,7 @@
 
 use crate::world::{KEY, World, config};
 use conveyor_domain::{Command, Format, TaskId};
+use conveyor_store::clock_watch;
 use conveyor_store::port::RunKey;
 use serde_json::{Value, json};
 
@@ -71,6 +72,45 @@ async fn tasks_of_a_run_that_ended_long_ago_are_gone_and_what_was_counted_is_not
     assert_eq!((run.status.as_u16(), &run.json()["stats"]["completed"]), (200, &json!(2)));
     let log = format!("/v1/jobs/{}/runs/{}/ingest", list.job, list.run);
     assert_eq!(world.get(&log).await.status, 200, "how the list was read is an event, and stays");
+}
+
+/// The clock jumps by 60 days, and nobody has confirmed that.
+#[tokio::test]
+async fn nothing_is_past_its_time_while_the_clock_is_in_doubt() {
+    let world = World::new().await;
+    let key = completed(&world, json!({})).await;
+    let exports = format!("/v1/jobs/{}/runs/{}/exports", key.job, key.run);
+    let exported = async |format: &str| {
+        let started = world.call("POST", &exports, Some(KEY), Some(json!({"format": format}))).await;
+        assert_eq!(started.status, 202, "{}", started.text());
+        world.build_exports().await;
+        world.get(started.header("location")).await
+    };
+    let url_of = |export: &Value| {
+        export["download_url"]
+            .as_str()
+            .map(|url| url.strip_prefix("http://api.test:8080").unwrap().to_owned())
+    };
+    exported("zip").await;
+    clock_watch::observe(world.backend.store.as_ref(), world.now()).await.unwrap();
+    world.pass_days(60);
+    assert_eq!(statuses(&world, key, "").await, ["successful", "failed"]);
+    assert_eq!(world.get(&task(key, 0, "content")).await.text(), "# one");
+    assert_eq!(world.get(&task(key, 1, "history")).await.status, 200);
+    assert_eq!(world.get(&exports).await.json()["exports"].as_array().unwrap().len(), 1);
+    let rows = exported("jsonl").await.json();
+    let rows = world.call("GET", &url_of(&rows).unwrap(), None, None).await.text();
+    assert!(rows.contains(r#""status":"successful""#) && rows.lines().count() == 2, "{rows}");
+    let zip = exported("zip").await.json();
+    assert_eq!(zip["progress"]["tasks_done"], 1);
+    let zip = world.call("GET", &url_of(&zip).unwrap(), None, None).await;
+    assert_eq!(zip::ZipArchive::new(std::io::Cursor::new(zip.body)).unwrap().len(), 1);
+
+    clock_watch::confirm(world.backend.store.as_ref(), world.now()).await.unwrap();
+    world.get(&format!("/v1/jobs/{}/results", key.job)).await.refused(410, "result_expired");
+    world.get(&task(key, 0, "content")).await.refused(410, "result_expired");
+    world.get(&task(key, 1, "history")).await.refused(410, "result_expired");
+    assert_eq!(world.get(&exports).await.json()["exports"].as_array().unwrap().len(), 2, "made since");
 }
 
 #[tokio::test]

@@ -4,14 +4,16 @@ use crate::world::{Answer, KEY, OTHER_KEY, World, config};
 use axum::body::{Body, Bytes};
 use axum::http::Request;
 use axum::response::Response;
-use conveyor_api::{ApiConfig, Peer, Shares};
-use conveyor_domain::{Format, limits};
+use conveyor_api::{ApiConfig, BodyDeadlines, Peer, Shares};
+use conveyor_domain::{Command, Format, limits};
 use conveyor_testkit::until;
+use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt, stream};
 use serde_json::json;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use tower::ServiceExt;
 
 /// Bodies that begin and do not go on, and how many were begun to be read.
@@ -102,6 +104,32 @@ async fn hanging_up_gives_no_place_back_before_the_write() {
     let jobs = world.get("/v1/jobs").await.json();
     assert_eq!(jobs["jobs"].as_array().unwrap().len(), 2, "what was asked for is done");
     assert_eq!(world.get(&format!("/v1/jobs/{job}")).await.json()["latest_run"]["stats"]["total"], 2);
+}
+
+/// The tasks of a short rerun are in memory until they are written, and the caller that has no room for them waits.
+#[tokio::test]
+async fn a_short_rerun_takes_room_of_its_own_caller() {
+    let body = BodyDeadlines { timeout: Duration::from_millis(500), ..BodyDeadlines::default() };
+    let shares = Shares { bodies_of_caller_max_bytes: limits::KIB, body, ..Shares::default() };
+    let world = World::with(ApiConfig { shares, ..config() }).await;
+    let mut reruns = Vec::new();
+    for _ in 0..2 {
+        let key = world.submit("closed", 1).await;
+        world.fail(key, 0).await;
+        world.apply(key.job, Command::Drained).await;
+        reruns.push(format!("/v1/jobs/{}/rerun", key.job));
+    }
+    let writer = rusqlite::Connection::open(world.files().with_file_name("conveyor.db")).unwrap();
+    writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mut asked: FuturesUnordered<_> = reruns.iter().map(|path| world.act(path)).collect();
+    let refused = asked.next().await.unwrap();
+    refused_for_now(&refused, "too_many_bytes");
+    assert!(asked.next().now_or_never().is_none(), "it is not written yet");
+    writer.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(asked.next().await.unwrap().status, 201);
+    drop(asked);
+    let again = [world.act(&reruns[0]).await.status.as_u16(), world.act(&reruns[1]).await.status.as_u16()];
+    assert!(again.contains(&201), "there is room again: {again:?}");
 }
 
 #[tokio::test]

@@ -188,7 +188,8 @@ fn of_schedule(before: &JobSchedule, after: &JobSchedule) -> Option<LifecycleEve
         Some(LifecycleEvent::ScheduleFired { due, next })
     } else if after.skipped != before.skipped {
         Some(LifecycleEvent::ScheduleSkipped { due, next })
-    } else if (&after.schedule, after.state, after.anchor) != (&before.schedule, before.state, before.anchor)
+    } else if (&after.schedule, after.state, after.anchor, after.next)
+        != (&before.schedule, before.state, before.anchor, before.next)
     {
         Some(LifecycleEvent::ScheduleChanged { state: after.state, next })
     } else {

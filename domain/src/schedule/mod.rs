@@ -7,11 +7,15 @@ use crate::ingest::Source;
 use crate::job::run::Expected;
 use crate::{
     IngestEvent, NewRun, NewTasks, Params, Refusal, Replay, Run, RunId, Schedule, Selection, Staged,
-    Timestamp, Trigger,
+    Timestamp, Trigger, limits,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use std::time::Duration;
+
+/// Fires that are that late and cover others were made by a clock that had leapt, or after nobody had looked.
+const LEAP: Duration = Duration::from_secs(3600);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -33,6 +37,9 @@ pub struct JobSchedule {
     /// What fires next, once it is time; or did not yet, although it is. `None`: nothing is left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Timestamp>,
+    /// The last fire that came more than [`LEAP`] late, or early, if it was the clock that had leapt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leapt: Option<Timestamp>,
     /// The hidden run that keeps the tasks (SPEC 6.20), and whose id seeds their ids.
     pub template: RunId,
     /// How many tasks that run keeps. Jobs of earlier versions do not say.
@@ -68,6 +75,8 @@ pub enum ScheduleChange {
     Skip {
         seen: Timestamp,
     },
+    /// The clock may have been days ahead, and is right now.
+    Realign,
 }
 
 /// Where the tasks of a run of a scheduled job come from.
@@ -87,6 +96,7 @@ impl JobSchedule {
             state,
             anchor: now,
             next,
+            leapt: None,
             template,
             rows: None,
             source,
@@ -150,6 +160,7 @@ impl JobSchedule {
             // It ended meanwhile: there is a run to be made after all.
             ScheduleChange::Skip { .. } if !latest.goes_on() => Err(Refusal::FireIsOver),
             ScheduleChange::Skip { seen } => self.skipped(*seen, now).ok_or(Refusal::FireIsOver),
+            ScheduleChange::Realign => Ok(self.realigned(now)),
         }
     }
 
@@ -170,6 +181,22 @@ impl JobSchedule {
         JobSchedule { state, next, changes: self.changes + 1, ..self.clone() }
     }
 
+    /// What a clock that was days ahead has put off is computed anew. What has fired, early as it was, does not fire again, and
+    /// what has nothing left stays so. What lies no further ahead than a slewed clock may have been is left alone.
+    #[must_use]
+    fn realigned(&self, now: Timestamp) -> JobSchedule {
+        let latest = now.after(limits::NOT_BEFORE_MAX);
+        let anchor = if self.anchor > latest { now } else { self.anchor };
+        let early = self.leapt.filter(|fired| *fired > now && *fired <= latest);
+        let most = self.schedule.next_after(anchor, early.unwrap_or(latest));
+        let is_right = self.next.is_none_or(|next| most.is_none_or(|most| next <= most));
+        if anchor == self.anchor && is_right {
+            return self.clone();
+        }
+        let next = self.next.and_then(|_| self.schedule.next_after(anchor, early.unwrap_or(now)));
+        JobSchedule { anchor, next, changes: self.changes + 1, ..self.clone() }
+    }
+
     /// Past the fire that was seen to be due; `None` if it is not, or not any more. Fires that were missed meanwhile are
     /// one with it: the next one is in the future.
     fn past(&self, seen: Timestamp, now: Timestamp) -> Option<JobSchedule> {
@@ -177,7 +204,8 @@ impl JobSchedule {
             return None;
         }
         let next = self.schedule.next_after(self.anchor, now);
-        Some(JobSchedule { next, changes: self.changes + 1, ..self.clone() })
+        let leapt = if now > seen.after(LEAP) { Some(seen) } else { self.leapt };
+        Some(JobSchedule { next, leapt, changes: self.changes + 1, ..self.clone() })
     }
 
     /// The run that a fire begins, and the first event of its ingest. `latest`: the latest run of the job. Whoever sees the
@@ -285,6 +313,43 @@ mod tests {
         let other = paused.replaced(Schedule { rule, timezone: None }, Timestamp(30));
         assert_eq!((other.state, other.anchor), (ScheduleState::Paused, Timestamp(30)));
         assert_eq!(other.next, Some(Timestamp(30 + 120 * MINUTE)));
+    }
+
+    #[test]
+    fn what_a_clock_put_off_that_was_days_ahead_is_computed_anew_once() {
+        const DAY: i64 = 24 * 60 * MINUTE;
+        let (now, ahead) = (Timestamp(10 * MINUTE + 7), Timestamp(60 * DAY));
+        let made = every_minute();
+        let fired = made.fired(Timestamp(MINUTE), ahead).unwrap();
+        let right = fired.realigned(now);
+        assert_eq!((right.next, right.anchor, right.fired), (Some(Timestamp(11 * MINUTE)), made.anchor, 1));
+        assert_eq!(right.realigned(now), right, "once");
+        assert_eq!(fired.realigned(Timestamp(7)).next, Some(Timestamp(2 * MINUTE)), "the first has fired");
+        let again = fired.skipped(fired.next.unwrap(), Timestamp(ahead.0 + 2 * MINUTE)).unwrap();
+        assert_eq!(again.realigned(Timestamp(7)).next, Some(Timestamp(2 * MINUTE)));
+        let paused = fired.turned(ScheduleState::Paused, ahead).realigned(now);
+        assert_eq!((paused.due(), paused.next_shown(now)), (None, Some(Timestamp(11 * MINUTE))));
+
+        let late = JobSchedule::new(made.schedule.clone(), made.template, None, ahead).realigned(now);
+        assert_eq!((late.anchor, late.next), (now, Some(Timestamp(now.0 + MINUTE))), "made meanwhile");
+
+        // 26 hours ahead at 7 o'clock: two fires were one, of which the first was due at 8.
+        let hour = 60 * MINUTE;
+        let rule = Rule::Rate(Interval::new(1, Unit::Day).unwrap());
+        let daily = JobSchedule {
+            anchor: Timestamp(8 * hour - DAY),
+            ..made.replaced(Schedule { rule, timezone: None }, now)
+        };
+        let daily = JobSchedule { next: Some(Timestamp(8 * hour)), ..daily };
+        let fired = daily.fired(Timestamp(8 * hour), Timestamp(33 * hour)).unwrap();
+        assert_eq!(fired.realigned(Timestamp(7 * hour)).next, Some(Timestamp(8 * hour + DAY)));
+        assert_eq!(daily.realigned(Timestamp(7 * hour)), daily, "nothing was wrong");
+
+        let early = made.fired(Timestamp(MINUTE), Timestamp(MINUTE + 30_000)).unwrap();
+        assert_eq!(early.realigned(Timestamp(30_000)), early, "half a minute ahead: it has fired");
+        assert_eq!(made.realigned(now), made, "it is due, and fires");
+        let over = JobSchedule { next: None, anchor: ahead, ..made };
+        assert_eq!(over.realigned(now).next, None, "it has fired");
     }
 
     #[test]

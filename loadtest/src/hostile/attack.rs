@@ -40,10 +40,11 @@ pub fn long_urls(rows: u64) -> Vec<String> {
 #[derive(Clone, Debug)]
 pub struct Attack {
     pub target: SocketAddr,
-    pub kind: Kind,
+    /// With so many connections each, at once.
+    pub kinds: Vec<Kind>,
+    pub connections: usize,
     /// Taken in turns.
     pub addresses: Vec<IpAddr>,
-    pub connections: usize,
     pub reconnect: Duration,
     pub key: String,
     /// Of the attacker.
@@ -82,15 +83,16 @@ impl Attack {
     pub fn start(&self) -> Running {
         let counts = Arc::new(Counts::default());
         let mut tasks = JoinSet::new();
-        for n in 0..self.connections {
-            let address = self.addresses[n % self.addresses.len()];
+        for n in 0..self.connections_in_all() {
+            let kind = self.kinds[n % self.kinds.len()];
+            let address = self.addresses[n / self.kinds.len() % self.addresses.len()];
             let (attack, counts) = (self.clone(), counts.clone());
             tasks.spawn(async move {
                 loop {
-                    if let Ok(stream) = attack.connect(address).await {
+                    if let Ok(stream) = attack.connect(kind, address).await {
                         counts.opened.fetch_add(1, Ordering::Relaxed);
                         // However it ends, the next one follows.
-                        let _ = attack.hold(stream, &counts).await;
+                        let _ = attack.hold(kind, stream, &counts).await;
                     }
                     sleep(attack.reconnect).await;
                 }
@@ -99,10 +101,14 @@ impl Attack {
         Running { tasks, counts }
     }
 
-    async fn connect(&self, from: IpAddr) -> io::Result<TcpStream> {
+    pub fn connections_in_all(&self) -> usize {
+        self.connections * self.kinds.len()
+    }
+
+    async fn connect(&self, kind: Kind, from: IpAddr) -> io::Result<TcpStream> {
         let socket = TcpSocket::new_v4()?;
         socket.set_zero_linger()?;
-        if self.kind == Kind::SlowReader {
+        if kind == Kind::SlowReader {
             socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
         }
         socket.bind(SocketAddr::new(from, 0))?;
@@ -110,9 +116,9 @@ impl Attack {
     }
 
     /// Holds a connection until the server closes it.
-    async fn hold(&self, mut stream: TcpStream, counts: &Counts) -> io::Result<()> {
+    async fn hold(&self, kind: Kind, mut stream: TcpStream, counts: &Counts) -> io::Result<()> {
         let (key, job) = (&self.key, &self.job);
-        let begin = match self.kind {
+        let begin = match kind {
             Kind::Silent => String::new(),
             Kind::HalfHead => "GET /v1/jobs HTTP/1.1\r\nHost: x\r\nX-Long: ".to_owned(),
             Kind::HalfPreface => "PRI * HTTP/2.0\r\n".to_owned(),
@@ -129,12 +135,12 @@ impl Attack {
             ),
         };
         stream.write_all(begin.as_bytes()).await?;
-        if matches!(self.kind, Kind::SlowReader | Kind::Sse) {
+        if matches!(kind, Kind::SlowReader | Kind::Sse) {
             stream.read_exact(&mut [0]).await?;
         }
         counts.established.fetch_add(1, Ordering::Relaxed);
         let (mut reader, mut writer) = stream.split();
-        match self.kind {
+        match kind {
             Kind::HalfHead | Kind::SlowBody => {
                 let trickle = async {
                     loop {

@@ -32,12 +32,12 @@ const QUIET_CONNECTIONS: u64 = 50;
 
 /// Hold hostile connections of every kind, and print how another caller is served meanwhile
 ///
-/// Kinds, one after another, each with --connections at once: silent, half_head and half_preface (of HTTP/2) never
-/// complete a request; slow_body, slow_reader and sse are requests with --hostile-key that never end. A connection that
-/// is closed is opened again after --reconnect-ms. Each kind attacks first from 127.0.0.2 to 127.0.0.6, then from
-/// 127.0.0.1, which is also the caller's address. The caller submits jobs of one task and polls them, one call after
-/// another, most on a connection that it keeps and some on a new one; /healthz and /metrics are asked on new connections
-/// all the time.
+/// Kinds, one after another or, with --together, all of them at once, each with --connections: silent, half_head and
+/// half_preface (of HTTP/2) never complete a request; slow_body, slow_reader and sse are requests with --hostile-key that
+/// never end. A connection that is closed is opened again after --reconnect-ms. Each attack comes first from 127.0.0.2 to
+/// 127.0.0.6, then from 127.0.0.1, which is also the caller's address. The caller submits jobs of one task and polls them,
+/// one call after another, most on a connection that it keeps and some on a new one; /healthz and /metrics are asked on
+/// new connections all the time.
 ///
 /// The last line on stdout is one JSON object: p50 and p99 of the caller's calls alone and under each attack,
 /// (from when all hostile connections are established; `opening_max_ms` is the slowest call before that),
@@ -55,7 +55,7 @@ pub struct Settings {
     /// The key of another caller, which attacks
     #[arg(long, value_name = "KEY", hide_env_values = true)]
     hostile_key: String,
-    /// Hostile connections at once
+    /// Hostile connections of a kind at once
     #[arg(long, value_name = "NUMBER", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..=20_000))]
     connections: u64,
     /// Calls of the caller under each attack, and as many before it
@@ -70,6 +70,9 @@ pub struct Settings {
     /// Only these kinds; by default all
     #[arg(long, value_name = "KIND", value_enum)]
     kind: Vec<Kind>,
+    /// Attack with all kinds at once
+    #[arg(long)]
+    together: bool,
     /// Exit with 1 if a p99 is more than 3 times that without an attack
     #[arg(long)]
     check: bool,
@@ -91,7 +94,7 @@ struct Report {
 /// How the caller fared under one attack.
 #[derive(Clone, Debug, Serialize)]
 struct Attacked {
-    kind: Kind,
+    kinds: Vec<Kind>,
     addresses: &'static str,
     /// Connections that were opened, those opened again included; and those that the server had at the end.
     opened: usize,
@@ -136,16 +139,17 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
     let (mut alone, mut attacked) = (Latencies::default(), Vec::new());
     let all = [Kind::Silent, Kind::HalfHead, Kind::HalfPreface, Kind::SlowBody, Kind::SlowReader, Kind::Sse];
     let kinds = if settings.kind.is_empty() { &all[..] } else { &settings.kind[..] };
+    let attacks = kinds.chunks(if settings.together { kinds.len() } else { 1 });
     let mut refused_alone = Vec::new();
     for addresses in ["others", "own"] {
-        for &kind in kinds {
+        for kinds in attacks.clone() {
             until_quiet(&victim).await?;
             let served = victim.serve(settings.calls).await;
             served.latencies.iter().for_each(|latency| alone.record(*latency));
             refused_alone.extend(served.refusals);
             let attack = Attack {
                 target,
-                kind,
+                kinds: kinds.to_vec(),
                 addresses: match addresses {
                     "others" => (2..=6).map(|last| IpAddr::from([127, 0, 0, last])).collect(),
                     _ => vec![IpAddr::from([127, 0, 0, 1])],
@@ -163,7 +167,7 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
     for one in &mut attacked {
         one.p99_times_alone = round::ratio(one.p99_ms / alone.p99_ms);
         if one.p99_times_alone > TIMES_ALONE_MAX {
-            unmet.push(format!("{:?} from {}: {} times", one.kind, one.addresses, one.p99_times_alone));
+            unmet.push(format!("{:?} from {}: {} times", one.kinds, one.addresses, one.p99_times_alone));
         }
     }
     Ok(Report {
@@ -190,7 +194,10 @@ async fn under(
     let health = Health::start(victim.clone());
     let deadline = Instant::now() + OPEN_WITHIN;
     let (mut opening, mut established, mut since) = (Served::default(), 0, begun);
-    while established < attack.connections && since.elapsed() < STEADY_AFTER && Instant::now() < deadline {
+    while established < attack.connections_in_all()
+        && since.elapsed() < STEADY_AFTER
+        && Instant::now() < deadline
+    {
         opening.add(victim.serve(2).await);
         if running.established() != established {
             (established, since) = (running.established(), Instant::now());
@@ -207,13 +214,13 @@ async fn under(
     running.end().await;
     let mut all = Latencies::default();
     latencies.iter().for_each(|latency| all.record(*latency));
-    let (summary, kind) = (all.summary(), attack.kind);
+    let (summary, kinds) = (all.summary(), attack.kinds.clone());
     let (p99, refused) = (summary.p99_ms, refusals.len());
     eprintln!(
-        "{kind:?} from {addresses}: established in {established_ms} ms, p99 {p99} ms, {refused} refusals"
+        "{kinds:?} from {addresses}: established in {established_ms} ms, p99 {p99} ms, {refused} refusals"
     );
     Ok(Attacked {
-        kind,
+        kinds,
         addresses,
         opened,
         server_connections,

@@ -42,7 +42,7 @@ fn help_says_what_each_is_about() {
         ("cap", ["average_in_flight", "SIGKILL", "31 s", "--kill"]),
         ("rate", ["worst_excess", "burst + per_second * (t + lateness)", "98%", "--visibility-ms"]),
         ("fair", ["another caller", "twice", "--rows", "--tries"]),
-        ("hostile", ["half_preface", "127.0.0.6", "refusals", "--hostile-key"]),
+        ("hostile", ["half_preface", "127.0.0.6", "--together", "--hostile-key"]),
     ];
     for (command, words) in cases {
         let output = loadtest(&[command, "--help"]);

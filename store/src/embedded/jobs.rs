@@ -5,7 +5,7 @@ use super::latest::Latest;
 use super::reader::Lane;
 use super::runs::{self, StoredRun};
 use super::tasks::EncodedTask;
-use super::{Embedded, codec, events, ingest, probe, records, scan, tasks, tombstones, uploads};
+use super::{Embedded, codec, events, ingest, probe, records, scan, tasks, tombstones, uploads, writer};
 use crate::port::{
     ActiveRun, Added, ChangedRuns, Error, JobStore, JobView, JobsQuery, Once, Page, Result, RunKey, RunView,
     RunsQuery, StartRun, Submission,
@@ -14,8 +14,8 @@ use async_trait::async_trait;
 use conveyor_domain::job::beside::Change;
 use conveyor_domain::job::lifecycle::{Decision, decide, delete_run};
 use conveyor_domain::{
-    CallerId, Command, IngestEvent, Job, JobId, JobSpec, Refusal, Run, RunId, RunStats, RunStatus, TaskInput,
-    TaskRef, Timestamp, beside, lifecycle, timeline,
+    CallerId, Command, IngestEvent, Job, JobId, JobSpec, RecordKind, Refusal, Run, RunId, RunStats,
+    RunStatus, ScheduleChange, TaskInput, TaskRef, Timestamp, beside, lifecycle, limits, timeline,
 };
 use conveyor_turns::Turn;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -70,6 +70,28 @@ fn apply(
     transition(connection, latest, stored, command, now)
 }
 
+/// Computes anew when schedules fire that a clock which was days ahead has put off. A job that cannot be read costs itself.
+pub fn realign(connection: &Connection, latest: &Latest, now: Timestamp) -> Result<()> {
+    let mut late = connection.prepare(
+        "SELECT id FROM records
+         WHERE kind = ?1 AND CASE WHEN json_valid(doc) THEN json_extract(doc, '$.next') > ?2 END",
+    )?;
+    let values = params![RecordKind::ScheduledJob.as_str(), now.after(limits::NOT_BEFORE_MAX).0];
+    let job = |row: &Row<'_>| Ok(row.get_ref(0)?.as_str().ok().and_then(|id| id.parse::<JobId>().ok()));
+    let jobs: Vec<Option<JobId>> = late.query_map(values, job)?.collect::<rusqlite::Result<_>>()?;
+    let realign = Command::Schedule(ScheduleChange::Realign);
+    for job in jobs.into_iter().flatten() {
+        let outcome =
+            writer::in_savepoint(connection, |connection| apply(connection, latest, job, &realign, now));
+        match outcome {
+            Ok(_) | Err(Error::NotFound | Error::Refused(_)) => {}
+            Err(Error::Corrupt(detail)) => tracing::error!(%job, detail, "its schedule cannot be read"),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 /// Decides a command on rows that were read in this transaction, writes the outcome, and what happened into the timeline.
 pub fn transition(
     connection: &Connection,
@@ -117,7 +139,7 @@ fn write(
         events::happened(connection, &next.run, &event, now)?;
     }
     let change = Change { before: Some((&job, &run)), after: (&next.job, &next.run), stats, now };
-    write_beside(connection, change)?;
+    write_beside(connection, latest, change)?;
     Ok(StoredJob { job: next.job, run: StoredRun { key, run: next.run } })
 }
 
@@ -160,6 +182,7 @@ fn start(
     let before = Some((&job, &earlier.run));
     write_beside(
         connection,
+        latest,
         Change { before, after: (&next, &stored.run), stats: RunStats::default(), now },
     )?;
     let started = StoredJob { job: next, run: stored };
@@ -167,8 +190,10 @@ fn start(
     Ok(started)
 }
 
-/// Writes the records that go with a change.
-fn write_beside(connection: &Connection, change: Change<'_>) -> Result<()> {
+/// Writes the records that go with a change. One that was decided before the clock was set back may put something off anew:
+/// whoever looks next finds out.
+fn write_beside(connection: &Connection, latest: &Latest, change: Change<'_>) -> Result<()> {
+    latest.learn(change.now);
     for record in beside::records(change) {
         if !records::write(connection, &record)? {
             return Err(Error::Conflict(format!("a record of {:?} is another by now", record.key().kind)));
@@ -202,7 +227,7 @@ pub fn insert(connection: &Connection, latest: &Latest, job: &Job, run: &Run) ->
             to_json(job.spec.as_ref())?,
         ])?;
     let change = Change { before: None, after: (job, run), stats: RunStats::default(), now: job.created };
-    write_beside(connection, change)?;
+    write_beside(connection, latest, change)?;
     Ok(stored)
 }
 

@@ -139,11 +139,12 @@ mod tests {
     use super::*;
     use crate::conformance::{World, success};
     use crate::port::{
-        IngestStore, JobStore, JobsQuery, KeyStore, RecordStore, Settled, StatusFilter, TaskStore, TasksQuery,
+        Depth, IngestStore, JobStore, JobsQuery, KeyStore, Queue, RecordStore, Settled, StatusFilter,
+        TaskStore, TasksQuery,
     };
     use conveyor_domain::access::api_key::operator_key;
     use conveyor_domain::limits::LOOK_ROWS_MAX;
-    use conveyor_domain::{JobId, KeyHash};
+    use conveyor_domain::{JobId, KeyHash, QueueName};
     use futures::FutureExt;
     use std::sync::mpsc;
     use std::time::Duration;
@@ -215,6 +216,10 @@ mod tests {
             let store = store.clone();
             async move { store.jobs(jobs).await }
         });
+        let depth = tokio::spawn({
+            let (store, now) = (store.clone(), world.now());
+            async move { store.shown_depth(QueueName::Run(key.run), now).await }
+        });
 
         let others = async {
             assert_eq!(store.caller_of(hash).await, Ok(Some(world.caller)));
@@ -229,12 +234,16 @@ mod tests {
             );
         };
         timeout(Duration::from_secs(60), others).await.expect("it waits for lists");
-        assert!(lists.iter().all(|list| !list.is_finished()) && !jobs.is_finished(), "they do not wait");
+        assert!(
+            lists.iter().all(|list| !list.is_finished()) && !jobs.is_finished() && !depth.is_finished(),
+            "they do not wait"
+        );
         drop(held);
         for list in lists {
             assert!(list.await.unwrap().unwrap().rows.is_empty());
         }
         assert_eq!(jobs.await.unwrap().unwrap().rows.len(), 1);
+        assert_eq!(depth.await.unwrap().unwrap().depth, Depth { visible: 3, hidden: 0 });
     }
 
     /// However much callers that are known have to look up, others become known.
@@ -257,12 +266,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_caller_that_looks_at_an_ingest_does_not_wait_for_work() {
+    async fn a_caller_that_looks_at_an_ingest_or_a_queue_does_not_wait_for_work() {
         let dir = tempfile::TempDir::new().unwrap();
         let store = Embedded::open(dir.path(), Timestamp(1)).unwrap();
-        let key = World::new(store.backend()).submit(false, 1).await;
+        let world = World::new(store.backend());
+        let key = world.submit(false, 1).await;
         let _held = occupy(&store.readers, Lane::Work).await;
-        let shown = timeout(Duration::from_secs(60), store.shown_ingest(key)).await;
-        assert_eq!(shown.expect("it waits for work").unwrap().map(|ingest| ingest.log), None);
+        let queue = QueueName::Run(key.run);
+        let looked = async { (store.shown_ingest(key).await, store.shown_depth(queue, world.now()).await) };
+        let (ingest, depth) =
+            timeout(Duration::from_secs(60), looked).await.expect("a caller waits for work");
+        assert_eq!(ingest.unwrap().map(|ingest| ingest.log), None);
+        assert_eq!(depth.unwrap().depth, Depth { visible: 1, hidden: 0 });
     }
 }

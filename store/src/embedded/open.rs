@@ -6,8 +6,8 @@ use super::lock::{DirectoryLock, LockError};
 use super::presence::Presence;
 use super::probe::Probe;
 use super::reader::Readers;
-use super::writer::Writer;
-use super::{Embedded, budgets, files, records};
+use super::writer::{self, Writer};
+use super::{Embedded, budgets, files, jobs, records};
 use conveyor_domain::job::beside::{live_job_key, live_job_record};
 use conveyor_domain::{CallerId, JobId, Record, RecordKind, RunId, Timestamp, limits};
 use conveyor_turns::Gate;
@@ -65,6 +65,9 @@ pub fn open(dir: &Path, now: Timestamp) -> Result<Embedded, OpenError> {
     upgrade(&connection, found).map_err(failed)?;
     check_length(&connection, &database)?;
     revive(&connection, now).map_err(failed)?;
+    let latest = Latest::new(now);
+    writer::in_savepoint(&connection, |connection| jobs::realign(connection, &latest, now))
+        .map_err(|e| OpenError::Database { database: database.clone(), detail: e.to_string() })?;
     let files = Files::open(dir).map_err(unusable)?;
     // The files inside are synced by those who write them; that the directory itself stays is up to us.
     files::sync_directory(dir).map_err(unusable)?;
@@ -74,7 +77,7 @@ pub fn open(dir: &Path, now: Timestamp) -> Result<Embedded, OpenError> {
         readers: Readers::new(database),
         files,
         probe: Probe::default(),
-        latest: Latest::new(now),
+        latest,
         changes: watch::channel(0).0,
         heavy: Gate::new(limits::HEAVY_WRITES_MAX, limits::HEAVY_WRITES_MAX),
         presence,

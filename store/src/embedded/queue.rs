@@ -1,8 +1,9 @@
 //! Queues in the same database (SPEC 7): a message's place in the tree is its receipt.
 
+use super::latest::Latest;
 use super::reader::Lane;
-use super::{Embedded, records, spans};
-use crate::port::{Delivery, Depth, Emptiness, Queue, Receipt, Result};
+use super::{Embedded, jobs, records, spans};
+use crate::port::{Delivery, Depth, Emptiness, Queue, Receipt, Result, ShownDepth};
 use async_trait::async_trait;
 use conveyor_domain::{QueueName, Timestamp, limits};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -176,11 +177,24 @@ fn receive(
     Ok(deliveries)
 }
 
+/// Tasks of the messages that become visible after one moment and by the other, and whether there may be more.
+fn count(connection: &Connection, (key, after, by): (i64, i64, i64)) -> Result<(u64, bool)> {
+    let mut first = connection.prepare_cached(
+        "SELECT coalesce(sum(tasks), 0), count(*) FROM
+            (SELECT coalesce(span, 1) AS tasks FROM messages
+             WHERE queue_key = ?1 AND visible_ms > ?2 AND visible_ms <= ?3 ORDER BY visible_ms LIMIT ?4)",
+    )?;
+    Ok(first.query_row(params![key, after, by, limits::SHOWN_DEPTH_MAX], |row| {
+        Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, u32>(1)? >= limits::SHOWN_DEPTH_MAX))
+    })?)
+}
+
 /// Makes due again what a clock that was wrong has put off for longer than anybody may.
-fn bring_back(connection: &Connection, now: Timestamp) -> Result<()> {
+fn bring_back(connection: &Connection, told: &Latest, now: Timestamp) -> Result<()> {
     let latest = now.after(limits::NOT_BEFORE_MAX);
     connection.execute("UPDATE messages SET visible_ms = ?1 WHERE visible_ms > ?2", [now.0, latest.0])?;
-    Ok(records::bring_back(connection, now)?)
+    records::bring_back(connection, now)?;
+    jobs::realign(connection, told, now)
 }
 
 fn remove(connection: &Connection, key: i64, receipt: &Receipt) -> Result<()> {
@@ -260,7 +274,8 @@ impl Queue for Embedded {
 
     async fn may_have(&self, queues: Vec<QueueName>, now: Timestamp) -> Result<Vec<bool>> {
         if let Some(told) = self.latest.set_back_from(now) {
-            self.write(move |connection| bring_back(connection, now)).await?;
+            let latest = self.latest.clone();
+            self.write(move |connection| bring_back(connection, &latest, now)).await?;
             // Only then: a write that fails is tried again.
             if self.latest.set_back(told, now) {
                 tracing::warn!(%now, "the clock was set back by days; what it put off meanwhile is due now");
@@ -295,6 +310,16 @@ impl Queue for Embedded {
                 let whole = |column| Ok::<_, rusqlite::Error>(r.get::<_, i64>(column)?.cast_unsigned());
                 Ok(Depth { visible: whole(0)?, hidden: whole(1)? })
             })?)
+        })
+        .await
+    }
+
+    async fn shown_depth(&self, queue: QueueName, now: Timestamp) -> Result<ShownDepth> {
+        self.read(Lane::Lists, move |connection| {
+            let Some(key) = find(connection, queue)? else { return Ok(ShownDepth::default()) };
+            let (visible, more_visible) = count(connection, (key, i64::MIN, now.0))?;
+            let (hidden, more_hidden) = count(connection, (key, now.0, i64::MAX))?;
+            Ok(ShownDepth { depth: Depth { visible, hidden }, at_least: more_visible || more_hidden })
         })
         .await
     }

@@ -94,8 +94,8 @@ fn put(connection: &Connection, record: &Record) -> Result<()> {
     Ok(())
 }
 
-/// Makes due again what a clock that was wrong has put off for longer than anybody may. Schedules are not: they may be far
-/// ahead. An export that has not ended waits for seconds only, so each is looked at, whatever its time says; one that has
+/// Makes due again what a clock that was wrong has put off for longer than anybody may. For schedules see
+/// [`jobs::realign`](super::jobs::realign). An export that has not ended waits for seconds only, so each is looked at, whatever its time says; one that has
 /// waits to be removed.
 pub fn bring_back(connection: &Connection, now: Timestamp) -> rusqlite::Result<()> {
     connection.execute(

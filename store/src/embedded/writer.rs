@@ -81,7 +81,10 @@ impl Drop for Writer {
 }
 
 /// An operation that fails leaves nothing behind and does not disturb the others in its commit.
-fn in_savepoint<T>(connection: &Connection, operation: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+pub fn in_savepoint<T>(
+    connection: &Connection,
+    operation: impl FnOnce(&Connection) -> Result<T>,
+) -> Result<T> {
     execute(connection, "SAVEPOINT operation")?;
     let outcome = operation(connection);
     if !connection.is_autocommit() {

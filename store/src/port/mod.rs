@@ -33,7 +33,7 @@ pub use keys::KeyStore;
 pub use once::Once;
 pub use page::Page;
 pub use proof::{DamagePage, DamagedRow, DamagedRows, NamedObjects, ProofStore, Tally};
-pub use queue::{Delivery, Depth, Emptiness, Queue, Receipt};
+pub use queue::{Delivery, Depth, Emptiness, Queue, Receipt, ShownDepth};
 pub use records::{DueQuery, RecordStore, RecordsQuery};
 pub use retention::{Retention, Tombstone};
 pub(crate) use tasks::dense;

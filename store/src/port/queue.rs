@@ -23,6 +23,14 @@ pub struct Depth {
     pub hidden: u64,
 }
 
+/// What a caller is shown of a depth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct ShownDepth {
+    pub depth: Depth,
+    /// Counting ended there: there may be more.
+    pub at_least: bool,
+}
+
 /// Whether a queue holds anything at all, visible or hidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Emptiness {
@@ -92,6 +100,11 @@ pub trait Queue: Send + Sync {
     }
 
     async fn depth(&self, queue: QueueName, now: Timestamp) -> Result<Depth>;
+
+    /// The same for a caller: counted as far as that costs little, and in the way of nobody who works.
+    async fn shown_depth(&self, queue: QueueName, now: Timestamp) -> Result<ShownDepth> {
+        Ok(ShownDepth { depth: self.depth(queue, now).await?, at_least: false })
+    }
 
     /// Removes a queue with all its messages, up to `limit` of them a call. True once it is gone.
     async fn remove(&self, queue: QueueName, limit: u32) -> Result<bool>;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test, an unwrap that fails is the report")]
 
 mod embedded;
+mod embedded_clocks;
 mod embedded_damage;
 mod embedded_queue;
 mod on_disk;

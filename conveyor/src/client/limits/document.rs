@@ -40,6 +40,8 @@ pub struct Holder {
 pub struct Queue {
     pub visible: u64,
     pub hidden: u64,
+    #[serde(default)]
+    pub at_least: bool,
 }
 
 #[derive(Debug, Deserialize)]

@@ -1,6 +1,6 @@
 //! The limits of a job as a person reads them.
 
-use super::document::{Domain, Limits, Rate};
+use super::document::{Domain, Limits, Queue, Rate};
 use crate::client::print;
 
 pub fn text(limits: &Limits) -> String {
@@ -18,8 +18,7 @@ fn rows(limits: &Limits) -> Vec<(String, String)> {
     if !retry.is_empty() {
         rows.push(row("retry", retry.join(", ")));
     }
-    let queue = &limits.queue;
-    rows.push(row("queue", format!("{} to start, {} in flight or waiting", queue.visible, queue.hidden)));
+    rows.push(row("queue", queue(&limits.queue)));
     let holders = limits.holders.iter().map(|holder| {
         row("holder", format!("{}: {} permits until {}", holder.worker, holder.permits, holder.expires_at))
     });
@@ -27,6 +26,11 @@ fn rows(limits: &Limits) -> Vec<(String, String)> {
     rows.extend(limits.domains.iter().map(|of| row("domain", domain(of))));
     rows.push(row("waiting", limits.waiting.line()));
     rows
+}
+
+fn queue(Queue { visible, hidden, at_least }: &Queue) -> String {
+    let least = if *at_least { "at least " } else { "" };
+    format!("{least}{visible} to start, {least}{hidden} in flight or waiting")
 }
 
 /// `5/s, burst 10: 3 left, next start 2026-11-16T05:00:15.912Z`
@@ -53,6 +57,13 @@ fn domain(of: &Domain) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn what_was_not_counted_to_its_end_says_so() {
+        let queue: Queue =
+            serde_json::from_value(json!({"visible": 10_000, "hidden": 3, "at_least": true})).unwrap();
+        assert_eq!(super::queue(&queue), "at least 10000 to start, at least 3 in flight or waiting");
+    }
 
     #[test]
     fn everything_has_its_line() {

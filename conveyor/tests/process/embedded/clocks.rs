@@ -42,8 +42,14 @@ async fn a_clock_that_is_60_days_ahead_for_a_while_removes_nothing_and_stops_not
     until("it is under way", async || gateway.in_flight() == 2).await;
 
     clock.set_ahead(60 * DAY_S);
-    until_fits("it is past its time", status, |status| *status == 410).await;
+    until_fits(
+        "the time is in doubt",
+        async || clock_of(&server).await,
+        |clock| clock["removal"] == "halted",
+    )
+    .await;
     reconcile(&server).await;
+    assert_eq!(status().await, 200, "it is not past its time yet");
     let ready = client.get("/readyz").await;
     let warning = ready.1["warnings"][0].as_str().unwrap_or_default();
     assert!(ready.0 == 200 && warning.contains("nothing is removed"), "{ready:?}");
@@ -51,15 +57,22 @@ async fn a_clock_that_is_60_days_ahead_for_a_while_removes_nothing_and_stops_not
     until("it is under way too", async || gateway.in_flight() == 3).await;
 
     clock.set_ahead(0);
-    until_fits("everything is there again", status, |status| *status == 200).await;
-    assert_eq!(client.get("/readyz").await.1, json!({"status": "ready"}));
+    until("the time is right", async || clock_of(&server).await["removal"] == "running").await;
+    assert_eq!(status().await, 200, "everything is there");
+    let ready = async || client.get("/readyz").await.1;
+    until_fits("nothing is wrong", ready, |ready| *ready == json!({"status": "ready"})).await;
     gateway.open();
     for job in [&under_way, &meanwhile, &client.submit(&urls("after", 1)).await] {
         client.wait_for(job, &["completed"]).await;
     }
 
     clock.set_ahead(60 * DAY_S);
-    until_fits("it is past its time", status, |status| *status == 410).await;
+    until_fits(
+        "the time is in doubt",
+        async || clock_of(&server).await,
+        |clock| clock["removal"] == "halted",
+    )
+    .await;
     let mut confirm = conveyor();
     confirm.args(["clock", "confirm", "--json", "--server", &server.url, "--operator-key", OPERATOR_KEY]);
     let confirmed = run(confirm);
@@ -69,6 +82,45 @@ async fn a_clock_that_is_60_days_ahead_for_a_while_removes_nothing_and_stops_not
     clock.set_ahead(0);
     until("the time is right", async || !clock_of(&server).await["now"].is_null()).await;
     assert_eq!(status().await, 410, "an operator said so: it is gone");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schedule_goes_on_after_a_clock_that_was_60_days_ahead() {
+    let (dir, clock, gateway) = (TempDir::new().unwrap(), WallClock::ahead(0), Gateway::start(0).await);
+    gateway.open();
+    let server = server(dir.path(), &clock, &gateway);
+    let client = Client::new(&server);
+    let schedule = json!({"rate": {"every": 1, "unit": "minute"}});
+    let body = json!({"type": "scheduled", "schedule": schedule, "tasks": [{"url": "https://example.com/"}]});
+    let (status, made) = client.post_json("/v1/jobs", &body).await;
+    assert_eq!(status, 201, "{made}");
+    let job = made["job_id"].as_str().unwrap().to_owned();
+    let next = async || client.job(&job).await["next_scheduled_run"].as_str().unwrap().to_owned();
+    let fired = async || {
+        let events = client.get(&format!("/v1/jobs/{job}/events")).await.1["events"].take();
+        let fired = events.as_array().unwrap().iter().filter(|event| event["type"] == "schedule.fired");
+        fired
+            .map(|event| event["data"]["scheduled_for"].as_str().unwrap().to_owned())
+            .collect::<Vec<String>>()
+    };
+    let first = next().await;
+
+    clock.set_ahead(60 * DAY_S);
+    until("the sweeper has fired it", async || fired().await.len() == 1).await;
+    client.wait_for(&job, &["completed"]).await;
+    let far = next().await;
+
+    clock.set_ahead(0);
+    until("it is computed anew", async || next().await < far).await;
+    assert!(first < next().await, "what has fired does not fire again");
+    // Both its next moments have come then.
+    clock.set_ahead(130);
+    until("it goes on", async || fired().await.len() > 1).await;
+    reconcile(&server).await;
+    let mut fires = fired().await;
+    assert!(fires.is_sorted() && fires[0] == first && fires[1] < far, "{fires:?}");
+    fires.dedup();
+    assert_eq!(fires, fired().await, "each once");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -34,28 +34,33 @@ async fn hostile_connections_of_every_kind_keep_nobody_out() {
     let (connections_max, connections) = (sized(1_024, 1_700), sized(1_200, 2_000));
     let descriptors = connections_max + connections_max / 2 + reserved;
     let server = server_with_descriptors(&dir, descriptors);
-    let mut command = Command::new(sibling("loadtest"));
-    command.args(["hostile", "--server", &server.url, "--api-key", KEY, "--hostile-key", OTHER_KEY]);
-    command.args(["--connections", &connections.to_string(), "--calls", &sized(10, 300).to_string()]);
-    command.args(["--rows", &sized(200, 1_000).to_string()]);
-    // How long the victim's calls take is held against the limit at full size only: small, a few calls would decide.
-    command.args(sized(None, Some("--check")));
-    let output = tokio::task::spawn_blocking(move || run(command)).await.unwrap();
-    let (said, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{why}\n{said}");
-    let report: Value = serde_json::from_str(&said).unwrap();
-    let attacks = report["attacks"].as_array().unwrap();
-    assert_eq!(
-        (attacks.len(), &report["refusals"], &report["health_unanswered"]),
-        (12, &json!(0), &json!(0))
-    );
+    let attack = async |more: &[&str]| {
+        let mut command = Command::new(sibling("loadtest"));
+        command.args(["hostile", "--server", &server.url, "--api-key", KEY, "--hostile-key", OTHER_KEY]);
+        command.args(["--connections", &connections.to_string(), "--calls", &sized(10, 300).to_string()]);
+        command.args(["--rows", &sized(200, 1_000).to_string()]).args(more);
+        // How long the victim's calls take is held against the limit at full size only: small, a few calls would decide.
+        command.args(sized(None, Some("--check")));
+        let output = tokio::task::spawn_blocking(move || run(command)).await.unwrap();
+        let (said, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{why}\n{said}");
+        let report: Value = serde_json::from_str(&said).unwrap();
+        assert_eq!((&report["refusals"], &report["health_unanswered"]), (&json!(0), &json!(0)));
+        report["attacks"].as_array().unwrap().clone()
+    };
+    let together = attack(&["--together"]).await;
+    assert!(together.iter().all(|attack| attack["kinds"].as_array().unwrap().len() == 6), "{together:?}");
+    assert!(together.iter().all(|attack| attack["opened"].as_u64().unwrap() >= 6 * connections));
+    let attacks = attack(&[]).await;
+    assert_eq!((together.len(), attacks.len()), (2, 12));
     for attack in attacks {
         assert!(attack["opened"].as_u64().unwrap() >= connections, "{attack}");
         let held = attack["server_connections"].as_u64().unwrap();
         assert!((1..=u64::from(connections_max)).contains(&held), "{attack}");
         assert!(attack["health_asked"].as_u64().unwrap() >= 2, "{attack}");
         // Those who never end a request keep places, of which there are enough for others.
-        let takes_places = ["slow_body", "slow_reader", "sse"].contains(&attack["kind"].as_str().unwrap());
+        let takes_places =
+            ["slow_body", "slow_reader", "sse"].contains(&attack["kinds"][0].as_str().unwrap());
         assert_eq!(attack["server_places"].as_u64().unwrap() > 0, takes_places, "{attack}");
     }
     server.stop().await;
