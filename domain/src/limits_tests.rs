@@ -2,7 +2,7 @@ use super::*;
 use std::fmt::Write;
 use std::path::Path;
 
-const SPEC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../SPEC.md");
+const SPEC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/spec/limits.md");
 const BEGIN: &str = "<!-- generated from domain/src/limits.rs: begin -->\n";
 const END: &str = "<!-- generated from domain/src/limits.rs: end -->\n";
 

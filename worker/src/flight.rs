@@ -1,4 +1,4 @@
-//! Messages that this worker holds, so that they can be kept hidden while their tasks are worked (SPEC 8.5).
+//! Messages that this worker holds, so that they can be kept hidden while their tasks are worked (SPEC 8.6).
 
 use crate::Worker;
 use crate::context::RunContext;

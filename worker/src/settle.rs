@@ -1,4 +1,4 @@
-//! Settles in groups: bodies durable, then rows and counts in one step, then the messages (SPEC 6.4, 8.6).
+//! Settles in groups: bodies durable, then rows and counts in one step, then the messages (SPEC 6.4, 8.7).
 
 use crate::Worker;
 use crate::breaker;

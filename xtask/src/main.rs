@@ -5,6 +5,8 @@
 
 mod aws;
 mod build;
+#[cfg(test)]
+mod citations;
 mod exec;
 mod fuzz;
 mod lanes;

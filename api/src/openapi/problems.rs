@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn the_specification_has_the_codes_of_failed_tasks() {
-        let spec = include_str!("../../../SPEC.md");
+        let spec = include_str!("../../../docs/spec/errors.md");
         let line = spec.lines().find(|line| line.starts_with("Codes in a failed task's `error`")).unwrap();
         let (_, named) = line.split_once("otherwise ").unwrap();
         let named: Vec<&str> = named.split('`').skip(1).step_by(2).collect();

@@ -101,8 +101,8 @@ mod tests {
 
     #[test]
     fn the_specification_has_the_same_table() {
-        let spec = include_str!("../../../SPEC.md");
-        let section = spec.split("\n### ").find(|section| section.starts_with("6.12 ")).unwrap();
+        let spec = include_str!("../../../docs/spec/events.md");
+        let section = spec.split("\n## ").find(|section| section.starts_with("6.12 ")).unwrap();
         let row = |line: &'static str| {
             let mut cells = line.strip_prefix("| `")?.strip_suffix('|')?.split('|').map(str::trim);
             Some((cells.next()?.trim_end_matches('`'), cells.next()?, cells.next()?))

@@ -246,8 +246,8 @@ mod tests {
 
     /// Codes and their statuses, as the table of SPEC 11 has them.
     fn specified() -> Vec<(String, u16)> {
-        let spec = include_str!("../../../SPEC.md");
-        let section = spec.split("\n## ").find(|s| s.starts_with("11. Errors")).unwrap();
+        let spec = include_str!("../../../docs/spec/errors.md");
+        let section = spec.split("\n## ").find(|s| s.starts_with("11 Errors")).unwrap();
         let row = |line: &str| {
             let mut cells = line.strip_prefix("| ")?.split(" | ");
             let (codes, status) = (cells.next()?, cells.next()?.parse::<u16>().ok()?);
