@@ -23,7 +23,12 @@ pub async fn run(ingester: Arc<Ingester>, stop: CancellationToken) {
     let (mut intake, mut working) = (Intake::new(ingester.config.ingests_max), Working::default());
     while !stop.is_cancelled() {
         let is_full = intake.is_full();
-        let looked = if is_full { Looked::default() } else { intake.look(&ingester).await };
+        let looked = if is_full {
+            intake.give_back(&ingester).await;
+            Looked::default()
+        } else {
+            intake.look(&ingester).await
+        };
         let begun = !looked.begin.is_empty();
         for (ticket, delivery) in looked.begin {
             let (ingester, stop) = (ingester.clone(), stop.clone());
@@ -38,13 +43,14 @@ pub async fn run(ingester: Arc<Ingester>, stop: CancellationToken) {
             () = stop.cancelled() => {}
             () = tokio::time::sleep(pause) => {}
             Ok(()) = changes.changed(), if !is_full && !looked.passed_over => {}
-            (ticket, _) = working.ended() => intake.leave(&ingester, ticket).await,
+            (ticket, _) = working.ended() => intake.leave(ticket),
         }
     }
     while !working.is_empty() {
         let (ticket, _) = working.ended().await;
-        intake.leave(&ingester, ticket).await;
+        intake.leave(ticket);
     }
+    intake.give_back(&ingester).await;
 }
 
 /// What becomes of a message.

@@ -5,7 +5,7 @@
 use crate::Ingester;
 use conveyor_domain::{CallerId, IngestRef, IngestState, Origin, QueueName, RunId, limits};
 use conveyor_store::Error;
-use conveyor_store::port::{Delivery, Ingest, Receipt, RunKey};
+use conveyor_store::port::{Delivery, Ingest, RunKey};
 use conveyor_turns::{Lanes, Line, Places, Size};
 use futures::{StreamExt, stream};
 use std::collections::{HashMap, HashSet};
@@ -32,8 +32,10 @@ pub struct Intake {
     lanes: Lanes,
     /// Lists that were received before do not wait in line, and take nothing from those that do.
     tried: Places,
-    /// Lists that are open, each with the latest other message for it: given back once the list is no longer open here.
-    open: HashMap<RunId, Option<Receipt>>,
+    /// Lists that are open, each with the latest other message for it: next once the list is no longer open here.
+    open: HashMap<RunId, Option<Delivery>>,
+    /// Messages that were received while their list was open, and it no longer is.
+    next: Vec<Delivery>,
     /// When each caller was served last, as a count of lists that were opened.
     served: HashMap<CallerId, u64>,
     opened: u64,
@@ -75,6 +77,7 @@ impl Intake {
             lanes: Lanes::new(ingests_max),
             tried: Places::new(TRIED * ingests_max.max(1) as usize),
             open: HashMap::new(),
+            next: Vec::new(),
             served: HashMap::new(),
             opened: 0,
             pass: Pass::default(),
@@ -87,9 +90,10 @@ impl Intake {
 
     /// Takes messages from the queue, chooses those to begin with, and sends the others back.
     pub async fn look(&mut self, ingester: &Ingester) -> Looked {
-        let deliveries = receive(ingester).await;
+        let mut deliveries = receive(ingester).await;
         let is_new = |delivery| run_of(delivery).is_some_and(|run| !self.pass.over.contains(&run));
         let more = deliveries.len() >= limits::INGEST_LOOK_MAX && deliveries.iter().any(is_new);
+        deliveries.splice(..0, self.next.drain(..));
         let sorting = stream::iter(deliveries).map(|delivery| sort(ingester, delivery));
         let sorted: Vec<Sorted> = sorting.buffered(READS_INFLIGHT).collect().await;
         let (mut looked, mut passed_over, mut lists) = (Looked::default(), Vec::new(), Vec::new());
@@ -138,18 +142,27 @@ impl Intake {
         looked
     }
 
-    /// Gives a place back, and with it what came meanwhile for the same list: hidden until its visibility ends, a message
-    /// that replaces one would cost the list a minute.
-    pub async fn leave(&mut self, ingester: &Ingester, ticket: Ticket) {
+    /// Gives a place back. What came meanwhile for the same list is next: it may be the message that the list was open
+    /// under, given back and received again before the place was, and each of its receives has to be a try.
+    pub fn leave(&mut self, ticket: Ticket) {
         let Some((run, caller, place)) = ticket.0 else { return };
         match place {
             Place::Lane(lane) => self.lanes.leave(caller, lane),
             Place::Tried => self.tried.leave(caller),
         }
-        let Some(receipt) = self.open.remove(&run).flatten() else { return };
+        self.next.extend(self.open.remove(&run).flatten());
+    }
+
+    /// Gives back what would be next, if there is no look soon: hidden until its visibility ends, a message that replaces
+    /// one would cost the list a minute.
+    pub async fn give_back(&mut self, ingester: &Ingester) {
+        if self.next.is_empty() {
+            return;
+        }
         let (queue, now) = (&ingester.backend.queue, ingester.clock.now());
-        if let Err(error) = queue.release(QueueName::Control, vec![(receipt, Duration::ZERO)], now).await {
-            tracing::warn!(%error, "a control message was not given back; it comes back");
+        let receipts = self.next.drain(..).map(|delivery| (delivery.receipt, Duration::ZERO)).collect();
+        if let Err(error) = queue.release(QueueName::Control, receipts, now).await {
+            tracing::warn!(%error, "control messages were not given back; they come back");
         }
     }
 
@@ -157,7 +170,7 @@ impl Intake {
         match self.open.get_mut(&run) {
             None => Some(delivery),
             Some(behind) => {
-                *behind = Some(delivery.receipt);
+                *behind = Some(delivery);
                 None
             }
         }
