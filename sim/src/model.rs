@@ -9,7 +9,7 @@ use conveyor_domain::{
     CallerId, ClaimToken, Command, Job, JobId, JobSpec, JobStatus, ListFault, LoggedEvent, Outcome, Run,
     RunStatus, Storage, Task, TaskInput, TimelineEntry, UploadId,
 };
-use conveyor_store::port::{Acceptance, JobView, RunKey, Settle, Submission};
+use conveyor_store::port::{JobView, RunKey, Settle, Submission};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -230,6 +230,11 @@ pub struct Model {
     pub tampered: BTreeSet<String>,
 }
 
+/// The list that a job is to be made of.
+pub fn source_of(acceptance: &Submission) -> &Source {
+    &acceptance.list.as_ref().expect("it was drawn with a list").source
+}
+
 impl Model {
     /// Before the first attempt to submit it.
     pub fn begin_submit(&mut self, submission: &Submission) {
@@ -241,9 +246,9 @@ impl Model {
     }
 
     /// Before the first attempt to have it accepted.
-    pub fn begin_accept(&mut self, acceptance: &Acceptance, list: List) {
+    pub fn begin_accept(&mut self, acceptance: &Submission, list: List) {
         let number = self.jobs.len();
-        let source = acceptance.source.clone();
+        let source = source_of(acceptance).clone();
         self.upload(source.upload).claims.push(acceptance.job.id);
         let tampered = self.tampered.contains(&source.staged.object);
         let list = ListModel { list, source, tampered, purged: false, log: Vec::new() };

@@ -229,7 +229,7 @@ impl Admission<'_> {
 
     async fn runs(&self, caller: CallerId, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, LiveRun>> {
         let look = |job: JobId| async move {
-            let view = self.store.job(caller, job).await?;
+            let view = self.store.job(Some(caller), job).await?;
             // One that ended meanwhile is not live any more.
             let live = view.filter(|view| !view.latest.run.status.is_terminal());
             Ok::<_, Error>(live.map(|view| {

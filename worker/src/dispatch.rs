@@ -136,7 +136,7 @@ impl Dispatcher {
     fn new(shared: Shared, freed: Arc<Notify>, heard: mpsc::UnboundedReceiver<News>) -> Dispatcher {
         Dispatcher {
             slots: Slots::new(shared.worker.config.slots, freed.clone()),
-            changes: shared.worker.backend.queue.changes(),
+            changes: shared.worker.backend.changes(),
             runs: Runs::default(),
             hint: true,
             receives: 0,
@@ -372,7 +372,7 @@ impl Dispatcher {
     fn receive(&mut self, run: RunId, messages: usize) -> usize {
         let Some(known) = self.runs.get_mut(run) else { return 0 };
         let shared = &self.shared;
-        let (most, now) = (shared.worker.backend.queue.receive_max(), shared.worker.clock.now());
+        let (most, now) = (shared.worker.backend.capabilities.receive_max, shared.worker.clock.now());
         let mut rooms: Vec<Room> = Vec::with_capacity(messages);
         for _ in 0..messages {
             let Some(room) = take_room(shared, &self.slots, known, now) else { break };

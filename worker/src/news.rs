@@ -1,14 +1,15 @@
 //! What the loop hears from the work that goes on beside it.
 
 use crate::prediction::Sites;
-use crate::runs::{Found, Look};
+use crate::runs::Look;
 use conveyor_domain::RunId;
 use conveyor_store::Result;
+use conveyor_store::port::ChangedRuns;
 
 #[derive(Debug)]
 pub enum News {
     /// What a look around found.
-    Found(Result<(Look, Found)>),
+    Found(Result<(Look, ChangedRuns)>),
     /// What a receive brought; `None` if it failed.
     Received {
         run: RunId,

@@ -16,7 +16,7 @@ use axum::http::header::{ACCEPT, CONTENT_DISPOSITION, CONTENT_TYPE, X_CONTENT_TY
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::{IngestEvent, IngestState, JobId, RunId};
 use conveyor_store::Error;
-use conveyor_store::port::{BlobKey, Ingest, RunKey};
+use conveyor_store::port::{BlobKey, Ingest, Reader, RunKey};
 
 pub(super) async fn show(
     caller: Caller,
@@ -72,7 +72,7 @@ fn format_of(query: &Params, headers: &HeaderMap) -> Result<Format> {
 
 async fn ingest_of(state: &ApiState, run: &FoundRun) -> Result<Ingest> {
     let key = RunKey { job: run.job.id, run: run.view.run.id };
-    let found = state.list(run.job.caller, state.store().shown_ingest(key)).await?;
+    let found = state.list(run.job.caller, state.store().ingest(key, Reader::Caller)).await?;
     let none = || ApiError::new(Code::NotFound, "The tasks of this run did not come from a staged list.");
     found.ok_or_else(none)
 }

@@ -13,9 +13,9 @@ use crate::wire::limits::parse_change;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::dispatch::grant::Scope;
+use conveyor_domain::dispatch::grant::{Change, Scope};
 use conveyor_domain::{CallerId, Command, IngestState, Job, JobId, QueueName, limits};
-use conveyor_store::port::{JobView, RunKey, ShownDepth};
+use conveyor_store::port::{Depth, JobView, Reader, RunKey};
 use conveyor_wire as wire;
 
 pub(super) async fn change(
@@ -40,7 +40,9 @@ pub(super) async fn change(
 /// Makes new limits bind whoever asks next.
 async fn announce(state: &ApiState, job: &Job) {
     let scope = Scope::Job(job.id);
-    if let Err(error) = state.backend.coordinator.change(&scope, job.spec.limits(), state.now()).await {
+    if let Err(error) =
+        state.backend.coordinator.change(&scope, Change::Limits(job.spec.limits()), state.now()).await
+    {
         // Not an error of the request: the job says so already, and workers that look at it bring the limits along.
         tracing::warn!(job = %job.id, %error, "new limits bind only once workers have seen them");
     }
@@ -65,23 +67,23 @@ pub(super) async fn show(
 
 /// How far the list of a run is. A log that cannot be read says nothing; its own route tells why.
 async fn list_of(state: &ApiState, caller: CallerId, key: RunKey) -> Result<Option<wire::IngestState>> {
-    let ingest = state.list(caller, state.store().shown_ingest(key)).await?;
+    let ingest = state.list(caller, state.store().ingest(key, Reader::Caller)).await?;
     Ok(ingest.and_then(|ingest| IngestState::fold(&ingest.log).ok()).map(|folded| list_state(&folded)))
 }
 
 /// Looks at what a job's workers share, and what they could take.
 pub(super) async fn look(state: &ApiState, JobView { job, latest }: &JobView) -> Result<Look> {
     let (scope, now) = (Scope::Job(job.id), state.now());
-    let shown_depth = state.backend.queue.shown_depth(QueueName::Run(latest.run.id), now);
+    let shown_depth = state.backend.queue.depth(QueueName::Run(latest.run.id), Reader::Caller, now);
     let depth = async {
         match latest.run.status.is_terminal() {
             // Nothing of it will be received, and the queue may be gone.
-            true => Ok(ShownDepth::default()),
+            true => Ok(Depth::default()),
             false => state.list_stored(job.caller, shown_depth).await,
         }
     };
     let (depth, budget) = tokio::try_join!(depth, state.backend.coordinator.budget(&scope, now))?;
-    let list = match depth == ShownDepth::default() && latest.run.is_ingesting() {
+    let list = match depth == Depth::default() && latest.run.is_ingesting() {
         true => list_of(state, job.caller, RunKey { job: job.id, run: latest.run.id }).await?,
         false => None,
     };

@@ -44,7 +44,7 @@ use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{delete, get, post, put};
 use conveyor_domain::job::retention::rows_are_over;
-use conveyor_domain::{CallerId, Command, Job, JobId, JobStatus, QueueName, Run, RunId, RunStatus, TaskRef};
+use conveyor_domain::{CallerId, Command, Job, JobId, JobStatus, Run, RunId, RunStatus};
 use conveyor_store::port::{JobView, RunKey, RunView, RunsQuery};
 use table::Routes;
 
@@ -192,7 +192,7 @@ fn shutting_down() -> ApiError {
 
 /// A job of this caller, with the latest of its runs that was not deleted.
 async fn job_of(state: &ApiState, caller: &Caller, job: JobId) -> Result<JobView> {
-    let view = state.store().job(caller.id, job).await?.ok_or_else(ApiError::not_found)?;
+    let view = state.store().job(Some(caller.id), job).await?.ok_or_else(ApiError::not_found)?;
     with_latest_kept(state, caller.id, view).await
 }
 
@@ -259,17 +259,4 @@ async fn run_of(state: &ApiState, caller: &Caller, job: JobId, run: Option<RunId
     };
     let view = view.filter(|view| is_there(&view.run)).ok_or_else(ApiError::not_found)?;
     Ok(FoundRun { job, view })
-}
-
-/// Sends the refs of rows that are already durable.
-async fn send(state: &ApiState, run: RunId, unsent: &[TaskRef]) {
-    if unsent.is_empty() {
-        return;
-    }
-    let bodies = unsent.iter().map(TaskRef::to_string).collect();
-    if let Err(error) = state.backend.queue.send(QueueName::Run(run), bodies, state.now()).await {
-        // Not an error of the request: the tasks are accepted, and a lost message costs time, never data (SPEC 3.4).
-        // Refusing here would make the caller repeat a submit that already happened.
-        tracing::warn!(%run, %error, "task refs were not sent; a sweep will");
-    }
 }

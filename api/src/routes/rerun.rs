@@ -213,7 +213,7 @@ async fn plan(
     let Outlook { retried, inherited } = match &few {
         Some(few) => split(&few.tasks),
         None => {
-            let one_by_one = state.store().removes_by_itself_within() > Duration::ZERO;
+            let one_by_one = state.backend.capabilities.removes_by_itself_within > Duration::ZERO;
             survey.outlook(stats, earlier.status, can_be_proved(job, earlier, one_by_one, now)).await?
         }
     };

@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::job::retention::{is_expired, is_over};
 use conveyor_domain::{JobId, RunId, limits};
-use conveyor_store::port::{RunKey, StatusFilter, TasksQuery};
+use conveyor_store::port::{Reader, RunKey, StatusFilter, TasksQuery};
 use conveyor_wire::Results;
 
 /// `processing` is what the batch client calls everything that has not ended.
@@ -63,7 +63,7 @@ async fn page(
     let after = cursors.open(query.get("cursor"))?;
     // One past the limit: whether there is another page. Rows differ in size a thousandfold, so it may end early.
     let rows = TasksQuery { key, filter, after, limit: limit + 1, max_bytes: limits::RESULTS_PAGE_BYTES };
-    let read = state.store().scan_tasks(rows, limits::LOOK_ROWS_MAX);
+    let read = state.store().scan_tasks(rows, limits::LOOK_ROWS_MAX, Reader::Caller);
     let mut page = state.list(caller.id, read).await?;
     let next_cursor = cursors.scanned(&mut page, limit, |task| task.id);
     let tasks = page.rows;

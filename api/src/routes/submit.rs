@@ -2,7 +2,7 @@
 
 use super::inputs::upload_of;
 use super::schedule::scheduled;
-use super::{send, webhook};
+use super::webhook;
 use crate::admission;
 use crate::auth::Caller;
 use crate::counting;
@@ -34,7 +34,7 @@ use conveyor_domain::{
 };
 use conveyor_lists::Record;
 use conveyor_store::Error;
-use conveyor_store::port::{Acceptance, BlobKey, Submission, SubmittedList};
+use conveyor_store::port::{BlobKey, Submission, SubmittedList};
 
 pub(super) async fn submit(
     caller: Caller,
@@ -344,7 +344,7 @@ impl Ids {
         if let Some(schedule) = &mut spec.schedule {
             schedule.template = self.run;
         }
-        spec.task_shard_count = state.store().task_shards(expected, open);
+        spec.task_shard_count = state.backend.capabilities.sharding.task_shards(expected, open);
         state.headers().seal(&self.job, &mut spec.params);
         if state.config.forward_keys {
             let (context, key) = (self.job.to_string(), caller.key.as_bytes());
@@ -371,11 +371,10 @@ async fn write(
     let submit = async {
         match state.store().submit(Submission { job, run, tasks, list, once }).await {
             Err(Error::NotFound) if from_list => Err(ApiError::upload_not_found()),
-            unsent => Ok(unsent?),
+            submitted => Ok(submitted?),
         }
     };
-    let unsent = admission::within(state, caller, wanted, submit).await?;
-    send(state, view.latest.run.id, &unsent).await;
+    admission::within(state, caller, wanted, submit).await?;
     Ok(answer::created(&view, count).into_response())
 }
 
@@ -398,7 +397,8 @@ async fn accept(
     // Where nobody has counted it, it has one at least.
     let wanted = run_of_new(&job, expected.map_or(1, |expected| expected.tasks.max(1)) as usize);
     let accept = async {
-        state.store().accept(Acceptance { job, run, source, once }).await.map_err(ApiError::of_upload)
+        let submission = Submission::of_list(job, run, source, once);
+        state.store().submit(submission).await.map_err(ApiError::of_upload)
     };
     admission::while_read(state, caller.id, wanted, accept).await?;
     submit::keep(state, &document).await;

@@ -1,4 +1,4 @@
-use super::{FoundRun, job_of, run_of, send};
+use super::{FoundRun, job_of, run_of};
 use crate::admission;
 use crate::auth::Caller;
 use crate::body::{self, JsonBody};
@@ -67,9 +67,7 @@ async fn add_to(state: &ApiState, job: &Job, bytes: Bytes, turn: &mut Turn) -> R
     let add = async {
         Ok(state.store().add_tasks(job, tasks, last_batch, run_tasks_max, once, state.now()).await?)
     };
-    let added = admission::within(state, caller, wanted, add).await?;
-    let view = added.view;
-    send(state, view.latest.run.id, &added.unsent).await;
+    let view = admission::within(state, caller, wanted, add).await?;
     Ok(added_answer(&view, accepted_tasks).into_response())
 }
 

@@ -23,7 +23,8 @@ use clap::Args;
 use conveyor_domain::{Clock, HeaderSeal, JobId, RunId, Timestamp, WorkerId, limits};
 use conveyor_ingest::{IngestConfig, Ingester};
 use conveyor_store::Backend;
-use failure::Failure;
+use conveyor_store::port::ChangeCursor;
+use failure::{Failure, patiently};
 use notes::Note;
 use progress::Progress;
 use report::Report;
@@ -120,7 +121,8 @@ async fn rebuild(args: &RebuildArgs) -> Result<Report, Failure> {
     let opened = Opened::open(&args.place, &entropy, &clock).await.map_err(Failure::unopened)?;
     let backend = opened.backend();
     // What is written is found by whoever looks since now, however old the job is.
-    backend.store.tell(clock.now());
+    let now = clock.now();
+    patiently(|| backend.store.changed_runs(Some(ChangeCursor::at(now)), now)).await?;
     let config = IngestConfig {
         run_tasks_max: args.run_tasks_max,
         list_max_bytes: args.list_max_bytes,

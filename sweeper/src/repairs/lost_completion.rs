@@ -4,10 +4,10 @@
 use super::missing_refs::any_unfinished;
 use crate::facts;
 use crate::proofs::Proofs;
-use crate::repair::{Fixed, Found, Look, Pace, Repair, Seen, key_of, run_of, subject_of};
+use crate::repair::{Fixed, Found, Look, Pace, Repair, Seen, key_of, run_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
-use conveyor_domain::repair::{Finding, Kind};
+use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{Command, RunStatus};
 use conveyor_store::port::ActiveRun;
 use conveyor_store::{Error, Result};
@@ -36,7 +36,7 @@ impl Repair for LostCompletion {
         let lost = runs.iter().filter(|active| is_lost(active) && !self.0.is_suspect(active.run.id));
         let looks = lost.map(|active| {
             let told = async move { self.explain(look, active).await.map(Seen::from) };
-            (subject_of(key_of(active)), told.boxed())
+            (Subject::from(key_of(active)), told.boxed())
         });
         found.look_at_runs(self, look, looks.collect()).await?;
         Ok(found)
@@ -44,7 +44,7 @@ impl Repair for LostCompletion {
 
     async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
         let (key, now) = (run_of(finding)?, sweep.clock.now());
-        let Some(before) = sweep.backend.store.any_job(key.job).await? else { return Ok(Fixed::NOTHING) };
+        let Some(before) = sweep.backend.store.job(None, key.job).await? else { return Ok(Fixed::NOTHING) };
         if before.latest.run.id != key.run {
             return Ok(Fixed::NOTHING);
         }
@@ -71,7 +71,7 @@ impl LostCompletion {
         Ok(Some(Finding {
             repair: self.name(),
             kind: self.kind(),
-            subject: subject_of(key),
+            subject: key.into(),
             why: format!("all {} tasks are terminal and the run goes on; {last}", active.stats.total),
             remedy: remedy.to_owned(),
             fixable: true,

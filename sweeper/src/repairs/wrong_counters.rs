@@ -2,15 +2,13 @@
 
 use crate::facts;
 use crate::proofs::{Proof, Proofs};
-use crate::repair::{
-    Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, after, key_of, run_of, subject_of, unreadable,
-};
+use crate::repair::{Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, after, key_of, run_of, unreadable};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
-use conveyor_domain::repair::{Finding, Kind};
+use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{RunId, Sums, Timestamp, limits};
 use conveyor_store::Result;
-use conveyor_store::port::{ActiveRun, RunKey, Tally};
+use conveyor_store::port::{ActiveRun, Chore, RunKey, Tally};
 use futures::FutureExt;
 use std::sync::Arc;
 
@@ -44,7 +42,7 @@ impl Repair for WrongCounters {
                 self.0.put_off(key.run, look.now());
             }
             let told = async move { explained.map(Seen::from) };
-            found.look_at(self, look, vec![(subject_of(key), told.boxed())]).await?;
+            found.look_at(self, look, vec![(Subject::from(key), told.boxed())]).await?;
             if n >= look.page() || look.is_over() {
                 found.next = Some(Next::After(key.run.to_string()));
                 break;
@@ -68,11 +66,12 @@ impl WrongCounters {
             runs.filter(|active| look.thorough || self.is_due(active, now)).map(key_of).collect();
         if look.scope == Scope::All {
             // Before their queues go, and with them the sign that nobody has looked at them yet.
-            let ended = look.backend.store.ended_runs_with_queue(limits::SWEEP_PAGE).await?;
-            due.extend(ended.into_iter().filter(|key| look.thorough || !self.0.is_done(key.run)));
+            let ended = look.backend.store.due(Chore::EndedQueues, limits::SWEEP_PAGE).await?;
+            let ended = ended.into_iter().filter_map(RunKey::of);
+            due.extend(ended.filter(|key| look.thorough || !self.0.is_done(key.run)));
         }
         due.retain(|key| {
-            look.is_ours(subject_of(*key)) && (look.thorough || !self.0.is_put_off(key.run, now))
+            look.is_ours(Subject::from(*key)) && (look.thorough || !self.0.is_put_off(key.run, now))
         });
         due.sort_by_key(|key| key.run);
         due.dedup();
@@ -96,7 +95,7 @@ impl WrongCounters {
             Proof::Impossible if suspect => Ok(Some(Finding {
                 repair: self.name(),
                 kind: self.kind(),
-                subject: subject_of(key),
+                subject: key.into(),
                 why: "its queue and its counters do not agree about what is left, and rows of it may be gone by age"
                     .to_owned(),
                 remedy: "none: rows that may be gone prove nothing. Stop the run, or wait until its tasks are over".to_owned(),
@@ -113,12 +112,12 @@ impl WrongCounters {
         let (rows, total, damaged) = (tally.rows.all(), tally.run.total, tally.damaged.count);
         if damaged > 0 {
             let why = format!("of {total} tasks only {rows} rows can be read; {damaged} are damaged");
-            return unreadable(self, subject_of(key), why);
+            return unreadable(self, Subject::from(key), why);
         }
         Finding {
             repair: self.name(),
             kind: self.kind(),
-            subject: subject_of(key),
+            subject: key.into(),
             why: format!("of {total} tasks only {rows} rows are there; the others were lost"),
             remedy: format!("`conveyor rebuild {}` makes them anew, if the job has a staged list", key.job),
             fixable: false,
@@ -132,7 +131,7 @@ impl WrongCounters {
         Finding {
             repair: self.name(),
             kind: self.kind(),
-            subject: subject_of(key),
+            subject: key.into(),
             why: format!("of {} tasks, the rows say {rows}; the counters say {counters}", tally.run.total),
             remedy: format!("adds {} to the counters", facts::sums(missing)),
             fixable: true,

@@ -14,12 +14,12 @@ use super::uploads::UploadClaim;
 use super::{Table, ingest, submits, tombstones};
 use async_trait::async_trait;
 use conveyor_domain::{
-    CallerId, Command, IngestEvent, Job, JobId, Run, RunId, RunStats, TaskId, TaskInput, TaskRef, Timestamp,
-    limits, shards, timeline,
+    CallerId, Command, Job, JobId, Run, RunId, RunStats, TaskId, TaskInput, TaskRef, Timestamp, limits,
+    timeline,
 };
 use conveyor_store::port::{
-    ActiveRun, Added, ChangedRuns, JobStore, JobView, JobsQuery, Once, Page, RunKey, RunView, RunsQuery,
-    StartRun, Submission,
+    ChangeCursor, ChangedRuns, JobStore, JobView, JobsQuery, Once, Page, RunKey, RunView, RunsQuery,
+    StartRun, Submission, SubmittedList,
 };
 use conveyor_store::{Error, Result};
 
@@ -33,9 +33,7 @@ impl Table {
         let now = job.created;
         let mut events = vec![NewEvent::Lifecycle(timeline::submitted(job, run))];
         if let Some(list) = list {
-            let accepted = IngestEvent::Accepted { source: list.source.clone() };
-            let log = std::iter::once(&accepted).chain(&list.log).cloned();
-            events.extend((0..).zip(log).map(|(number, event)| NewEvent::Ingest(number, event)));
+            events.extend((0..).zip(list.events()).map(|(number, event)| NewEvent::Ingest(number, event)));
         }
         let mut run_row = RunRow::new(run, job.spec.task_shard_count);
         run_row.logged = ingest::logged(&events);
@@ -44,6 +42,10 @@ impl Table {
         let events = self.event_rows(&mut job_row, run.id, &events, now)?;
         let mut backoff = self.backoff();
         loop {
+            if is_unread(list) && self.find_job(job.id).await?.is_some() {
+                // Only a repeat has the same random id: the first one stands.
+                return Ok(());
+            }
             let claim = match source {
                 Some(source) => Some(self.claim_upload(source, job.id, now).await?),
                 None => None,
@@ -154,15 +156,20 @@ impl Table {
     }
 }
 
+/// Its list is left to an ingester.
+fn is_unread(list: &Option<Box<SubmittedList>>) -> bool {
+    list.as_ref().is_some_and(|list| list.is_unread())
+}
+
 /// A job that is made, as it is in that moment.
-pub fn new_view(job: &Job, run: &Run) -> JobView {
+fn new_view(job: &Job, run: &Run) -> JobView {
     let stats = RunStats { total: run.total, ..RunStats::default() };
     JobView { job: job.clone(), latest: RunView { run: run.clone(), stats } }
 }
 
 /// What it means that there is something in the place of a job that was about to be made. Only a repeat has the same random
 /// id: the first one stands; unless it was deleted and removed since. Then whatever was written for it is for a sweep.
-pub fn first_stands(unmet: &Unmet) -> Result<()> {
+fn first_stands(unmet: &Unmet) -> Result<()> {
     if unmet.at(0).flatten().is_some_and(tombstones::is_tombstone) {
         return Err(Error::Conflict("a job of this id was deleted".to_owned()));
     }
@@ -175,12 +182,8 @@ pub fn refs(seed: RunId, shards: u32, indexes: impl Iterator<Item = u32>) -> imp
 
 #[async_trait]
 impl JobStore for Table {
-    fn task_shards(&self, expected_tasks: u64, open: bool) -> u32 {
-        shards::task_shards(expected_tasks, open).max(self.task_shards_min)
-    }
-
-    async fn submit(&self, submission: Submission) -> Result<Vec<TaskRef>> {
-        let Submission { job, run, tasks, .. } = &submission;
+    async fn submit(&self, submission: Submission) -> Result<()> {
+        let Submission { job, run, tasks, list, .. } = &submission;
         let shards = job.spec.task_shard_count;
         self.latest.learn(job.created);
         if !tasks.is_empty() {
@@ -195,7 +198,10 @@ impl JobStore for Table {
         self.make_visible(&submission, &outbox).await?;
         let refs = refs(run.id_seed, shards, indexes().filter(works));
         self.send_refs(job.caller, run.id, refs, outbox, job.created).await;
-        Ok(Vec::new())
+        if is_unread(list) {
+            self.call_ingester(job, run.id, job.created).await;
+        }
+        Ok(())
     }
 
     async fn add_tasks(
@@ -206,13 +212,13 @@ impl JobStore for Table {
         run_tasks_max: u32,
         once: Option<Once>,
         now: Timestamp,
-    ) -> Result<Added> {
+    ) -> Result<JobView> {
         self.latest.learn(now);
         let count = u32::try_from(tasks.len()).map_err(|_| Error::Corrupt("task count".to_owned()))?;
         let command = Command::AddTasks { count, last_batch, run_tasks_max };
         if count == 0 {
             let state = self.count_addition(job, &command, None, once.as_ref(), now).await?;
-            return Ok(Added { view: state.view(), unsent: Vec::new() });
+            return Ok(state.view());
         }
         let (reserved, hole) = self.reserve(job, &command, count, now).await?;
         let Run { id, id_seed: seed, .. } = reserved.run.run;
@@ -223,7 +229,7 @@ impl JobStore for Table {
         let outbox = self.outbox(key, indexes.clone(), now);
         let state = self.count_addition(job, &command, Some((hole, &outbox)), once.as_ref(), now).await?;
         self.send_refs(state.job.job.caller, id, refs(seed, shards, indexes), outbox, now).await;
-        Ok(Added { view: state.view(), unsent: Vec::new() })
+        Ok(state.view())
     }
 
     async fn start_run(&self, start: StartRun, now: Timestamp) -> Result<JobView> {
@@ -241,13 +247,9 @@ impl JobStore for Table {
         self.delete_one_run(key, now).await
     }
 
-    async fn any_job(&self, job: JobId) -> Result<Option<JobView>> {
-        Ok(self.load(job).await?.map(State::view))
-    }
-
-    async fn job(&self, caller: CallerId, job: JobId) -> Result<Option<JobView>> {
-        let state = self.load(job).await?.filter(|state| state.job.job.caller == caller);
-        Ok(state.map(State::view))
+    async fn job(&self, caller: Option<CallerId>, job: JobId) -> Result<Option<JobView>> {
+        let is_theirs = |state: &State| caller.is_none_or(|caller| state.job.job.caller == caller);
+        Ok(self.load(job).await?.filter(is_theirs).map(State::view))
     }
 
     async fn jobs(&self, query: JobsQuery) -> Result<Page<JobView, JobId>> {
@@ -309,20 +311,12 @@ impl JobStore for Table {
         Ok(page)
     }
 
-    async fn active_runs(&self) -> Result<Vec<ActiveRun>> {
-        self.running_now().await
-    }
-
-    fn unread_runs(&self) -> Vec<RunKey> {
-        self.unread.left_out()
-    }
-
-    fn tell(&self, now: Timestamp) {
+    async fn changed_runs(&self, since: Option<ChangeCursor>, now: Timestamp) -> Result<ChangedRuns> {
         self.latest.learn(now);
-    }
-
-    async fn changed_runs(&self, since: Timestamp) -> Result<ChangedRuns> {
-        self.changed_since(since).await
+        match since {
+            None => self.running(now).await,
+            Some(ChangeCursor(since)) => self.changed_since(since, now).await,
+        }
     }
 
     async fn ready(&self) -> Result<()> {
