@@ -26,6 +26,7 @@ mod managed_keys;
 mod metrics_page;
 mod openapi;
 mod operations;
+mod owned;
 mod path;
 mod problem;
 mod query;

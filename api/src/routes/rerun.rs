@@ -1,23 +1,21 @@
 //! Another run of a job, with the tasks of an earlier one (SPEC 6.19): written on the request if they are few (201), otherwise
 //! ingested (202).
 
-use super::{job_of, rows_of};
 use crate::admission;
-use crate::auth::Caller;
 use crate::body;
 use crate::idempotency::{self, Begun, Intent, Snapshot, Turn};
-use crate::path::{Id, Path};
+use crate::owned::{OwnedJob, rows_of};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
 use crate::rerun_base::{Base, base_of};
 use crate::shares::bodies::Room;
 use crate::shares::in_flight;
 use crate::show::{self, is_there};
-use crate::state::{ApiState, Shared};
+use crate::state::ApiState;
 use crate::survey::{Few, Outlook, Survey};
 use crate::warnings::Warnings;
 use crate::wire::rerun::{PARAMETERS, parse_overrides, parse_selection};
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::access::quota::Wanted;
@@ -26,8 +24,8 @@ use conveyor_domain::job::retention::{can_be_proved, rows_are_over};
 use conveyor_domain::job::run::Expected;
 use conveyor_domain::schedule::Template;
 use conveyor_domain::{
-    CallerId, IngestEvent, Job, JobId, JobSchedule, JobStatus, NewRun, NewTasks, Params, Replay,
-    ReplayedTask, RunId, RunStatus, Selection, Trigger, limits,
+    CallerId, IngestEvent, Job, JobSchedule, JobStatus, NewRun, NewTasks, Params, Replay, ReplayedTask,
+    RunId, RunStatus, Selection, Trigger, limits,
 };
 use conveyor_store::port::{JobView, RunKey, RunView, StartRun};
 use conveyor_store::template::expected_tasks;
@@ -35,14 +33,10 @@ use conveyor_wire::Rerun;
 use std::time::Duration;
 
 pub(super) async fn rerun(
-    caller: Caller,
-    State(state): State<Shared>,
-    Path(Id(job)): Path<Id<JobId>>,
+    OwnedJob { state, caller, view }: OwnedJob,
     query: Query,
     request: Request,
 ) -> Result<Response> {
-    // Before anything about the rest: another caller's job must not show by how far a check gets.
-    let view = job_of(&state, &caller, job).await?;
     let query = query.only(PARAMETERS)?;
     let (selection, warnings) = (parse_selection(&query)?, Warnings::of(&request, &query)?);
     let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
@@ -64,7 +58,7 @@ pub(super) async fn rerun(
             }
             None => Params::new(),
         };
-        state.headers().seal(&job, &mut overrides);
+        state.headers().seal(&view.job.id, &mut overrides);
         plan(&state, &view, &selection, overrides).await
     };
     let planned = match planned.await {

@@ -1,69 +1,45 @@
 //! The schedule of a job (SPEC 6.20): another rule, paused, going on. What runs already goes on.
 
-use super::{applied, job_of};
-use crate::auth::Caller;
-use crate::body::{self, JsonBody};
+use crate::body;
 use crate::fields::Fields;
-use crate::path::{Id, Path};
+use crate::owned::OwnedJob;
 use crate::problem::{ApiError, Result};
-use crate::query::Query;
 use crate::show;
-use crate::state::{ApiState, Shared};
-use crate::warnings::{STRICT, Warnings};
+use crate::warnings::Warnings;
 use crate::wire::schedule;
 use axum::Json;
-use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
+use axum::extract::{FromRequest, Request};
 use conveyor_domain::{
-    Command, JobId, JobSchedule, JobSpec, Refusal, RunId, Schedule, ScheduleChange, Timestamp, limits,
+    Command, JobSchedule, JobSpec, Refusal, RunId, Schedule, ScheduleChange, Timestamp, limits,
 };
+use conveyor_wire as wire;
 
-pub(super) async fn replace(
-    caller: Caller,
-    State(state): State<Shared>,
-    Path(Id(job)): Path<Id<JobId>>,
-    query: Query,
-    request: Request,
-) -> Result<Response> {
-    of_scheduled(&state, &caller, job).await?;
-    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
-    let JsonBody { bytes, room: _room } = read(&state, request).await?;
-    let schedule = schedule::parse(&Fields::parse(&bytes, schedule::FIELDS, &warnings)?)?;
-    check(&schedule, state.now())?;
-    apply(&state, &caller, job, ScheduleChange::Rule(schedule)).await
+pub(super) async fn replace(owned: OwnedJob, request: Request) -> Result<Json<wire::Job>> {
+    let body = body_of(&owned, request).await?;
+    let parsed = |bytes: &[u8], warnings: &Warnings| {
+        schedule::parse(&Fields::parse(bytes, schedule::FIELDS, warnings)?)
+    };
+    let schedule = body.parse(parsed)?;
+    check(&schedule, owned.state.now())?;
+    apply(&owned, ScheduleChange::Rule(schedule)).await
 }
 
-pub(super) async fn turn(
-    caller: Caller,
-    State(state): State<Shared>,
-    Path(Id(job)): Path<Id<JobId>>,
-    query: Query,
-    request: Request,
-) -> Result<Response> {
-    of_scheduled(&state, &caller, job).await?;
-    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
-    let JsonBody { bytes, room: _room } = read(&state, request).await?;
-    let change = ScheduleChange::State(schedule::parse_state(&bytes, &warnings)?);
-    apply(&state, &caller, job, change).await
+pub(super) async fn turn(owned: OwnedJob, request: Request) -> Result<Json<wire::Job>> {
+    let change = body_of(&owned, request).await?.parse(schedule::parse_state)?;
+    apply(&owned, ScheduleChange::State(change)).await
 }
 
-/// Before anything about the body: another caller's job must not show by how far the check of a body gets.
-async fn of_scheduled(state: &ApiState, caller: &Caller, job: JobId) -> Result<()> {
-    let view = job_of(state, caller, job).await?;
-    match view.job.spec.schedule {
-        Some(_) => Ok(()),
+/// That a job has no schedule is said before anything about the body.
+async fn body_of(owned: &OwnedJob, request: Request) -> Result<body::Json> {
+    match owned.view.job.spec.schedule {
+        Some(_) => <body::Json as FromRequest<_>>::from_request(request, &owned.state).await,
         None => Err(Refusal::JobNotScheduled.into()),
     }
 }
 
-async fn read(state: &ApiState, request: Request) -> Result<JsonBody> {
-    let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
-    body::read_json(request, max, &state.bodies).await
-}
-
-async fn apply(state: &ApiState, caller: &Caller, job: JobId, change: ScheduleChange) -> Result<Response> {
-    let view = applied(state, caller.id, job, Command::Schedule(change)).await?;
-    Ok(Json(show::job(&view, state.now())).into_response())
+async fn apply(owned: &OwnedJob, change: ScheduleChange) -> Result<Json<wire::Job>> {
+    let view = owned.apply(Command::Schedule(change)).await?;
+    Ok(Json(show::job(&view, owned.state.now())))
 }
 
 /// Only a time that has passed has nothing to come.

@@ -1,6 +1,5 @@
 //! A submit: written on the request if it is short (201), otherwise accepted and ingested later (202) (SPEC 6.1, 6.10).
 
-use super::inputs::upload_of;
 use super::schedule::scheduled;
 use super::{send, webhook};
 use crate::admission;
@@ -10,6 +9,7 @@ use crate::direct;
 use crate::dry_run::dry_run;
 use crate::idempotency::{self, Begun, Intent, Turn};
 use crate::invalid_tasks::InvalidTasks;
+use crate::owned::upload_of;
 use crate::problem::{ApiError, Result};
 use crate::query::Query;
 use crate::shares::bodies::room_within;
