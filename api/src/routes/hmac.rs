@@ -4,11 +4,11 @@ use crate::auth::Caller;
 use crate::problem::{ApiError, Code, Result};
 use crate::query::NoQuery;
 use crate::state::{ApiState, Shared};
+use crate::webhooks::signing_keys;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use conveyor_domain::delivery::signing_keys::signing_keys_key;
-use conveyor_domain::job::record::Expected;
 use conveyor_domain::{
     KeyId, Record, RecordVersion, RecordWrite, RotationRefused, SigningKey, SigningKeys, SigningSecret,
 };
@@ -18,7 +18,7 @@ use conveyor_wire::{HmacKey, HmacKeyCreated, HmacKeyFinalized, HmacKeys, Time};
 const LOOKS_MAX: u32 = 5;
 
 pub(super) async fn list(caller: Caller, State(state): State<Shared>, _: NoQuery) -> Result<Json<HmacKeys>> {
-    let SigningKeys { active, candidate } = keys_of(&state, &caller).await?;
+    let SigningKeys { active, candidate } = signing_keys(&state, caller.id).await?.0;
     let shown = |key: SigningKey| HmacKey { kid: key.kid, created_at: Time(key.created) };
     Ok(Json(HmacKeys { active: active.map(shown), candidate: candidate.map(shown) }))
 }
@@ -51,27 +51,13 @@ pub(super) async fn cancel(caller: Caller, State(state): State<Shared>, _: NoQue
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(super) async fn keys_of(state: &ApiState, caller: &Caller) -> Result<SigningKeys> {
-    Ok(stored(state, caller).await?.0)
-}
-
-async fn stored(state: &ApiState, caller: &Caller) -> Result<(SigningKeys, Expected)> {
-    match state.store().record(&signing_keys_key(caller.id)).await? {
-        None => Ok((SigningKeys::default(), Expected::Absent)),
-        Some(record) => {
-            let keys = record.parse().map_err(|e| ApiError::internal(e.to_string()))?;
-            Ok((keys, Expected::Version(record.version)))
-        }
-    }
-}
-
 async fn change(
     state: &ApiState,
     caller: &Caller,
     decide: impl Fn(&SigningKeys) -> std::result::Result<SigningKeys, RotationRefused>,
 ) -> Result<SigningKeys> {
     for _ in 0..LOOKS_MAX {
-        let (keys, expected) = stored(state, caller).await?;
+        let (keys, expected) = signing_keys(state, caller.id).await?;
         let next = decide(&keys).map_err(refused)?;
         if next == keys {
             return Ok(next);

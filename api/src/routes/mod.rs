@@ -33,7 +33,7 @@ use crate::auth::{Caller, Operator};
 use crate::problem::{ApiError, Code, Result};
 use crate::request_rates;
 use crate::shares::in_flight;
-use crate::state::{ApiState, Shared};
+use crate::state::Shared;
 use crate::unread;
 use axum::Router;
 use axum::extract::{Request, State};
@@ -41,7 +41,7 @@ use axum::handler::Handler;
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{MethodRouter, delete, get, post, put};
-use conveyor_domain::{Command, QueueName, RunId, TaskRef};
+use conveyor_domain::Command;
 
 pub(crate) fn all(state: Shared) -> Router {
     let serving = middleware::from_fn_with_state(state.clone(), refuse_while_shutting_down);
@@ -214,17 +214,4 @@ async fn refuse_while_shutting_down(
 
 fn shutting_down() -> ApiError {
     ApiError::new(Code::Unavailable, "The process is shutting down.")
-}
-
-/// Sends the refs of rows that are already durable.
-async fn send(state: &ApiState, run: RunId, unsent: &[TaskRef]) {
-    if unsent.is_empty() {
-        return;
-    }
-    let bodies = unsent.iter().map(TaskRef::to_string).collect();
-    if let Err(error) = state.backend.queue.send(QueueName::Run(run), bodies, state.now()).await {
-        // Not an error of the request: the tasks are accepted, and a lost message costs time, never data (SPEC 3.4).
-        // Refusing here would make the caller repeat a submit that already happened.
-        tracing::warn!(%run, %error, "task refs were not sent; a sweep will");
-    }
 }

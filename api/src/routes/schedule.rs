@@ -3,15 +3,14 @@
 use crate::body;
 use crate::fields::Fields;
 use crate::owned::OwnedJob;
-use crate::problem::{ApiError, Result};
+use crate::problem::Result;
 use crate::show;
+use crate::submit::check_fires;
 use crate::warnings::Warnings;
 use crate::wire::schedule;
 use axum::Json;
 use axum::extract::{FromRequest, Request};
-use conveyor_domain::{
-    Command, JobSchedule, JobSpec, Refusal, RunId, Schedule, ScheduleChange, Timestamp, limits,
-};
+use conveyor_domain::{Command, Refusal, ScheduleChange};
 use conveyor_wire as wire;
 
 pub(super) async fn replace(owned: OwnedJob, request: Request) -> Result<Json<wire::Job>> {
@@ -20,7 +19,7 @@ pub(super) async fn replace(owned: OwnedJob, request: Request) -> Result<Json<wi
         schedule::parse(&Fields::parse(bytes, schedule::FIELDS, warnings)?)
     };
     let schedule = body.parse(parsed)?;
-    check(&schedule, owned.state.now())?;
+    check_fires(&schedule, owned.state.now())?;
     apply(&owned, ScheduleChange::Rule(schedule)).await
 }
 
@@ -40,22 +39,4 @@ async fn body_of(owned: &OwnedJob, request: Request) -> Result<body::Json> {
 async fn apply(owned: &OwnedJob, change: ScheduleChange) -> Result<Json<wire::Job>> {
     let view = owned.apply(Command::Schedule(change)).await?;
     Ok(Json(show::job(&view, owned.state.now())))
-}
-
-/// Only a time that has passed has nothing to come.
-fn check(schedule: &Schedule, now: Timestamp) -> Result<Timestamp> {
-    let passed = || ApiError::invalid("The schedule never fires: its time has passed.");
-    schedule.next_after(now, now).ok_or_else(passed)
-}
-
-/// What is submitted, with its schedule, if it can be stored. The run that keeps its tasks is named once there is one.
-pub(super) fn scheduled(mut spec: JobSpec, schedule: Option<Schedule>, now: Timestamp) -> Result<JobSpec> {
-    if let Some(schedule) = schedule {
-        check(&schedule, now)?;
-        spec.schedule = Some(JobSchedule::new(schedule, RunId::from_bytes([0; 16]), None, now));
-    }
-    match spec.stored_bytes() > limits::JOB_DOCUMENT_MAX_BYTES {
-        true => Err(Refusal::JobTooLarge.into()),
-        false => Ok(spec),
-    }
 }

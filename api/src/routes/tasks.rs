@@ -1,7 +1,5 @@
-use super::send;
-use crate::admission;
 use crate::body::{self, JsonBody};
-use crate::idempotency::{self, Begun, Intent, Snapshot, Turn};
+use crate::idempotency::{self, Intent, Snapshot, Turn};
 use crate::owned::{OwnedJob, OwnedRun};
 use crate::path::Id;
 use crate::problem::{ApiError, Result};
@@ -9,17 +7,20 @@ use crate::query::NoQuery;
 use crate::shares::in_flight;
 use crate::show;
 use crate::state::ApiState;
+use crate::submit::send;
 use crate::warnings::Warnings;
 use crate::wire::tasks::AddRequest;
 use axum::Json;
 use axum::extract::Request;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
 use conveyor_domain::access::quota::Wanted;
 use conveyor_domain::{Attempt, Job, TaskId};
-use conveyor_store::port::JobView;
+use conveyor_store::admission::Became;
+use conveyor_store::port::{JobView, Once};
 use conveyor_wire::{self as wire, Added, Time};
+use std::ops::ControlFlow;
 
 pub(super) async fn add(
     OwnedJob { state, caller, view: JobView { job, .. } }: OwnedJob,
@@ -33,9 +34,9 @@ pub(super) async fn add(
     if let Some(intent) = &mut intent {
         intent.pass(&bytes);
     }
-    let mut turn = match idempotency::begin(&state, intent, warnings).await? {
-        Begun::Replay(answer) => return Ok(answer),
-        Begun::Fresh(turn) => turn,
+    let mut turn = match idempotency::begin(&state, intent, warnings).await {
+        ControlFlow::Continue(turn) => turn,
+        ControlFlow::Break(answer) => return answer,
     };
     // A caller that hangs up half way must not leave indexes behind that nobody counts.
     let adding = async move {
@@ -53,23 +54,19 @@ async fn add_to(state: &ApiState, job: &Job, bytes: Bytes, turn: &mut Turn) -> R
     let headers = state.headers();
     tasks.iter_mut().for_each(|task| headers.seal(&job.id, &mut task.params));
     let accepted_tasks = tasks.len();
-    let once = turn.claim(state, move |view| added_answer(view, accepted_tasks)).await?;
-    let (caller, job) = (job.caller, job.id);
-    let run_tasks_max = config.run_tasks_max;
-    let count = u32::try_from(accepted_tasks).unwrap_or(u32::MAX);
-    let wanted = Wanted { job, active: false, scheduled: false, tasks: count };
-    let add = async {
-        Ok(state.store().add_tasks(job, tasks, last_batch, run_tasks_max, once, state.now()).await?)
+    let answer = move |view: &JobView| {
+        let (job_status, latest_run) = (view.job.status.into(), show::run(&view.latest));
+        Snapshot::new(StatusCode::OK, &Added { accepted_tasks, job_status, latest_run })
     };
-    let added = admission::within(state, caller, wanted, add).await?;
-    let view = added.view;
-    send(state, view.latest.run.id, &added.unsent).await;
-    Ok(added_answer(&view, accepted_tasks).into_response())
-}
-
-fn added_answer(view: &JobView, accepted_tasks: usize) -> Snapshot {
-    let (job_status, latest_run) = (view.job.status.into(), show::run(&view.latest));
-    Snapshot::new(StatusCode::OK, &Added { accepted_tasks, job_status, latest_run })
+    let count = u32::try_from(accepted_tasks).unwrap_or(u32::MAX);
+    let wanted = Wanted { job: job.id, active: false, scheduled: false, tasks: count };
+    let add = move |once: Option<Once>| async move {
+        let (max, now) = (config.run_tasks_max, state.now());
+        let added = state.store().add_tasks(job.id, tasks, last_batch, max, once, now).await?;
+        send(state, added.view.latest.run.id, &added.unsent).await;
+        Ok(added.view)
+    };
+    turn.carry_out(state, job.caller, (wanted, Became::Known), answer, add).await
 }
 
 pub(super) async fn history(
