@@ -7,7 +7,6 @@ mod survey;
 use crate::idempotency::{Snapshot, Turn};
 use crate::owned::rows_of;
 use crate::problem::{ApiError, Code, Result};
-use crate::shares::Room;
 use crate::show::{self, is_there};
 use crate::state::ApiState;
 use axum::http::StatusCode;

@@ -49,7 +49,7 @@ pub(super) enum Plan {
     Inline(Vec<TaskInput>),
     /// A list that is short enough to be read on the request: its tasks are written with the job, and the log of its ingest
     /// with them.
-    Staged(Source, ShortList, Room),
+    Staged(Source, Box<ShortList>, Room),
     /// A list that is ingested later.
     Accept(Source, Option<Expected>),
     /// The list of a scheduled job: every run reads it.
@@ -155,7 +155,7 @@ async fn of_upload(
             warnings.unknown_in_rows(&short.unknown)?;
             short.check(source.on_invalid_rows, state.config.run_tasks_max)?;
             if spec.schedule.is_none() {
-                return Ok(Plan::Staged(source, short, room));
+                return Ok(Plan::Staged(source, Box::new(short), room));
             }
             source.staged.count = Some(Box::new(short.count(policy)?));
             let expected = source.expected(&spec.params);
