@@ -126,6 +126,22 @@ pub struct UploadDoc {
 }
 
 impl Upload {
+    /// A slot for one object, of which nothing is declared and nothing has come.
+    pub fn new(id: UploadId, caller: CallerId, spec: ListSpec, now: Timestamp) -> Upload {
+        Upload {
+            id,
+            caller,
+            spec,
+            multipart: false,
+            declared: Declared::default(),
+            parts_handle: None,
+            staged: None,
+            claimed: false,
+            created: now,
+            expires: now.after(limits::UPLOAD_TTL),
+        }
+    }
+
     pub fn doc(&self) -> UploadDoc {
         UploadDoc {
             spec: self.spec.clone(),
