@@ -23,7 +23,7 @@ async fn remove_old(world: &World) {
         while must(store.remove_rows(Removal::Run(run), 100).await) > 0 {}
         must(store.mark(run, Mark::RowsGone(Storage::Expired)).await);
     }
-    for upload in world.expired_uploads().await {
+    for upload in world.expired_uploads(now).await {
         if must(store.doom_upload(upload, None, now).await) {
             must(store.forget_upload(upload).await);
         }
@@ -33,7 +33,7 @@ async fn remove_old(world: &World) {
 /// Whether the task of a run, and an upload, are there.
 async fn is_kept(world: &World, key: RunKey) -> (bool, bool) {
     let store = &world.backend.store;
-    let expired = world.expired_uploads().await;
+    let expired = world.expired_uploads(Timestamp(i64::MAX)).await;
     (must(store.task(key, World::task(key, 0)).await).is_some(), !expired.is_empty())
 }
 

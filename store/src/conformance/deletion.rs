@@ -130,9 +130,9 @@ pub async fn a_deleted_run_lets_go_of_its_upload(harness: &dyn Harness) {
     let store = &world.backend.store;
     world.pass(i64::try_from(limits::UPLOAD_TTL.as_millis()).unwrap_or(i64::MAX));
     delete(&world, key).await;
-    assert!(world.expired_uploads().await.is_empty(), "it is still removed");
+    assert!(world.expired_uploads(world.now()).await.is_empty(), "it is still removed");
     sweep(&world).await;
-    let expired = world.expired_uploads().await;
+    let expired = world.expired_uploads(world.now()).await;
     assert_eq!(expired.len(), 1);
     assert!(must(store.doom_upload(expired[0], None, world.now()).await));
 }

@@ -201,8 +201,8 @@ pub async fn a_job_past_its_time_lets_go_of_its_upload(harness: &dyn Harness) {
     let key = super::ingest::accepted(&world).await;
     must(store.apply(key.job, Command::Stop, world.now()).await);
     world.pass(i64::try_from(limits::UPLOAD_TTL.as_millis()).unwrap_or(i64::MAX));
-    assert!(world.expired_uploads().await.is_empty(), "a run is kept");
+    assert!(world.expired_uploads(world.now()).await.is_empty(), "a run is kept");
     while must(store.remove_rows(Removal::Run(key), 7).await) > 0 {}
     must(store.mark(key, Mark::RowsGone(Storage::Expired)).await);
-    assert_eq!(world.expired_uploads().await.len(), 1);
+    assert_eq!(world.expired_uploads(world.now()).await.len(), 1);
 }

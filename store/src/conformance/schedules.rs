@@ -177,7 +177,7 @@ pub async fn a_list_of_a_template_is_claimed_for_as_long_as_its_job(harness: &dy
         async || must(store.upload(world.caller, upload.id, world.now()).await).is_some_and(|u| u.claimed);
     assert!(claimed().await);
     world.pass(YEAR_MS);
-    assert!(world.expired_uploads().await.is_empty(), "it is needed");
+    assert!(world.expired_uploads(world.now()).await.is_empty(), "it is needed");
     must(store.apply(job, Command::Delete, world.now()).await);
     super::retention::sweep(&world).await;
     super::retention::sweep(&world).await;

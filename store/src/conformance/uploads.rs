@@ -136,11 +136,11 @@ pub async fn an_expired_or_aborted_upload_is_gone_before_it_is_removed(harness: 
     assert_eq!(must(store.upload(world.caller, expiring.id, world.now()).await), None);
     let late = store.put_staged(expiring.id, world.staged("x", b"x").await, None, world.now()).await;
     assert_eq!(late, Err(Error::NotFound));
-    let mut expired = world.expired_uploads().await;
+    let mut expired = world.expired_uploads(world.now()).await;
     expired.sort();
     assert_eq!(expired, [expiring.id, aborted.id]);
     must(store.forget_upload(expiring.id).await);
-    assert_eq!(world.expired_uploads().await.len(), 2, "one is not marked yet");
+    assert_eq!(world.expired_uploads(world.now()).await.len(), 2, "one is not marked yet");
     for upload in expired {
         assert!(must(store.doom_upload(upload, None, world.now()).await));
         assert!(must(store.doom_upload(upload, None, world.now()).await), "it is marked, as before");
@@ -148,7 +148,7 @@ pub async fn an_expired_or_aborted_upload_is_gone_before_it_is_removed(harness: 
         must(store.forget_upload(upload).await);
         assert!(!must(store.doom_upload(upload, None, world.now()).await), "it is gone");
     }
-    assert!(world.expired_uploads().await.is_empty());
+    assert!(world.expired_uploads(world.now()).await.is_empty());
 }
 
 pub async fn an_upload_that_is_wanted_is_never_marked(harness: &dyn Harness) {
@@ -166,13 +166,13 @@ pub async fn an_upload_that_is_wanted_is_never_marked(harness: &dyn Harness) {
     };
     refuse(&waiting).await;
     refuse(&claimed).await;
-    assert!(world.expired_uploads().await.is_empty());
+    assert!(world.expired_uploads(world.now()).await.is_empty());
     world.pass(DAY_MS);
     assert!(
         !must(store.doom_upload(claimed.id, None, world.now()).await),
         "a job needs it, however old it is"
     );
-    assert_eq!(world.expired_uploads().await, [waiting.id]);
+    assert_eq!(world.expired_uploads(world.now()).await, [waiting.id]);
     assert!(must(store.doom_upload(waiting.id, None, world.now()).await));
 }
 
@@ -185,13 +185,13 @@ pub async fn an_upload_stays_while_a_job_needs_it(harness: &dyn Harness) {
     let (first, second) = (world.accept(&upload, &staged).await, world.accept(&upload, &staged).await);
     world.pass(DAY_MS + i64::try_from(limits::UPLOAD_TTL.as_millis()).unwrap_or(0));
     for key in [first, second] {
-        assert!(world.expired_uploads().await.is_empty(), "a job needs it");
+        assert!(world.expired_uploads(world.now()).await.is_empty(), "a job needs it");
         assert!(!must(store.doom_upload(upload.id, None, world.now()).await), "a job needs it");
         must(store.apply(key.job, Command::Delete, world.now()).await);
         while must(store.remove_rows(Removal::Job(key.job), 100).await) > 0 {}
         must(store.mark(key, Mark::QueueGone).await);
         assert!(must(store.forget_job(key.job, world.now()).await));
     }
-    assert_eq!(world.expired_uploads().await, [upload.id]);
+    assert_eq!(world.expired_uploads(world.now()).await, [upload.id]);
     assert!(must(store.doom_upload(upload.id, None, world.now()).await));
 }

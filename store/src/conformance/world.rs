@@ -162,8 +162,8 @@ impl World {
         must(self.backend.store.due(chore, limit).await).into_iter().filter_map(RunKey::of).collect()
     }
 
-    pub async fn expired_uploads(&self) -> Vec<UploadId> {
-        let due = must(self.backend.store.due(Chore::ExpiredUploads { by: self.now() }, 10).await);
+    pub async fn expired_uploads(&self, by: Timestamp) -> Vec<UploadId> {
+        let due = must(self.backend.store.due(Chore::ExpiredUploads { by }, 10).await);
         let upload = |subject| if let Subject::Upload(upload) = subject { Some(upload) } else { None };
         due.into_iter().filter_map(upload).collect()
     }
