@@ -1,8 +1,7 @@
 //! Notifications of a job, and what came of them (SPEC 6.21).
 
 use crate::cursor::Cursors;
-use crate::owned::OwnedJob;
-use crate::path::Id;
+use crate::path::{Id, OwnedJob};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::{NoQuery, Query};
 use crate::state::ApiState;
