@@ -20,8 +20,7 @@ use axum::{Json, extract};
 use conveyor_domain::export::{Progress, State};
 use conveyor_domain::job::record::Expected;
 use conveyor_domain::{
-    CallerId, Export, ExportId, JobId, JobStatus, Record, RecordKind, RecordWrite, RunId, RunStatus,
-    Unreadable, limits,
+    CallerId, Export, ExportId, JobId, JobStatus, Record, RecordKind, RecordWrite, RunId, RunStatus, limits,
 };
 use conveyor_store::Error;
 use conveyor_store::port::{BlobKey, RecordsQuery, RunKey, Validity, readable};
@@ -142,7 +141,7 @@ fn kept(found: &OwnedRun) -> Result<RunKey> {
 /// An export that can be seen, with its record.
 async fn export_of(state: &ApiState, run: RunId, id: ExportId) -> Result<(Record, Export)> {
     let record = state.store().record(&Export::key(run, id)).await?.ok_or_else(ApiError::not_found)?;
-    let export: Export = record.parse().map_err(unreadable)?;
+    let export: Export = record.parse().map_err(Error::from)?;
     match export.is_there(state.judged_at(|now| !export.is_there(now)).await?) {
         true => Ok((record, export)),
         false => Err(ApiError::not_found()),
@@ -175,8 +174,7 @@ async fn newest(
 fn parsed(records: &[Record]) -> Result<Vec<Export>> {
     let mut exports = Vec::new();
     for record in records {
-        let parsed = record.parse().map_err(|e| Error::Corrupt(e.to_string()));
-        exports.extend(readable("export", || record.key.id.clone(), parsed)?);
+        exports.extend(readable("export", || record.key.id.clone(), record.parse().map_err(Error::from))?);
     }
     Ok(exports)
 }
@@ -252,8 +250,4 @@ fn file_name(export: &Export) -> String {
 
 fn corrupt(export: ExportId) -> ApiError {
     Error::Corrupt(format!("export {export}: its object key is not one")).into()
-}
-
-fn unreadable(error: Unreadable) -> ApiError {
-    Error::Corrupt(error.to_string()).into()
 }

@@ -35,18 +35,8 @@ pub(super) async fn create(
         declared = declared.in_parts(state.direct().map_or(1, DirectAccess::part_min_bytes), list_max);
     }
     let now = state.now();
-    let mut upload = Upload {
-        id: UploadId::new(now, &state.entropy),
-        caller: caller.id,
-        spec,
-        multipart,
-        declared,
-        parts_handle: None,
-        staged: None,
-        claimed: false,
-        created: now,
-        expires: now.after(limits::UPLOAD_TTL),
-    };
+    let id = UploadId::new(now, &state.entropy);
+    let mut upload = Upload { multipart, declared, ..Upload::new(id, caller.id, spec, now) };
     if let Some(direct) = state.direct() {
         // First: a slot of which nobody knows how to send its parts would be of no use.
         upload.parts_handle = direct::parts::begin(direct, &upload).await?;

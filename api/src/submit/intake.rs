@@ -13,7 +13,6 @@ use crate::state::{ApiState, Shared};
 use crate::wire::input;
 use axum::extract::Request;
 use bytes::Bytes;
-use conveyor_domain::ingest::upload::Declared;
 use conveyor_domain::{CallerId, HeaderSeal, ListSpec, Staged, Upload, UploadId, limits};
 use futures::stream;
 use std::borrow::Cow;
@@ -207,19 +206,8 @@ fn refuse(error: SplitError) -> ApiError {
 /// Stages the tasks under an upload of their own, so that whatever breaks off is found and removed with it.
 async fn stage(state: &Shared, caller: CallerId, sorting: Sorting) -> Result<(End, StagedTasks)> {
     let now = state.now();
-    let upload = Upload {
-        id: UploadId::new(now, &state.entropy),
-        caller,
-        spec: StagedTasks::SPEC,
-        multipart: false,
-        declared: Declared::default(),
-        parts_handle: None,
-        staged: None,
-        claimed: false,
-        created: now,
-        expires: now.after(limits::UPLOAD_TTL),
-    };
-    let id = upload.id;
+    let id = UploadId::new(now, &state.entropy);
+    let upload = Upload::new(id, caller, StagedTasks::SPEC, now);
     // Not one that the caller made: it does not count against what a caller may make.
     state.store().create_upload(upload, u32::MAX).await?;
     let upload = OwnUpload { state: state.clone(), caller, id, settled: false };

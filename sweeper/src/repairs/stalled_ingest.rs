@@ -10,7 +10,7 @@ use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{
-    IngestEvent, IngestRef, IngestState, LogOutOfOrder, QueueName, Run, Timestamp, limits,
+    IngestEvent, IngestRef, IngestState, QueueName, Run, Timestamp, limits,
 };
 use conveyor_store::port::{Appended, Emptiness, Ingest, RunKey};
 use conveyor_store::{Backend, Error, Result};
@@ -211,6 +211,6 @@ async fn give_up(sweep: &Sweep<'_>, key: RunKey, state: &IngestState) -> Result<
 }
 
 async fn append(sweep: &Sweep<'_>, key: RunKey, state: &IngestState, event: IngestEvent) -> Result<Appended> {
-    let entry = state.entry(event).map_err(|e: LogOutOfOrder| Error::Corrupt(e.to_string()))?;
+    let entry = state.entry(event)?;
     sweep.backend.store.append(key, entry, sweep.clock.now()).await
 }
