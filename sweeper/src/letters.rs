@@ -5,8 +5,8 @@ use crate::sweep::Sweep;
 use conveyor_domain::ingest::Entry;
 use conveyor_domain::repair::dead_letter::{Redrive, Verdict, judge, may_redrive};
 use conveyor_domain::{
-    DeadLetter, IngestEvent, IngestRef, IngestState, JobId, LetterId, ListFault, QueueName,
-    Run, RunId, Timestamp, limits,
+    DeadLetter, IngestEvent, IngestRef, IngestState, JobId, LetterId, ListFault, QueueName, Run, RunId,
+    Timestamp, limits,
 };
 use conveyor_store::port::{Appended, Ingest, RunKey};
 use conveyor_store::{Backend, Error, Result};

@@ -206,8 +206,8 @@ fn refuse(error: SplitError) -> ApiError {
 /// Stages the tasks under an upload of their own, so that whatever breaks off is found and removed with it.
 async fn stage(state: &Shared, caller: CallerId, sorting: Sorting) -> Result<(End, StagedTasks)> {
     let now = state.now();
-    let id = UploadId::new(now, &state.entropy);
-    let upload = Upload::new(id, caller, StagedTasks::SPEC, now);
+    let upload = Upload::new(UploadId::new(now, &state.entropy), caller, StagedTasks::SPEC, now);
+    let id = upload.id;
     // Not one that the caller made: it does not count against what a caller may make.
     state.store().create_upload(upload, u32::MAX).await?;
     let upload = OwnUpload { state: state.clone(), caller, id, settled: false };

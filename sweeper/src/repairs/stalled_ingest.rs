@@ -9,9 +9,7 @@ use crate::repair::{Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, after, 
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
-use conveyor_domain::{
-    IngestEvent, IngestRef, IngestState, QueueName, Run, Timestamp, limits,
-};
+use conveyor_domain::{IngestEvent, IngestRef, IngestState, QueueName, Run, Timestamp, limits};
 use conveyor_store::port::{Appended, Emptiness, Ingest, RunKey};
 use conveyor_store::{Backend, Error, Result};
 use futures::FutureExt;
