@@ -28,8 +28,7 @@ impl Retries {
     /// How long to wait after so many retries: as long as the server asked for, within the cap, and never less than the
     /// backoff.
     pub(crate) fn wait(&self, retries: u32, asked: Duration, entropy: &Entropy) -> Duration {
-        let backoff =
-            Exponential::new(self.base, self.cap).jittered(retries.saturating_add(1).min(self.max), entropy);
+        let backoff = Exponential::new(self.base, self.cap).jittered(retries.saturating_add(1), entropy);
         asked.clamp(backoff, self.cap.max(backoff))
     }
 
