@@ -7,6 +7,7 @@ use crate::client::Conveyor;
 use crate::round;
 use anyhow::{Context, ensure};
 use clap::Args;
+use conveyor_client::JobId;
 use serde::Serialize;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -22,9 +23,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// and that is an error: give it more --rows.
 ///
 /// --check wants the median beside the throttled job to be at most 1.5 times that of a job alone.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize)]
 pub struct Settings {
     #[command(flatten)]
+    #[serde(skip)]
     common: Common,
     /// How many tasks a timed job has
     #[arg(long, value_name = "NUMBER", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=9_999))]
@@ -42,6 +44,7 @@ pub struct Settings {
     #[arg(long, value_name = "SHARE", default_value_t = 0.05)]
     share: f64,
     /// How many jobs are timed, each way
+    #[serde(skip)]
     #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     tries: u32,
     /// How many workers there are
@@ -51,19 +54,15 @@ pub struct Settings {
     #[arg(long, value_name = "MS", default_value_t = 200)]
     latency_ms: u64,
     /// Give up after this long
+    #[serde(skip)]
     #[arg(long, value_name = "SECONDS", default_value_t = 900)]
     deadline_seconds: u64,
 }
 
 #[derive(Clone, Debug, Serialize)]
 struct Report {
-    tasks: u64,
-    max_inflight: u32,
-    rows: u64,
-    rows_max_inflight: u32,
-    share: f64,
-    workers: u32,
-    latency_ms: u64,
+    #[serde(flatten)]
+    settings: Settings,
     alone_seconds: Vec<f64>,
     beside_seconds: Vec<f64>,
     beside_throttled_seconds: Vec<f64>,
@@ -109,7 +108,11 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
     let other_per_second = other_job.per_second().await?;
     eprintln!("beside: {beside_seconds:?} s");
 
-    system.proxy.as_ref().context("there is no proxy")?.throttle(settings.share, &other_job.job_id);
+    system
+        .proxy
+        .as_ref()
+        .context("there is no proxy")?
+        .throttle(settings.share, &other_job.job_id.to_string());
     let beside_throttled_seconds = timed.seconds(&mut system, settings.tries).await?;
     let other_per_second_throttled = other_job.per_second().await?;
     eprintln!("beside, throttled: {beside_throttled_seconds:?} s");
@@ -120,13 +123,7 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
 
     let alone = median(&alone_seconds);
     Ok(Report {
-        tasks: settings.tasks,
-        max_inflight: settings.max_inflight,
-        rows: settings.rows,
-        rows_max_inflight: settings.rows_max_inflight,
-        share: settings.share,
-        workers: settings.workers,
-        latency_ms: settings.latency_ms,
+        settings: settings.clone(),
         beside_to_alone: round::ratio(median(&beside_seconds) / alone),
         throttled_to_alone: round::ratio(median(&beside_throttled_seconds) / alone),
         alone_seconds,
@@ -141,7 +138,7 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
 /// The job that is throttled.
 struct Other {
     conveyor: Conveyor,
-    job_id: String,
+    job_id: JobId,
     completed: u64,
     since: Instant,
 }
@@ -149,9 +146,9 @@ struct Other {
 impl Other {
     /// How fast it went since the last look.
     async fn per_second(&mut self) -> anyhow::Result<f64> {
-        let run = self.conveyor.latest_run(&self.job_id).await?;
+        let run = self.conveyor.latest_run(self.job_id).await?;
         ensure!(!is_over(&run)?, "the other job was done before the last timed one: give it more --rows");
-        let (completed, now) = (run.stats.completed, Instant::now());
+        let (completed, now) = (u64::from(run.stats.completed), Instant::now());
         let rate = round::rate(completed - self.completed, (now - self.since).as_secs_f64());
         (self.completed, self.since) = (completed, now);
         Ok(rate)
@@ -175,14 +172,20 @@ mod tests {
     use super::*;
 
     fn report(throttled_to_alone: f64) -> Report {
-        Report {
+        let settings = Settings {
+            common: Common { conveyor: None, check: false },
             tasks: 1,
             max_inflight: 1,
             rows: 1,
             rows_max_inflight: 1,
             share: 0.05,
+            tries: 1,
             workers: 1,
             latency_ms: 1,
+            deadline_seconds: 1,
+        };
+        Report {
+            settings,
             alone_seconds: vec![1.0],
             beside_seconds: vec![1.0],
             beside_throttled_seconds: vec![throttled_to_alone],
