@@ -381,9 +381,9 @@ impl Batch {
         }
         match store.apply(key.job, Command::Drained, self.shared.worker.clock.now()).await {
             Ok(view) => {
-                let status = view.latest.run.status;
-                tracing::info!(job = %key.job, run = %key.run, status = status.as_str(), "run drained");
-                if status != RunStatus::Running {
+                let status = view.latest.map(|latest| latest.run.status);
+                tracing::info!(job = %key.job, run = %key.run, status = status.map(RunStatus::as_str), "run drained");
+                if status != Some(RunStatus::Running) {
                     self.tell(News::Gone(key.run));
                 }
                 Ok(())

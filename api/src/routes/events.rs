@@ -27,7 +27,7 @@ pub(super) async fn list(
     headers: HeaderMap,
 ) -> Result<Response> {
     let view = job_of(&state, &caller, job).await?;
-    let hidden = view.job.spec.hidden_run();
+    let hidden = view.job.spec.template_id();
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
     if accept.is_some_and(|text| text.contains(event_stream::CONTENT_TYPE)) {
         let after = last_seen(query, &headers)?;

@@ -28,7 +28,7 @@ pub(super) async fn show(
     let found = run_of(&state, &caller, job, Some(run)).await?;
     let ingest = ingest_of(&state, &found).await?;
     let folded = IngestState::fold(&ingest.log).map_err(|e| Error::Corrupt(e.to_string()))?;
-    Ok(Json(show::ingest(run, &folded, &ingest.log, found.job.spec.hidden_run())).into_response())
+    Ok(Json(show::ingest(run, &folded, &ingest.log, found.job.spec.template_id())).into_response())
 }
 
 #[derive(Clone, Copy, Debug)]

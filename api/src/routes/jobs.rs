@@ -81,11 +81,11 @@ pub(super) fn on_run(command: Command) -> MethodRouter<Shared> {
         query.none()?;
         let found = job_of(&state, &caller, job).await?;
         // Of a job that never fired it is known why there is nothing to steer.
-        if !is_there(&found.latest.run) && !found.latest.run.is_template() {
+        if found.latest.is_some_and(|latest| !is_there(&latest.run)) {
             return Err(ApiError::not_found());
         }
         let view = applied(&state, caller.id, job, command).await?;
-        Ok(Json(show::run(&view.latest)).into_response())
+        Ok(Json(view.latest.as_ref().map(show::run)).into_response())
     };
     post(handle)
 }

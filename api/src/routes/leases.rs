@@ -10,8 +10,8 @@ use crate::state::{ApiState, Shared};
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::{CallerId, JobId, limits};
-use conveyor_store::port::{JobView, JobsQuery};
+use conveyor_domain::{CallerId, Job, JobId, limits};
+use conveyor_store::port::{JobView, JobsQuery, RunView};
 use conveyor_wire::Leases;
 use futures::{StreamExt, TryStreamExt, stream};
 
@@ -23,40 +23,39 @@ pub(super) async fn list(caller: Caller, State(state): State<Shared>, query: Que
     let limit = query.limit(limits::PAGE_DEFAULT, limits::PAGE_MAX)?;
     let cursors = Cursors::new(&state, caller.id, "leases");
     let live = live_runs(&state, caller.id, cursors.open(query.get("cursor"))?, limit as usize).await?;
-    let looks: Vec<_> = live.views.iter().map(|view| look(&state, view)).collect();
+    let looks: Vec<_> = live.runs.iter().map(|(job, run)| look(&state, (job, run))).collect();
     let looks: Vec<Look> = stream::iter(looks).buffered(LOOKS_INFLIGHT).try_collect().await?;
-    let leases = live.views.iter().zip(&looks).map(|(view, look)| show::lease(view, look)).collect();
+    let leases =
+        live.runs.iter().zip(&looks).map(|((job, run), look)| show::lease((job, run), look)).collect();
     let next_cursor = live.next.map(|job| cursors.seal(&job));
     Ok(Json(Leases { leases, next_cursor }).into_response())
 }
 
 struct Live {
-    views: Vec<JobView>,
+    runs: Vec<(Job, RunView)>,
     /// The last job that was looked at, if there may be more.
     next: Option<JobId>,
 }
 
 /// Jobs with a live run, newest first. Most jobs of a caller have ended: no more than some are looked at for one page.
 async fn live_runs(state: &ApiState, caller: CallerId, after: Option<JobId>, limit: usize) -> Result<Live> {
-    let (mut views, mut before) = (Vec::new(), after);
+    let (mut runs, mut before) = (Vec::new(), after);
     for _ in 0..limits::LEASES_LOOK_MAX / limits::PAGE_MAX {
         let most = limits::PAGE_MAX;
         let query = JobsQuery { caller, status: None, scheduled: None, before, limit: most, look: most };
         let page = state.list(caller, state.store().jobs(query)).await?;
-        for view in page.rows {
-            if view.latest.run.status.is_terminal() {
-                before = Some(view.job.id);
-            } else if views.len() < limit {
-                before = Some(view.job.id);
-                views.push(view);
-            } else {
-                return Ok(Live { views, next: before });
+        for JobView { job, latest } in page.rows {
+            let live = latest.filter(|latest| !latest.run.status.is_terminal());
+            if live.is_some() && runs.len() == limit {
+                return Ok(Live { runs, next: before });
             }
+            before = Some(job.id);
+            runs.extend(live.map(|latest| (job, latest)));
         }
         before = page.next;
         if before.is_none() {
-            return Ok(Live { views, next: None });
+            return Ok(Live { runs, next: None });
         }
     }
-    Ok(Live { views, next: before })
+    Ok(Live { runs, next: before })
 }

@@ -15,7 +15,7 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::dispatch::grant::Scope;
 use conveyor_domain::{CallerId, Command, IngestState, Job, JobId, QueueName, limits};
-use conveyor_store::port::{JobView, RunKey, ShownDepth};
+use conveyor_store::port::{JobView, RunKey, RunView, ShownDepth};
 use conveyor_wire as wire;
 
 pub(super) async fn change(
@@ -53,14 +53,12 @@ pub(super) async fn show(
     query: Query,
 ) -> Result<Response> {
     query.none()?;
-    let view = job_of(&state, &caller, job).await?;
-    if !is_there(&view.latest.run) {
-        return Err(ApiError::not_found());
-    }
-    let look = look(&state, &view).await?;
+    let JobView { job, latest } = job_of(&state, &caller, job).await?;
+    let latest = latest.filter(|latest| is_there(&latest.run)).ok_or_else(ApiError::not_found)?;
+    let look = look(&state, (&job, &latest)).await?;
     let shown = limits::DOMAIN_BUDGETS_SHOWN_MAX;
     let domains = state.backend.coordinator.domain_budgets(caller.id, shown, look.now).await?;
-    Ok(Json(show::limits(&view, &look, &domains)).into_response())
+    Ok(Json(show::limits((&job, &latest), &look, &domains)).into_response())
 }
 
 /// How far the list of a run is. A log that cannot be read says nothing; its own route tells why.
@@ -70,7 +68,7 @@ async fn list_of(state: &ApiState, caller: CallerId, key: RunKey) -> Result<Opti
 }
 
 /// Looks at what a job's workers share, and what they could take.
-pub(super) async fn look(state: &ApiState, JobView { job, latest }: &JobView) -> Result<Look> {
+pub(super) async fn look(state: &ApiState, (job, latest): (&Job, &RunView)) -> Result<Look> {
     let (scope, now) = (Scope::Job(job.id), state.now());
     let shown_depth = state.backend.queue.shown_depth(QueueName::Run(latest.run.id), now);
     let depth = async {

@@ -206,16 +206,16 @@ async fn applied(state: &ApiState, caller: CallerId, job: JobId, command: Comman
 /// If its latest run was deleted, the one before takes its place for readers; with none before, it stays until it is removed.
 /// Only a job whose latest run was deleted costs this read.
 async fn with_latest_kept(state: &ApiState, caller: CallerId, mut view: JobView) -> Result<JobView> {
-    let is_deleted = |run: &Run| run.status == RunStatus::Deleted && !run.is_template();
-    if view.job.status == JobStatus::Deleted || !is_deleted(&view.latest.run) {
+    let is_deleted = |view: &RunView| view.run.status == RunStatus::Deleted;
+    if view.job.status == JobStatus::Deleted || !view.latest.as_ref().is_some_and(is_deleted) {
         return Ok(view);
     }
     let mut query = RunsQuery::newest(view.job.id, conveyor_domain::limits::PAGE_MAX);
     loop {
         let page = state.list(caller, state.store().runs(query)).await?;
         let last = page.rows.last().map(|view| view.run.id);
-        if let Some(kept) = page.rows.into_iter().find(|view| !is_deleted(&view.run)) {
-            view.latest = kept;
+        if let Some(kept) = page.rows.into_iter().find(|view| !is_deleted(view)) {
+            view.latest = Some(kept);
             return Ok(view);
         }
         match page.next.or(last) {
@@ -254,8 +254,10 @@ async fn rows_of(state: &ApiState, run: &Run) -> Result<RunKey> {
 async fn run_of(state: &ApiState, caller: &Caller, job: JobId, run: Option<RunId>) -> Result<FoundRun> {
     let JobView { job, latest } = job_of(state, caller, job).await?;
     let view = match run {
-        Some(run) if run != latest.run.id => state.store().run(job.id, run).await?,
-        Some(_) | None => Some(latest),
+        Some(run) if latest.as_ref().is_none_or(|latest| run != latest.run.id) => {
+            state.store().run(job.id, run).await?
+        }
+        Some(_) | None => latest,
     };
     let view = view.filter(|view| is_there(&view.run)).ok_or_else(ApiError::not_found)?;
     Ok(FoundRun { job, view })

@@ -24,7 +24,7 @@ use conveyor_domain::access::quota::Wanted;
 use conveyor_domain::job::rerun::inherited_counts;
 use conveyor_domain::job::retention::{can_be_proved, rows_are_over};
 use conveyor_domain::job::run::Expected;
-use conveyor_domain::schedule::Template;
+use conveyor_domain::schedule::TaskSource;
 use conveyor_domain::{
     CallerId, IngestEvent, Job, JobId, JobSchedule, JobStatus, NewRun, NewTasks, Params, Replay,
     ReplayedTask, RunId, RunStatus, Selection, Trigger, limits,
@@ -102,20 +102,20 @@ fn answer(
     outlook: Outlook,
     total_is_final: bool,
 ) -> Snapshot {
-    let body = Rerun {
+    // The run that was begun is the latest.
+    let body = view.latest.as_ref().map(|latest| Rerun {
         job_id: view.job.id,
         status: view.job.status.into(),
-        latest_run: show::run(&view.latest),
+        latest_run: show::run(latest),
         rerun_of,
         retried_tasks: outlook.retried,
         inherited_tasks: outlook.inherited,
         total_is_final,
-    };
-    let run = &view.latest.run;
+    });
     match accepted {
         false => Snapshot::new(StatusCode::CREATED, &body),
         true => {
-            let location = format!("/v1/jobs/{}/runs/{}", run.job, run.id);
+            let location = format!("/v1/jobs/{}/runs/{}", view.job.id, view.job.latest_run);
             Snapshot::new(StatusCode::ACCEPTED, &body).at(location)
         }
     }
@@ -135,8 +135,9 @@ struct Planned {
 
 impl Planned {
     /// Every task is read anew. Where nobody has counted them, there are at least those of the latest run.
-    fn of_all(start: StartRun, expected: Option<Expected>, latest: &RunView) -> Planned {
-        let known = expected.unwrap_or(Expected { tasks: latest.stats.total, exact: false });
+    fn of_all(start: StartRun, expected: Option<Expected>, latest: Option<&RunView>) -> Planned {
+        let least = latest.map_or(0, |latest| latest.stats.total);
+        let known = expected.unwrap_or(Expected { tasks: least, exact: false });
         let rerun_of = start.run.rerun_of;
         Planned { start, room: None, retried: known.tasks, inherited: 0, rerun_of, is_counted: known.exact }
     }
@@ -151,26 +152,28 @@ async fn plan(
     if job.status == JobStatus::Deleted {
         return Err(ApiError::not_found());
     }
-    let earlier = &latest.run;
-    if earlier.goes_on() && earlier.is_ingesting() {
-        let detail = "The list of the latest run is still being ingested.";
-        return Err(ApiError::new(Code::RunNotTerminal, detail));
-    }
-    if !earlier.status.is_terminal() {
-        let detail = format!("The latest run is {}.", earlier.status.as_str());
-        return Err(ApiError::new(Code::RunNotTerminal, detail));
+    if let Some(earlier) = latest.as_ref().map(|latest| &latest.run) {
+        if earlier.goes_on() && earlier.is_ingesting() {
+            let detail = "The list of the latest run is still being ingested.";
+            return Err(ApiError::new(Code::RunNotTerminal, detail));
+        }
+        if !earlier.status.is_terminal() {
+            let detail = format!("The latest run is {}.", earlier.status.as_str());
+            return Err(ApiError::new(Code::RunNotTerminal, detail));
+        }
     }
     let now = state.now();
-    let is_gone = !is_there(earlier) || earlier.status == RunStatus::Deleted;
+    let there = latest.as_ref().filter(|view| is_there(&view.run) && view.run.status != RunStatus::Deleted);
     if let Some(schedule) = &job.spec.schedule
-        && (is_gone || rows_are_over(earlier, now))
+        && there.is_none_or(|view| rows_are_over(&view.run, now))
         && selection.is_everything()
     {
-        return of_template(state, job, latest, schedule, overrides, None).await;
+        return of_template(state, job, latest.as_ref(), schedule, overrides, None).await;
     }
-    if is_gone {
+    let Some(latest) = there else {
         return Err(ApiError::new(Code::NoPriorRun, "There is no run to replay."));
-    }
+    };
+    let earlier = &latest.run;
     if !selection.is_everything() && earlier.created.after(limits::PARTIAL_RERUN_WINDOW) <= now {
         let detail = "The latest run began more than 10 days ago. A full rerun still works.";
         return Err(ApiError::new(Code::PartialRerunWindowExpired, detail));
@@ -180,7 +183,7 @@ async fn plan(
         Base::Run(base) => base,
         Base::Template => {
             let schedule = job.spec.schedule.as_ref().ok_or_else(ApiError::not_found)?;
-            return of_template(state, job, latest, schedule, overrides, Some(earlier.id)).await;
+            return of_template(state, job, Some(latest), schedule, overrides, Some(earlier.id)).await;
         }
         Base::List(source, expected) => {
             let run = NewRun {
@@ -195,7 +198,7 @@ async fn plan(
             };
             let log = Some(IngestEvent::Accepted { source: *source });
             let start = StartRun { job: job.id, run, tasks: Vec::new(), log, once: None };
-            return Ok(Planned::of_all(start, expected, latest));
+            return Ok(Planned::of_all(start, expected, Some(latest)));
         }
     };
     let (earlier, stats) = (&base.run, &base.stats);
@@ -244,8 +247,7 @@ async fn plan(
         }
         Some(_) => Vec::new(),
     };
-    // What runs of a schedule are made of is no run that anybody sees.
-    let rerun_of = (!earlier.is_template()).then_some(earlier.id);
+    let rerun_of = Some(earlier.id);
     let run = NewRun {
         id: RunId::new(now, &state.entropy),
         after: job.latest_run,
@@ -264,12 +266,12 @@ async fn plan(
 async fn of_template(
     state: &ApiState,
     job: &Job,
-    latest: &RunView,
+    latest: Option<&RunView>,
     schedule: &JobSchedule,
     overrides: Params,
     rerun_of: Option<RunId>,
 ) -> Result<Planned> {
-    if let Template::Rows(run) = schedule.template() {
+    if let TaskSource::Rows(run) = schedule.task_source() {
         let (key, replay) = (RunKey { job: job.id, run }, Replay { run, selection: Selection::default() });
         let params = &job.spec.params;
         Survey { state, caller: job.caller, key, replay: &replay, params, overrides: &overrides }

@@ -127,9 +127,13 @@ async fn short(
     let count = u32::try_from(tasks.len()).map_err(|e| ApiError::internal(e.to_string()))?;
     let ids = Ids::new(state);
     let spec = ids.fix(state, caller, spec, u64::from(count), request.open);
-    let Decision { job, run } = match spec.schedule {
-        None => lifecycle::submit(ids.job, ids.run, caller.id, spec, request.open, count, state.now()),
-        Some(_) => lifecycle::template(ids.job, ids.run, caller.id, spec, count, state.now()),
+    let (job, run) = match spec.schedule {
+        None => {
+            let now = state.now();
+            let rows = lifecycle::submit(ids.job, ids.run, caller.id, spec, request.open, count, now);
+            (rows.job, Some(rows.run))
+        }
+        Some(_) => (lifecycle::scheduled(ids.job, ids.run, caller.id, spec, count, state.now()), None),
     };
     write(state, turn, job, run, (0..).zip(tasks).collect(), None).await
 }
@@ -269,10 +273,10 @@ async fn keep_list(
         schedule.source = Some(source);
     }
     let spec = ids.fix(state, caller, spec, likely, false);
-    let Decision { job, run } = lifecycle::template(ids.job, ids.run, caller.id, spec, 0, state.now());
-    let (view, wanted) = (answer::made(&job, &run), run_of_new(&job, 0));
+    let job = lifecycle::scheduled(ids.job, ids.run, caller.id, spec, 0, state.now());
+    let (view, wanted) = (answer::made(&job, None), run_of_new(&job, 0));
     let once = turn.claim(state, move |view| answer::kept(view, expected)).await?;
-    let submission = Submission { job, run, tasks: Vec::new(), list: None, once };
+    let submission = Submission { job, run: None, tasks: Vec::new(), list: None, once };
     let submit = async { state.store().submit(submission).await.map_err(ApiError::of_upload) };
     admission::within(state, caller.id, wanted, submit).await?;
     Ok(answer::kept(&view, expected).into_response())
@@ -304,7 +308,7 @@ async fn write_list(
     }
     let document = Accepted::new(&job, &run, source.clone());
     let list_log = Some(Box::new(SubmittedList { source, log }));
-    let written = write(state, turn, job, run, list.rows, list_log).await;
+    let written = write(state, turn, job, Some(run), list.rows, list_log).await;
     if written.is_ok() {
         submit::keep(state, &document).await;
     }
@@ -358,14 +362,14 @@ async fn write(
     state: &ApiState,
     turn: &mut Turn,
     job: Job,
-    run: Run,
+    run: Option<Run>,
     mut tasks: Vec<(u32, TaskInput)>,
     list: Option<Box<SubmittedList>>,
 ) -> Result<Response> {
     let headers = state.headers();
     tasks.iter_mut().for_each(|(_, task)| headers.seal(&job.id, &mut task.params));
     let count = tasks.len();
-    let (view, from_list) = (answer::made(&job, &run), list.is_some());
+    let (view, from_list) = (answer::made(&job, run.as_ref()), list.is_some());
     let once = turn.claim(state, move |view| answer::created(view, count)).await?;
     let (caller, wanted) = (job.caller, run_of_new(&job, count));
     let submit = async {
@@ -375,7 +379,7 @@ async fn write(
         }
     };
     let unsent = admission::within(state, caller, wanted, submit).await?;
-    send(state, view.latest.run.id, &unsent).await;
+    send(state, view.job.latest_run, &unsent).await;
     Ok(answer::created(&view, count).into_response())
 }
 
@@ -392,7 +396,7 @@ async fn accept(
     let spec = ids.fix(state, caller, spec, likely_rows(&source, expected), open);
     let Decision { job, mut run } = lifecycle::accept(ids.job, ids.run, caller.id, spec, open, state.now());
     run.doc.expected = expected;
-    let view = answer::made(&job, &run);
+    let view = answer::made(&job, Some(&run));
     let document = Accepted::new(&job, &run, source.clone());
     let once = turn.claim(state, move |view| answer::accepted(view, expected)).await?;
     // Where nobody has counted it, it has one at least.

@@ -69,13 +69,15 @@ async fn add_to(state: &ApiState, job: &Job, bytes: Bytes, turn: &mut Turn) -> R
     };
     let added = admission::within(state, caller, wanted, add).await?;
     let view = added.view;
-    send(state, view.latest.run.id, &added.unsent).await;
+    send(state, view.job.latest_run, &added.unsent).await;
     Ok(added_answer(&view, accepted_tasks).into_response())
 }
 
 fn added_answer(view: &JobView, accepted_tasks: usize) -> Snapshot {
-    let (job_status, latest_run) = (view.job.status.into(), show::run(&view.latest));
-    Snapshot::new(StatusCode::OK, &Added { accepted_tasks, job_status, latest_run })
+    let job_status = view.job.status.into();
+    let added = |latest| Added { accepted_tasks, job_status, latest_run: show::run(latest) };
+    // A job that takes tasks has a run.
+    Snapshot::new(StatusCode::OK, &view.latest.as_ref().map(added))
 }
 
 pub(super) async fn history_of_latest(

@@ -27,7 +27,7 @@ pub(crate) use job::job;
 pub(crate) use key::{api_key, quotas, usage};
 pub(crate) use limits::{Look, lease, limits, rate};
 pub(crate) use repair::{audit, bodies_audit, reconciled};
-pub(crate) use run::{is_there, run};
+pub(crate) use run::{is_there, latest_run, run};
 pub(crate) use task::{history, task};
 pub(crate) use upload::{input, part_target, parts, whole_target};
 pub(crate) use webhook::{hmac_keys, test_sent, webhook};

@@ -1,16 +1,17 @@
 use super::Time;
 use conveyor_domain::repair::by_class;
 use conveyor_domain::{AccountFault, FailureReason, Run, RunFailure, RunStats, ShownTotal, Storage, headers};
-use conveyor_store::port::RunView;
+use conveyor_store::port::{JobView, RunView};
 use conveyor_wire as wire;
 
-/// Whether readers see it. The row of one that was deleted and removed stays, so that nothing of it comes back; what runs of
-/// a scheduled job are made of was never there for them.
+/// Whether readers see it. The row of one that was deleted and removed stays, so that nothing of it comes back.
 pub(crate) fn is_there(run: &Run) -> bool {
-    match run.storage {
-        Storage::Kept | Storage::Expired => !run.is_template(),
-        Storage::Removed => false,
-    }
+    run.storage != Storage::Removed
+}
+
+/// The latest run of a job, if readers see one.
+pub(crate) fn latest_run(view: &JobView) -> Option<wire::Run> {
+    view.latest.as_ref().filter(|latest| is_there(&latest.run)).map(run)
 }
 
 pub(crate) fn run(RunView { run, stats: counted }: &RunView) -> wire::Run {

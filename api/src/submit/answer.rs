@@ -1,7 +1,7 @@
 //! What a submit is answered with, once it is durable.
 
 use crate::idempotency::Snapshot;
-use crate::show::{self, is_there};
+use crate::show;
 use axum::http::StatusCode;
 use conveyor_domain::job::run::Expected;
 use conveyor_domain::{Job, Run, RunStats};
@@ -9,9 +9,9 @@ use conveyor_store::port::{JobView, RunView};
 use conveyor_wire::Submitted;
 
 /// A job as it is in the moment that it is made.
-pub(crate) fn made(job: &Job, run: &Run) -> JobView {
-    let stats = RunStats { total: run.total, ..RunStats::default() };
-    JobView { job: job.clone(), latest: RunView { run: run.clone(), stats } }
+pub(crate) fn made(job: &Job, run: Option<&Run>) -> JobView {
+    let stats = |run: &Run| RunStats { total: run.total, ..RunStats::default() };
+    JobView { job: job.clone(), latest: run.map(|run| RunView { run: run.clone(), stats: stats(run) }) }
 }
 
 /// Its tasks are written.
@@ -42,8 +42,7 @@ fn answer(
     accepted_tasks: usize,
     total_is_final: Option<bool>,
 ) -> Snapshot {
-    let JobView { job, latest } = view;
-    let latest_run = is_there(&latest.run).then(|| show::run(latest));
+    let (job, latest_run) = (&view.job, show::latest_run(view));
     let webhook = job.spec.webhook.as_ref().map(show::webhook);
     let (job_id, status_of_job) = (job.id, job.status.into());
     let body =

@@ -208,14 +208,6 @@ impl Run {
         by_workers.plus(self.doc.inherited)
     }
 
-    /// The number of the run that keeps the tasks of a scheduled job. The first that does something is number 1.
-    pub const TEMPLATE: u32 = 0;
-
-    /// Whether it is what runs of its job are made of (SPEC 6.20), and no run that anybody sees.
-    pub fn is_template(&self) -> bool {
-        self.sequence == Run::TEMPLATE
-    }
-
     /// Whether another run of its job has to wait for it: it has not ended, or its list is still read. Nobody reads the list
     /// of one that was deleted.
     pub fn goes_on(&self) -> bool {

@@ -110,16 +110,20 @@ fn due(view: &JobView, now: Timestamp) -> Option<Timestamp> {
     schedule.due().filter(|due| *due <= now)
 }
 
+fn goes_on(view: &JobView) -> bool {
+    view.latest.as_ref().is_some_and(|latest| latest.run.goes_on())
+}
+
 async fn fire(sweep: &Sweep<'_>, view: &JobView, seen: Timestamp, now: Timestamp) -> Result<()> {
     let store = &sweep.backend.store;
     let job = view.job.id;
-    if view.latest.run.goes_on() {
+    if goes_on(view) {
         let skip = Command::Schedule(ScheduleChange::Skip { seen });
         return store.apply(job, skip, now).await.map(drop);
     }
     let Some(schedule) = &view.job.spec.schedule else { return Ok(()) };
     let expected = expected_tasks(&**store, &view.job).await?;
-    let (run, first) = schedule.run_of_fire(seen, view.latest.run.id, expected);
+    let (run, first) = schedule.run_of_fire(seen, view.job.latest_run, expected);
     let start = StartRun { job, run, tasks: Vec::new(), log: Some(first), once: None };
     store.start_run(start, now).await.map(drop)
 }
@@ -164,7 +168,7 @@ impl DueSchedules {
     async fn explain(&self, look: &Look<'_>, job: JobId) -> Result<Option<Finding>> {
         let Some(view) = look.backend.store.any_job(job).await? else { return Ok(None) };
         let Some(due) = due(&view, look.now()) else { return Ok(None) };
-        let (and, remedy) = match view.latest.run.goes_on() {
+        let (and, remedy) = match goes_on(&view) {
             true => (", and the run before has not ended", "skips the fire, and says so in the timeline"),
             false => ("", "makes a run of the job's tasks"),
         };

@@ -9,7 +9,7 @@ use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind};
 use conveyor_domain::{Command, RunStatus};
-use conveyor_store::port::ActiveRun;
+use conveyor_store::port::{ActiveRun, JobView};
 use conveyor_store::{Error, Result};
 use futures::FutureExt;
 use std::sync::Arc;
@@ -44,12 +44,14 @@ impl Repair for LostCompletion {
 
     async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
         let (key, now) = (run_of(finding)?, sweep.clock.now());
-        let Some(before) = sweep.backend.store.any_job(key.job).await? else { return Ok(Fixed::NOTHING) };
-        if before.latest.run.id != key.run {
+        let status =
+            |view: JobView| view.latest.filter(|run| run.run.id == key.run).map(|run| run.run.status);
+        let before = sweep.backend.store.any_job(key.job).await?.and_then(status);
+        if before.is_none() {
             return Ok(Fixed::NOTHING);
         }
         match sweep.backend.store.apply(key.job, Command::Drained, now).await {
-            Ok(view) => Ok(Fixed::Changed(u64::from(view.latest.run.status != before.latest.run.status))),
+            Ok(view) => Ok(Fixed::Changed(u64::from(status(view) != before))),
             // A worker was quicker, tasks were added, or the job deleted.
             Err(Error::Refused(_) | Error::NotFound) => Ok(Fixed::NOTHING),
             Err(error) => Err(error),

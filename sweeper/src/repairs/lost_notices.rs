@@ -94,8 +94,8 @@ impl LostNotices {
 /// What should have been written when the run ended, and is not there.
 async fn lost(backend: &Backend, key: RunKey, now: Timestamp) -> Result<Vec<Delivery>> {
     let Some(view) = backend.store.any_job(key.job).await? else { return Ok(Vec::new()) };
-    let run = match view.latest.run.id == key.run {
-        true => Some(view.latest),
+    let run = match view.job.latest_run == key.run {
+        true => view.latest,
         false => backend.store.run(key.job, key.run).await?,
     };
     let Some(run) = run else { return Ok(Vec::new()) };

@@ -62,7 +62,7 @@ async fn given_up(damaged: &Damaged) -> (RunKey, LetterId) {
 }
 
 async fn run_status(damaged: &Damaged, key: RunKey) -> RunStatus {
-    damaged.world.view(key).await.latest.run.status
+    damaged.world.view(key).await.latest_run().run.status
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn a_letter_can_be_redriven_twice_and_then_its_run_fails() {
         kill_every_ingester(&damaged).await;
         damaged.is_mended_by_a_sweep().await;
     }
-    let run = damaged.world.view(key).await.latest.run;
+    let run = damaged.world.view(key).await.latest_run().run.clone();
     let failure = run.failure.unwrap();
     assert_eq!((run.status, failure.reason.as_str()), (RunStatus::Failed, "ingest_failed"));
     assert!(failure.detail.starts_with("given up after 3 rounds of tries"), "{}", failure.detail);
@@ -175,7 +175,7 @@ async fn a_purged_letter_fails_its_run() {
     let damaged = Damaged::new();
     let (key, letter) = given_up(&damaged).await;
     assert_eq!(purge(&damaged, letter).await, Ok(true));
-    let run = damaged.world.view(key).await.latest.run;
+    let run = damaged.world.view(key).await.latest_run().run.clone();
     assert_eq!((run.status, run.failure.unwrap().reason.as_str()), (RunStatus::Failed, "ingest_failed"));
     assert_eq!((kept(&damaged).await, purge(&damaged, letter).await), (vec![], Ok(false)));
     assert_eq!(damaged.damage().await, []);
