@@ -18,6 +18,7 @@ mod key;
 mod limits;
 mod open;
 mod repair;
+mod request;
 mod run;
 mod service;
 mod task;
@@ -40,6 +41,14 @@ pub use open::Open;
 pub use repair::{
     Audit, BodiesAudit, BodyFault, Counters, Finding, ListCounts, Outcome, Reconciled, RepairError,
     ResultCounts, RowCounts, Subject, SubjectType, Treated, Unsure,
+};
+pub use request::{
+    AddTasks, CadenceBody, CalendarBody, ChangeLimits, ChangeQuotas, Character, CompleteParts, CreateInput,
+    CreateKey, CsvBody, CsvFields, DaysOfMonth, DaysOfWeek, Decimal, DomainLimitBody, DomainLimitsBody,
+    EveryDay, ExternalId, FailureRatio, IntervalBody, List, Malformed, MetadataBody, Named, NamedPart,
+    PartNumber, PerSecond, PutWebhook, QuotasBody, RateBody, ReconcileRequest, RedriveLetters, RerunJob,
+    RetryBody, ScheduleBody, ScheduleTurn, Sha256, SignParts, StartExport, SubmitJob, SubmitStatus, TaskBody,
+    TaskToken, Text, WebhookBody, Within, ZenRowsParams,
 };
 pub use run::{PauseReason, PauseState, Rerun, Run, RunFailureReason, Runs, Stats};
 pub use service::{Clock, Health, HealthStatus, Removal};

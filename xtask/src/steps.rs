@@ -6,7 +6,7 @@ use crate::exec::Log;
 use crate::lanes::Mode;
 use crate::rust_tests::Tests;
 use crate::workspace::{Variable, Workspace};
-use crate::{fuzz, mutations, node, python};
+use crate::{fuzz, mutations, packages};
 use anyhow::{Result, anyhow, ensure};
 use clap::builder::PossibleValuesParser;
 use std::path::PathBuf;
@@ -89,12 +89,12 @@ impl Shared {
     }
 
     pub fn python(&self, workspace: &Workspace) -> Result<PathBuf> {
-        let install = || python::install(workspace).map_err(|error| format!("{error:#}"));
+        let install = || packages::python(workspace).map_err(|error| format!("{error:#}"));
         self.python.get_or_init(install).clone().map_err(|error| anyhow!(error))
     }
 
     pub fn node(&self, workspace: &Workspace) -> Result<PathBuf> {
-        let install = || node::install(workspace).map_err(|error| format!("{error:#}"));
+        let install = || packages::node(workspace).map_err(|error| format!("{error:#}"));
         self.node.get_or_init(install).clone().map_err(|error| anyhow!(error))
     }
 }
