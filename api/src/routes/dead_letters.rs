@@ -2,20 +2,18 @@
 
 use super::reconcile::id;
 use crate::auth::Operator;
-use crate::body::{self, JsonBody};
+use crate::body;
 use crate::cursor::Cursors;
 use crate::fields::Fields;
 use crate::operations::{LetterFilter, Redriven};
-use crate::path::{Id, Path};
+use crate::path::Id;
 use crate::problem::{ApiError, Code, Result};
-use crate::query::{Params, Query};
+use crate::query::{NoQuery, Params, Query};
 use crate::show::{became, letter as shown, letter_outcome};
 use crate::state::{ApiState, Shared};
-use crate::warnings::{STRICT, Warnings};
 use crate::wire::limits::{parse_limit, parse_per_second};
 use axum::Json;
-use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
+use axum::extract::State;
 use conveyor_domain::{LetterId, limits};
 use conveyor_wire::{self as wire, Became, LetterOutcome, Letters};
 use std::str::FromStr;
@@ -25,40 +23,37 @@ use tokio::time::{Instant, sleep_until};
 pub(crate) const BULK_FIELDS: &[&str] =
     &["job_id", "run_id", "error", "all", "per_second", "limit", "cursor"];
 
-pub(super) async fn list(_: Operator, State(state): State<Shared>, query: Query) -> Result<Response> {
+pub(super) async fn list(_: Operator, State(state): State<Shared>, query: Query) -> Result<Json<Letters>> {
     let query = query.only(&["job_id", "run_id", "error", "limit", "cursor"])?;
-    let limit = query.limit(limits::PAGE_DEFAULT, limits::PAGE_MAX)?;
     let filter = LetterFilter {
         job: id_in(&query, "job_id")?,
         run: id_in(&query, "run_id")?,
         error: not_empty(query.get("error").map(str::to_owned))?,
     };
     let cursors = Cursors::of_operator(&state, &format!("dead_letters|{filter:?}"));
-    let after = cursors.open(query.get("cursor"))?;
-    let page = state.operations.letters(&filter, after, limit).await?;
+    let asked = query.page(cursors, limits::PAGE_DEFAULT, limits::PAGE_MAX)?;
+    let page = state.operations.letters(&filter, asked.after, asked.limit).await?;
     let dead_letters = page.letters.into_iter().map(shown).collect();
-    let next_cursor = page.next.map(|letter| cursors.seal(&letter));
-    Ok(Json(Letters { dead_letters, next_cursor }).into_response())
+    let next_cursor = page.next.map(|letter| asked.cursors.seal(&letter));
+    Ok(Json(Letters { dead_letters, next_cursor }))
 }
 
 pub(super) async fn show(
     _: Operator,
     State(state): State<Shared>,
-    Path(Id(letter)): Path<Id<LetterId>>,
-    query: Query,
-) -> Result<Response> {
-    query.none()?;
+    Id(letter): Id<LetterId>,
+    _: NoQuery,
+) -> Result<Json<wire::Letter>> {
     let view = state.operations.letter(letter).await?.ok_or_else(ApiError::not_found)?;
-    Ok(Json(shown(view)).into_response())
+    Ok(Json(shown(view)))
 }
 
 pub(super) async fn redrive(
     _: Operator,
     State(state): State<Shared>,
-    Path(Id(letter)): Path<Id<LetterId>>,
-    query: Query,
-) -> Result<Response> {
-    query.none()?;
+    Id(letter): Id<LetterId>,
+    _: NoQuery,
+) -> Result<Json<Became>> {
     let redriven = state
         .operations
         .redrive(letter)
@@ -73,21 +68,18 @@ pub(super) async fn redrive(
             );
             Err(ApiError::new(Code::RedriveLimit, detail))
         }
-        Redriven::Sent | Redriven::Acknowledged => {
-            Ok(Json(became(letter, letter_outcome(Some(redriven)))).into_response())
-        }
+        Redriven::Sent | Redriven::Acknowledged => Ok(Json(became(letter, letter_outcome(Some(redriven))))),
     }
 }
 
 pub(super) async fn purge(
     _: Operator,
     State(state): State<Shared>,
-    Path(Id(letter)): Path<Id<LetterId>>,
-    query: Query,
-) -> Result<Response> {
-    query.none()?;
+    Id(letter): Id<LetterId>,
+    _: NoQuery,
+) -> Result<Json<Became>> {
     match state.operations.purge(letter).await.map_err(ApiError::of_letter)? {
-        true => Ok(Json(became(letter, LetterOutcome::Purged)).into_response()),
+        true => Ok(Json(became(letter, LetterOutcome::Purged))),
         false => Err(ApiError::not_found()),
     }
 }
@@ -96,13 +88,9 @@ pub(super) async fn purge(
 pub(super) async fn redrive_many(
     _: Operator,
     State(state): State<Shared>,
-    query: Query,
-    request: Request,
-) -> Result<Response> {
-    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
-    let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
-    let JsonBody { bytes, room: _room } = body::read_json(request, max, &state.bodies).await?;
-    let fields = Fields::parse(&bytes, BULK_FIELDS, &warnings)?;
+    body: body::Json,
+) -> Result<Json<wire::Redriven>> {
+    let fields = body.parse(|bytes, warnings| Fields::parse(bytes, BULK_FIELDS, warnings))?;
     let filter = bulk_filter(&fields)?;
     let pace = Pace::new(parse_per_second(&fields)?);
     let limit = parse_limit(&fields, limits::PAGE_MAX)?.unwrap_or(limits::PAGE_MAX);
@@ -120,7 +108,7 @@ pub(super) async fn redrive_many(
         dead_letters.push(redrive_one(&state, view.letter.id).await);
     }
     let next_cursor = next.map(|letter| cursors.seal(&letter));
-    Ok(Json(wire::Redriven { dead_letters, more: next_cursor.is_some(), next_cursor }).into_response())
+    Ok(Json(wire::Redriven { dead_letters, more: next_cursor.is_some(), next_cursor }))
 }
 
 /// One that cannot be sent does not keep the others.

@@ -1,19 +1,17 @@
 //! Everything looked at, and put right, at once (SPEC 6.17).
 
 use crate::auth::Operator;
-use crate::body::{self, JsonBody};
+use crate::body;
 use crate::cursor::Cursors;
 use crate::fields::Fields;
 use crate::operations::Reconcile;
 use crate::problem::{ApiError, Result};
-use crate::query::Query;
 use crate::show;
 use crate::state::Shared;
-use crate::warnings::{STRICT, Warnings};
 use axum::Json;
-use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
-use conveyor_domain::{JobId, limits};
+use axum::extract::State;
+use conveyor_domain::JobId;
+use conveyor_wire::Reconciled;
 use std::str::FromStr;
 
 pub(crate) const FIELDS: &[&str] = &["job_id", "dry_run", "from"];
@@ -21,13 +19,9 @@ pub(crate) const FIELDS: &[&str] = &["job_id", "dry_run", "from"];
 pub(super) async fn reconcile(
     _: Operator,
     State(state): State<Shared>,
-    query: Query,
-    request: Request,
-) -> Result<Response> {
-    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
-    let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
-    let JsonBody { bytes, room: _room } = body::read_json(request, max, &state.bodies).await?;
-    let fields = Fields::parse(&bytes, FIELDS, &warnings)?;
+    body: body::Json,
+) -> Result<Json<Reconciled>> {
+    let fields = body.parse(|bytes, warnings| Fields::parse(bytes, FIELDS, warnings))?;
     let job: Option<JobId> = id(&fields, "job_id")?;
     let dry_run = fields.get("dry_run", "true or false")?.unwrap_or(false);
     // Sealed, so that what comes back is surely a place in this very reconciliation.
@@ -37,7 +31,7 @@ pub(super) async fn reconcile(
     let reconciled = state.operations.reconcile(Reconcile { job, dry_run, from }).await?;
     let mut answer = show::reconciled(&reconciled);
     answer.next = answer.next.map(|next| cursors.seal(&next));
-    Ok(Json(answer).into_response())
+    Ok(Json(answer))
 }
 
 /// An id in a body.
