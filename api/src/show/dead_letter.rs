@@ -1,7 +1,6 @@
 use super::Time;
-use crate::operations::{LetterView, Redriven};
 use conveyor_domain::LetterId;
-use conveyor_domain::repair::dead_letter::Verdict;
+use conveyor_domain::repair::dead_letter::{LetterView, Redriven, Verdict};
 use conveyor_wire as wire;
 use conveyor_wire::{LetterOutcome, NextSweep};
 
@@ -14,8 +13,8 @@ pub(crate) fn letter(view: LetterView) -> wire::Letter {
     };
     wire::Letter {
         letter_id: view.letter.id,
-        job_id: view.run.map(|key| key.job),
-        run_id: view.run.map(|key| key.run),
+        job_id: view.job,
+        run_id: view.run,
         body: view.letter.body,
         first_at: Time(view.letter.first),
         last_at: Time(view.letter.last),

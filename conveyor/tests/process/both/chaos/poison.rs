@@ -3,10 +3,10 @@
 
 use super::roles::{Role, Roles, World};
 use super::runs;
+use conveyor_domain::repair::dead_letter::Redriven;
 use conveyor_domain::{Command, DeadLetter, IngestEvent, IngestState, JobStatus, RunStatus, Timestamp};
 use conveyor_store::port::RunKey;
 use conveyor_sweeper::Scope;
-use conveyor_sweeper::letters::Redriven;
 use conveyor_testkit::eventually as until;
 
 /// A message is received five times. A try that takes longer than it is hidden is one of them without a word; and if the last
