@@ -1,7 +1,7 @@
 //! Schedules whose time has come (SPEC 6.20): each fire makes one run, or is skipped because the run before has not ended.
 //! Both are one transaction that moves the schedule on, so whoever is second finds nothing to do.
 
-use crate::repair::{DueKey, Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, behind, job_of};
+use crate::repair::{About, DueKey, Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, behind, job_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
@@ -25,16 +25,8 @@ const DUE_MAX: usize = 100_000;
 
 #[async_trait]
 impl Repair for DueSchedules {
-    fn name(&self) -> &'static str {
-        "due_schedules"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Upkeep
-    }
-
-    fn pace(&self) -> Pace {
-        Pace::Promptly
+    fn about(&self) -> About {
+        About::new("due_schedules", Kind::Upkeep, Pace::Promptly)
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
@@ -172,14 +164,11 @@ impl DueSchedules {
             true => (", and the run before has not ended", "skips the fire, and says so in the timeline"),
             false => ("", "makes a run of the job's tasks"),
         };
-        Ok(Some(Finding {
-            repair: self.name(),
-            kind: self.kind(),
-            subject: Subject::Job(job),
-            why: format!("its schedule was to fire at {due}{and}"),
-            remedy: remedy.to_owned(),
-            fixable: true,
-        }))
+        Ok(Some(self.about().finding(
+            Subject::Job(job),
+            format!("its schedule was to fire at {due}{and}"),
+            remedy,
+        )))
     }
 }
 

@@ -4,7 +4,7 @@
 use super::missing_refs::any_unfinished;
 use crate::facts;
 use crate::proofs::Proofs;
-use crate::repair::{Fixed, Found, Look, Pace, Repair, Seen, key_of, run_of, subject_of};
+use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Seen, key_of, run_of, subject_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind};
@@ -18,16 +18,8 @@ pub(super) struct LostCompletion(pub Arc<Proofs>);
 
 #[async_trait]
 impl Repair for LostCompletion {
-    fn name(&self) -> &'static str {
-        "lost_completion"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Damage
-    }
-
-    fn pace(&self) -> Pace {
-        Pace::Often
+    fn about(&self) -> About {
+        About::new("lost_completion", Kind::Damage, Pace::Often)
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
@@ -70,14 +62,11 @@ impl LostCompletion {
         let last = facts::last_event(look.backend, key, look.now()).await?;
         let remedy =
             if active.run.latched { "ends the run" } else { "puts the run to rest until more tasks come" };
-        Ok(Some(Finding {
-            repair: self.name(),
-            kind: self.kind(),
-            subject: subject_of(key),
-            why: format!("all {} tasks are terminal and the run goes on; {last}", active.stats.total),
-            remedy: remedy.to_owned(),
-            fixable: true,
-        }))
+        Ok(Some(self.about().finding(
+            subject_of(key),
+            format!("all {} tasks are terminal and the run goes on; {last}", active.stats.total),
+            remedy,
+        )))
     }
 }
 
