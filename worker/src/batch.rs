@@ -3,9 +3,9 @@
 use crate::Worker;
 use crate::budgets::{Budgets, Use, Verdict};
 use crate::context::RunContext;
+use crate::dispatch::News;
 use crate::execute::{self, End};
 use crate::flight::Flights;
-use crate::news::News;
 use crate::outage::SharedBackoff;
 use crate::parked::{Parking, Ticket};
 use crate::settle::Finished;
