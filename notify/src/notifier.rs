@@ -105,7 +105,7 @@ impl Notifier {
     async fn active_key(&self, caller: CallerId) -> Result<Option<(KeyId, SigningSecret)>> {
         let record = self.backend.store.record(&signing_keys_key(caller)).await?;
         let Some(record) = record else { return Ok(None) };
-        let keys: SigningKeys = record.parse().map_err(|e| Error::Corrupt(e.to_string()))?;
+        let keys: SigningKeys = record.parse()?;
         let Some(key) = keys.active else { return Ok(None) };
         let opened = key.open(caller, &self.secret).map_err(|e| Error::Corrupt(e.to_string()))?;
         Ok(Some((key.kid, opened)))

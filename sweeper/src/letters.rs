@@ -7,8 +7,7 @@ use conveyor_domain::repair::dead_letter::{
     LetterFilter, LetterView, LettersPage, Redrive, Redriven, Verdict, judge, may_redrive,
 };
 use conveyor_domain::{
-    DeadLetter, IngestEvent, IngestRef, IngestState, LetterId, ListFault, LogOutOfOrder, QueueName, Run,
-    Timestamp, limits,
+    DeadLetter, IngestEvent, IngestRef, IngestState, LetterId, ListFault, QueueName, Run, Timestamp, limits,
 };
 use conveyor_store::port::{Appended, Ingest, RunKey};
 use conveyor_store::{Backend, Error, Result};
@@ -119,7 +118,7 @@ async fn redrive_ingest(
     }
     must_append(sweep, key, &state, IngestEvent::Redriven).await?;
     // What is sent now is later than the event; what was sent before it is of the past.
-    state.apply(state.events, &IngestEvent::Redriven).map_err(out_of_order)?;
+    state.apply(state.events, &IngestEvent::Redriven)?;
     send(sweep, IngestRef { progress: state.progress, ..message }.to_string()).await?;
     sweep.backend.store.forget_letter(letter.id).await
 }
@@ -242,11 +241,7 @@ pub(crate) async fn ingest_of(backend: &Backend, letter: &DeadLetter) -> Result<
 }
 
 pub(crate) fn state_of(ingest: &Ingest) -> Result<IngestState> {
-    IngestState::fold(&ingest.log).map_err(out_of_order)
-}
-
-fn out_of_order(error: LogOutOfOrder) -> Error {
-    Error::Corrupt(error.to_string())
+    Ok(IngestState::fold(&ingest.log)?)
 }
 
 fn failed(detail: String) -> IngestEvent {
@@ -259,7 +254,7 @@ fn moved_on() -> Error {
 
 /// Whether the event stands, or there is nothing left for it to stand in.
 async fn append(sweep: &Sweep<'_>, key: RunKey, state: &IngestState, event: IngestEvent) -> Result<bool> {
-    let entry: Entry = state.entry(event).map_err(out_of_order)?;
+    let entry: Entry = state.entry(event)?;
     let appended = sweep.backend.store.append(key, entry, sweep.clock.now()).await?;
     Ok(matches!(appended, Appended::Done | Appended::Gone))
 }

@@ -2,7 +2,7 @@
 
 use crate::body;
 use crate::fields::Fields;
-use crate::owned::OwnedJob;
+use crate::path::OwnedJob;
 use crate::problem::Result;
 use crate::show;
 use crate::submit::check_fires;
