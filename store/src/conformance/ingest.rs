@@ -73,10 +73,10 @@ pub async fn an_accepted_job_is_visible_and_calls_an_ingester(harness: &dyn Harn
     let after = world.on(crashed.backend());
     let view = after.view(key).await;
     assert_eq!(
-        (view.latest.run.status, view.latest.run.ingest),
+        (view.latest_run().run.status, view.latest_run().run.ingest),
         (RunStatus::Running, Some(IngestStatus::Pending))
     );
-    assert_eq!((view.latest.stats.total, view.latest.run.latched), (0, false));
+    assert_eq!((view.latest_run().stats.total, view.latest_run().run.latched), (0, false));
     let queue = &after.backend.queue;
     let messages = must(queue.receive(QueueName::Control, 9, limits::VISIBILITY, after.now()).await);
     assert_eq!(messages.len(), 1);
@@ -91,7 +91,7 @@ pub async fn a_repeated_accept_changes_nothing(harness: &dyn Harness) {
     let staged = world.staged("list", b"https://a.example\n").await;
     must(world.backend.store.put_staged(upload.id, staged.clone(), None, world.now()).await);
     let acceptance = world.acceptance(&upload, &staged);
-    let key = RunKey { job: acceptance.job.id, run: acceptance.run.id };
+    let key = RunKey { job: acceptance.job.id, run: acceptance.job.latest_run };
     must(world.backend.store.submit(acceptance.clone()).await);
     assert_eq!(append(&world, key, opened()).await, Appended::Done);
     must(world.backend.store.submit(acceptance).await);
@@ -143,7 +143,7 @@ pub async fn a_chunk_is_rows_refs_total_and_event(harness: &dyn Harness) {
         must(after.backend.queue.depth(QueueName::Run(key.run), Reader::Role, after.now()).await).visible,
         12
     );
-    let run = after.view(key).await.latest;
+    let run = after.view(key).await.latest_run().clone();
     assert_eq!((run.stats.total, run.run.next_index, run.run.latched), (12, 12, false));
     assert_eq!(state(&after, key).await.accepted, 12);
 }
@@ -165,7 +165,7 @@ pub async fn of_two_ingesters_one_wins_each_step(harness: &dyn Harness) {
     assert_eq!(commit(&world, key, 3).await, Appended::Done);
     assert_eq!(must(store.commit_chunk(key, chunk(&view, 7), world.now()).await), Appended::Lost);
     assert_eq!(indexes(&world, key).await, (0..10).collect::<Vec<_>>());
-    assert_eq!(world.view(key).await.latest.stats.total, 10);
+    assert_eq!(world.view(key).await.latest_run().stats.total, 10);
 }
 
 pub async fn a_chunk_never_resets_a_settled_row(harness: &dyn Harness) {
@@ -182,7 +182,7 @@ pub async fn a_chunk_never_resets_a_settled_row(harness: &dyn Harness) {
     let statuses: Vec<_> = tasks.iter().map(|task| task.status).collect();
     let pending = TaskStatus::Pending;
     assert_eq!(statuses, [pending, TaskStatus::Successful, pending, pending, pending]);
-    let stats = world.view(key).await.latest.stats;
+    let stats = world.view(key).await.latest_run().stats;
     assert_eq!((stats.total, stats.counts.successful), (5, 1));
 }
 
@@ -195,7 +195,7 @@ pub async fn a_run_completes_with_its_latch_and_not_before(harness: &dyn Harness
     let early = world.backend.store.apply(key.job, Command::Drained, world.now()).await;
     assert_eq!(early.err(), Some(Error::Refused(Refusal::NotDrained)));
     finish(&world, key).await;
-    let run = world.view(key).await.latest.run;
+    let run = world.view(key).await.latest_run().run.clone();
     assert_eq!((run.status, run.latched, run.ingest), (RunStatus::Completed, true, Some(IngestStatus::Done)));
     assert!(must(world.backend.store.ingesting_runs(None, 9).await).is_empty());
 }
@@ -209,9 +209,9 @@ pub async fn a_stopped_run_takes_no_more_rows_and_is_cut(harness: &dyn Harness) 
     assert_eq!(commit(&world, key, 4).await, Appended::Ended);
     assert_eq!(state(&world, key).await.accepted, 4, "nothing was logged");
     assert_eq!(indexes(&world, key).await.len(), 4, "nothing was written");
-    assert!(world.view(key).await.latest.run.is_ingesting());
+    assert!(world.view(key).await.latest_run().run.is_ingesting());
     assert_eq!(append(&world, key, IngestEvent::Cut { total: 4 }).await, Appended::Done);
-    let run = world.view(key).await.latest;
+    let run = world.view(key).await.latest_run().clone();
     assert_eq!((run.run.status, run.run.is_ingesting(), run.stats.total), (RunStatus::Stopped, false, 4));
 }
 
@@ -225,10 +225,10 @@ pub async fn a_run_keeps_what_is_expected_of_it(harness: &dyn Harness) {
     let count = ListCount::Rows(RowCount::checked(ParamPolicy::ZenRows, 9, 7));
     let mut acceptance = world.acceptance(&upload, &Staged { count: Some(Box::new(count)), ..staged });
     let least = Some(Expected { tasks: 7, exact: false });
-    acceptance.run.doc.expected = least;
-    let key = RunKey { job: acceptance.job.id, run: acceptance.run.id };
+    acceptance.run.as_mut().expect("a run").doc.expected = least;
+    let key = RunKey { job: acceptance.job.id, run: acceptance.job.latest_run };
     must(world.backend.store.submit(acceptance).await);
-    let expected = async |world: &World| world.view(key).await.latest.run.doc.expected;
+    let expected = async |world: &World| world.view(key).await.latest_run().run.doc.expected;
     assert_eq!(expected(&world).await, least);
     append(&world, key, opened()).await;
     let late = must(state(&world, key).await.entry(IngestEvent::Counted { records: 9, rows: 8 }));
@@ -238,10 +238,10 @@ pub async fn a_run_keeps_what_is_expected_of_it(harness: &dyn Harness) {
     let crashed = harness.crash().await;
     let after = world.on(crashed.backend());
     assert_eq!(expected(&after).await, exact);
-    assert_eq!(after.view(key).await.latest.stats.total, 0, "nothing is counted as written");
+    assert_eq!(after.view(key).await.latest_run().stats.total, 0, "nothing is counted as written");
     must(after.backend.store.apply(key.job, Command::Stop, after.now()).await);
     assert_eq!(append(&after, key, IngestEvent::Cut { total: 0 }).await, Appended::Done);
-    assert_eq!(after.view(key).await.latest.stats.total, 0);
+    assert_eq!(after.view(key).await.latest_run().stats.total, 0);
 }
 
 pub async fn a_failed_list_fails_its_run(harness: &dyn Harness) {
@@ -251,7 +251,7 @@ pub async fn a_failed_list_fails_its_run(harness: &dyn Harness) {
     let failed =
         IngestEvent::Failed { fault, detail: "bad".into(), line: Some(3), report: None, rejected: 0 };
     assert_eq!(append(&world, key, failed).await, Appended::Done);
-    let run = world.view(key).await.latest.run;
+    let run = world.view(key).await.latest_run().run.clone();
     let failure = run.failure.expect("a failed run says why");
     assert_eq!((run.status, failure.reason), (RunStatus::Failed, FailureReason::List(fault)));
     assert!(must(world.backend.store.changed_runs(None, world.now()).await).active.is_empty());
@@ -275,7 +275,7 @@ pub async fn a_list_that_is_late_is_found_by_when_it_is_there(harness: &dyn Harn
     let staged = world.staged("list", b"https://a.example\n").await;
     must(world.backend.store.put_staged(upload.id, staged.clone(), None, world.now()).await);
     let (acceptance, decided) = (world.acceptance(&upload, &staged), world.now());
-    let key = RunKey { job: acceptance.job.id, run: acceptance.run.id };
+    let key = RunKey { job: acceptance.job.id, run: acceptance.job.latest_run };
     let store = &world.backend.store;
     let later = async || {
         world.pass(HOUR_MS);

@@ -101,7 +101,7 @@ impl World {
         let rows = lifecycle::submit(job, run, self.caller, spec, open, tasks, self.now());
         Submission {
             job: rows.job,
-            run: rows.run,
+            run: Some(rows.run),
             tasks: (0..).zip(World::inputs(tasks)).collect(),
             list: None,
             once: None,
@@ -111,7 +111,7 @@ impl World {
     /// Submits a job and sends its refs.
     pub async fn submit(&self, open: bool, tasks: u32) -> RunKey {
         let submission = self.submission(open, tasks);
-        let key = RunKey { job: submission.job.id, run: submission.run.id };
+        let key = RunKey { job: submission.job.id, run: submission.job.latest_run };
         must(self.backend.store.submit(submission).await);
         key
     }
@@ -152,7 +152,7 @@ impl World {
     /// Accepts a job of an upload.
     pub async fn accept(&self, upload: &Upload, staged: &Staged) -> RunKey {
         let acceptance = self.acceptance(upload, staged);
-        let key = RunKey { job: acceptance.job.id, run: acceptance.run.id };
+        let key = RunKey { job: acceptance.job.id, run: acceptance.job.latest_run };
         must(self.backend.store.submit(acceptance).await);
         key
     }

@@ -4,12 +4,14 @@
 use super::jobs::{self, StoredJob};
 use super::latest::Latest;
 use super::reader::Lane;
+use super::runs::StoredRun;
 use super::{Embedded, codec, events, queue, runs, tasks};
 use crate::port::{Appended, Chunk, Error, Ingest, IngestStore, Reader, Result, RunKey};
 use async_trait::async_trait;
 use conveyor_domain::ingest::Entry;
 use conveyor_domain::{
-    Command, IngestRef, JobId, JobStatus, QueueName, Refusal, ReplayedTask, Run, RunId, RunStatus, Timestamp,
+    Command, IngestRef, Job, JobId, JobStatus, QueueName, Refusal, ReplayedTask, Run, RunId, RunStatus,
+    Timestamp,
 };
 use rusqlite::{Connection, params};
 
@@ -20,15 +22,15 @@ pub fn call(connection: &Connection, run: &Run, now: Timestamp) -> Result<()> {
 }
 
 /// A run that is not deleted, with its job.
-fn find(connection: &Connection, key: RunKey) -> Result<Option<StoredJob>> {
+fn find(connection: &Connection, key: RunKey) -> Result<Option<(Job, StoredRun)>> {
     let found = runs::find(connection, key)?.filter(|stored| stored.run.status != RunStatus::Deleted);
     let Some(run) = found else { return Ok(None) };
     let job = jobs::find(connection, key.job)?.filter(|found| found.job.status != JobStatus::Deleted);
-    Ok(job.map(|found| StoredJob { job: found.job, run }))
+    Ok(job.map(|found| (found.job, run)))
 }
 
 fn ingest_of(connection: &Connection, key: RunKey) -> Result<Option<Ingest>> {
-    let Some(StoredJob { job, run }) = find(connection, key)? else { return Ok(None) };
+    let Some((job, run)) = find(connection, key)? else { return Ok(None) };
     let log = events::log(connection, key.run)?;
     Ok((!log.is_empty()).then_some(Ingest { job, run: run.run, log }))
 }
@@ -44,12 +46,14 @@ fn refusal(connection: &Connection, key: RunKey, entry: &Entry) -> Result<Option
 fn append(
     connection: &Connection,
     latest: &Latest,
-    found: StoredJob,
+    (job, run): (Job, StoredRun),
     entry: &Entry,
     now: Timestamp,
 ) -> Result<Appended> {
-    events::logged(connection, &found.run.run, entry.number(), entry.event(), now)?;
+    let key = RunKey { job: job.id, run: run.run.id };
+    events::logged(connection, key, entry.number(), entry.event(), now)?;
     let Some(step) = entry.effect() else { return Ok(Appended::Done) };
+    let found = StoredJob { job, run: Some(run) };
     jobs::transition(connection, latest, found, &Command::Ingest(step.clone()), now)?;
     Ok(Appended::Done)
 }
@@ -91,7 +95,7 @@ impl IngestStore for Embedded {
                     return Ok(refused);
                 }
                 let Some(found) = find(connection, key)? else { return Ok(Appended::Gone) };
-                tasks::put(connection, &found.run, &rows, now)?;
+                tasks::put(connection, &found.1, &rows, now)?;
                 append(connection, &latest, found, &entry, now)
             })
             .await;

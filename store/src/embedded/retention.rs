@@ -6,7 +6,7 @@ use super::{Embedded, budgets, records, runs, tombstones, uploads};
 use crate::port::{Chore, Mark, Removal, Result, Retention, RunKey, Tombstone};
 use async_trait::async_trait;
 use conveyor_domain::repair::Subject;
-use conveyor_domain::{JobId, Run, RunId, Storage, Timestamp, UploadId};
+use conveyor_domain::{JobId, RunId, Storage, Timestamp, UploadId};
 use rusqlite::{Connection, Row, params};
 
 /// Not live: deleted, or gone already.
@@ -98,8 +98,7 @@ fn queue_gone(connection: &Connection, key: RunKey) -> Result<()> {
 }
 
 fn remove_ended(connection: &Connection, key: RunKey, limit: u32) -> Result<u32> {
-    let may_go = |run: &Run| run.status.is_terminal() && !run.is_template();
-    match runs::find(connection, key)?.filter(|stored| may_go(&stored.run)) {
+    match runs::find(connection, key)?.filter(|stored| stored.run.status.is_terminal()) {
         Some(stored) => remove_run(connection, stored.key, limit),
         None => Ok(0),
     }

@@ -10,7 +10,8 @@ use conveyor_domain::{
 #[derive(Clone, Debug)]
 pub struct Submission {
     pub job: Job,
-    pub run: Run,
+    /// `None` for a scheduled job: its tasks are those of the template.
+    pub run: Option<Run>,
     pub tasks: Vec<(u32, TaskInput)>,
     /// The list that its tasks are read from, if it was staged.
     pub list: Option<Box<SubmittedList>>,
@@ -21,7 +22,7 @@ impl Submission {
     /// A job and its first run, whose list is left to an ingester.
     pub fn of_list(job: Job, run: Run, source: Source, once: Option<Once>) -> Submission {
         let list = Some(Box::new(SubmittedList { source, log: Vec::new() }));
-        Submission { job, run, tasks: Vec::new(), list, once }
+        Submission { job, run: Some(run), tasks: Vec::new(), list, once }
     }
 }
 
@@ -69,7 +70,16 @@ pub struct RunView {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobView {
     pub job: Job,
-    pub latest: RunView,
+    /// `None` until a schedule fires for the first time.
+    pub latest: Option<RunView>,
+}
+
+#[cfg(any(test, feature = "conformance"))]
+impl JobView {
+    /// Of a job that has one.
+    pub fn latest_run(&self) -> &RunView {
+        self.latest.as_ref().expect("a job that has fired")
+    }
 }
 
 /// A page of one caller's jobs, newest first.

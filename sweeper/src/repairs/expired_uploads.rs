@@ -1,7 +1,7 @@
 //! Uploads whose time is over, and that no job needs: marked first, so that none can be submitted any more, then their
 //! objects, the row last, so that a crash anywhere resumes (SPEC 6.9).
 
-use crate::repair::{Fixed, Found, Look, Pace, Repair, Scope, misplaced, page_due};
+use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Scope, misplaced, page_due};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
@@ -12,16 +12,8 @@ pub(super) struct ExpiredUploads;
 
 #[async_trait]
 impl Repair for ExpiredUploads {
-    fn name(&self) -> &'static str {
-        "expired_uploads"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Upkeep
-    }
-
-    fn pace(&self) -> Pace {
-        Pace::Slowly
+    fn about(&self) -> About {
+        About::new("expired_uploads", Kind::Upkeep, Pace::Slowly)
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
@@ -30,13 +22,12 @@ impl Repair for ExpiredUploads {
             return Ok(Found::default());
         }
         let by = look.removal_time().await?;
-        page_due(look, Chore::ExpiredUploads { by }, from, |subject| Finding {
-            repair: self.name(),
-            kind: self.kind(),
-            subject,
-            why: "its time is over, or it was aborted, and no job needs it".to_owned(),
-            remedy: "removes its objects, then the upload".to_owned(),
-            fixable: true,
+        page_due(look, Chore::ExpiredUploads { by }, from, |subject| {
+            self.about().finding(
+                subject,
+                "its time is over, or it was aborted, and no job needs it",
+                "removes its objects, then the upload",
+            )
         })
         .await
     }

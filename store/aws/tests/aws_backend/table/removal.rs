@@ -149,7 +149,7 @@ async fn where_a_job_was_nobody_makes_one_and_nobody_reads_one() {
     let (harness, world) = open_on(SHARDS).await;
     let store = &world.backend.store;
     let submission = world.submission(false, 40);
-    let key = RunKey { job: submission.job.id, run: submission.run.id };
+    let key = RunKey { job: submission.job.id, run: submission.job.latest_run };
     store.submit(submission.clone()).await.unwrap();
     world.finish(key, 0, success()).await;
     remove_job(&world, key).await;
@@ -161,7 +161,8 @@ async fn where_a_job_was_nobody_makes_one_and_nobody_reads_one() {
     let staged = world.staged("list", b"https://example.com/\n").await;
     store.put_staged(upload.id, staged.clone(), None, world.now()).await.unwrap();
     let mut acceptance = world.acceptance(&upload, &staged);
-    (acceptance.job.id, acceptance.run.job) = (key.job, key.job);
+    acceptance.job.id = key.job;
+    acceptance.run.as_mut().unwrap().job = key.job;
     let late = store.submit(acceptance).await;
     assert!(matches!(late, Err(Error::Conflict(_))), "{late:?}");
     let found = store.upload(world.caller, upload.id, world.now()).await.unwrap().unwrap();
