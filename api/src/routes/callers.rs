@@ -9,7 +9,7 @@ use crate::query::Query;
 use crate::show;
 use crate::state::{ApiState, Shared};
 use crate::warnings::{STRICT, Warnings};
-use crate::wire::keys::QuotasChange;
+use crate::wire::keys::parse_quotas;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
@@ -36,7 +36,7 @@ pub(super) async fn change(
     let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
     let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
     let JsonBody { bytes, room: _room } = body::read_json(request, max, &state.bodies).await?;
-    change_quotas(&state, caller, QuotasChange::parse(&bytes, &warnings)?).await?;
+    change_quotas(&state, caller, parse_quotas(&bytes, &warnings)?).await?;
     Ok(Json(look(&state, caller).await?).into_response())
 }
 
@@ -67,10 +67,10 @@ pub(super) async fn quotas_of(state: &ApiState, caller: CallerId) -> Result<Quot
 pub(super) async fn change_quotas(
     state: &ApiState,
     caller: CallerId,
-    change: QuotasChange,
+    change: wire::QuotasBody,
 ) -> Result<Quotas> {
     let apply =
-        |holdings: &Holdings| Some(Holdings { chosen: change.apply(holdings.chosen), ..holdings.clone() });
+        |holdings: &Holdings| Some(Holdings { chosen: change.over(holdings.chosen), ..holdings.clone() });
     let changed = state.admission().change(caller, apply).await?.ok_or_else(admission::busy)?;
     Ok(changed.chosen.or(state.config.quotas))
 }

@@ -14,14 +14,15 @@ use crate::staged;
 use crate::state::{ApiState, Shared};
 use crate::warnings::{STRICT, Warnings};
 use crate::wire::input::too_large;
-use crate::wire::parts::{check_complete, parse_named};
+use crate::wire::parts::check_complete;
+use crate::wire::read;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::ingest::upload::Part;
 use conveyor_domain::{Refusal, Staged, Upload};
 use conveyor_store::Error;
-use conveyor_wire::Input;
+use conveyor_wire::{CompleteParts, Input};
 
 pub(super) async fn complete(
     caller: Caller,
@@ -35,7 +36,7 @@ pub(super) async fn complete(
     let in_flight = in_flight::of(request.extensions());
     let body = body::read_json_if_any(request, state.config.max_body_bytes, &state.bodies).await?;
     let named = match &body {
-        Some(body) => parse_named(&body.bytes, &warnings)?,
+        Some(body) => read::<CompleteParts>(&body.bytes, &warnings)?.parts.map(|parts| parts.0),
         None => None,
     };
     refuse_whole(&upload)?;

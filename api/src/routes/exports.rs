@@ -11,7 +11,7 @@ use crate::show;
 use crate::signed_url::{BaseUrl, ExportPath, Link, link_expires};
 use crate::state::{ApiState, Shared};
 use crate::warnings::{STRICT, Warnings};
-use crate::wire::export::parse_format;
+use crate::wire::read;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -19,12 +19,12 @@ use axum::http::header::{LOCATION, RETRY_AFTER};
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::job::record::Expected;
 use conveyor_domain::{
-    CallerId, Export, ExportId, JobId, JobStatus, Record, RecordKind, RecordWrite, RunId, RunStatus,
-    Unreadable, export, limits,
+    CallerId, Export, ExportFormat, ExportId, JobId, JobStatus, Record, RecordKind, RecordWrite, RunId,
+    RunStatus, Unreadable, export, limits,
 };
 use conveyor_store::Error;
 use conveyor_store::port::{BlobKey, RecordsQuery, Validity, readable};
-use conveyor_wire::Exports;
+use conveyor_wire::{Exports, StartExport};
 
 type InRun = (Id<JobId>, Id<RunId>);
 type One = (Id<JobId>, Id<RunId>, Id<ExportId>);
@@ -44,7 +44,10 @@ pub(super) async fn start(
     let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
     let found = run_of(&state, &caller, job, Some(run)).await?;
     let body = body::read_json_if_any(request, state.config.max_body_bytes, &state.bodies).await?;
-    let format = parse_format(body.as_ref().map(|body| &body.bytes[..]), &warnings)?;
+    let format = match &body {
+        Some(body) => read::<StartExport>(&body.bytes, &warnings)?.format.unwrap_or_default(),
+        None => ExportFormat::default(),
+    };
     found.rows(&state).await?;
     refuse_too_many(&state, run).await?;
     let now = state.now();

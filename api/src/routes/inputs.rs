@@ -13,7 +13,7 @@ use crate::staged;
 use crate::state::{ApiState, Shared};
 use crate::warnings::{STRICT, Warnings};
 use crate::wire::input::InputRequest;
-use crate::wire::parts::parse_wanted;
+use crate::wire::read;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -21,7 +21,7 @@ use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::{CallerId, Timestamp, Upload, UploadId, limits};
 use conveyor_store::port::{DirectAccess, UploadsQuery};
-use conveyor_wire::{Input, Inputs, PartTargets, UploadTarget};
+use conveyor_wire::{Input, Inputs, PartTargets, SignParts, UploadTarget};
 
 pub(super) async fn create(
     caller: Caller,
@@ -123,14 +123,14 @@ pub(super) async fn sign_parts(
     let upload = upload_of(&state, caller.id, id.0).await?;
     let JsonBody { bytes, room: _room } =
         body::read_json(request, state.config.max_body_bytes, &state.bodies).await?;
-    let wanted = parse_wanted(&bytes, &warnings)?;
+    let wanted: SignParts = read(&bytes, &warnings)?;
     refuse_whole(&upload)?;
     refuse_closed(&upload)?;
     let (path, expires) = (path_of(&upload), url_expiry(&state, &upload));
     let target =
         |number| show::part_target(number, path.signed_part(number, &state.secret, &base, expires), expires);
     let parts = match state.direct() {
-        None => wanted.numbers.into_iter().map(target).collect(),
+        None => wanted.numbers.0.into_iter().map(|number| target(number.0)).collect(),
         Some(direct) => direct::parts::sign(&state, direct, &upload, &wanted, expires).await?,
     };
     Ok(Json(PartTargets { parts }).into_response())

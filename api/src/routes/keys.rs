@@ -11,13 +11,13 @@ use crate::query::Query;
 use crate::show;
 use crate::state::Shared;
 use crate::warnings::{STRICT, Warnings};
-use crate::wire::keys::NewKey;
+use crate::wire::keys::parse_key;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::{ApiKeyId, CallerId, Opens, limits};
-use conveyor_wire::ApiKeys;
+use conveyor_wire::{ApiKeys, CreateKey};
 use std::collections::BTreeMap;
 
 pub(super) async fn create(
@@ -29,16 +29,20 @@ pub(super) async fn create(
     let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
     let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
     let JsonBody { bytes, room: _room } = body::read_json(request, max, &state.bodies).await?;
-    let NewKey { name, operator, caller, quotas } = NewKey::parse(&bytes, &warnings)?;
+    let CreateKey { name, operator, caller, quotas } = parse_key(&bytes, &warnings)?;
     let new_caller = || CallerId::new(state.now(), &state.entropy);
-    let opens = if operator { Opens::Operator } else { Opens::Caller(caller.unwrap_or_else(new_caller)) };
+    let opens = if operator == Some(true) {
+        Opens::Operator
+    } else {
+        Opens::Caller(caller.unwrap_or_else(new_caller))
+    };
     let quotas = match (opens, quotas) {
         (Opens::Operator, _) => None,
         // Before the key: whoever has it is never without them.
         (Opens::Caller(caller), Some(change)) => Some(callers::change_quotas(&state, caller, change).await?),
         (Opens::Caller(caller), None) => Some(quotas_of(&state, caller).await?),
     };
-    let Made { id, kept, key } = managed_keys::make(&state, name, opens).await?;
+    let Made { id, kept, key } = managed_keys::make(&state, name.0, opens).await?;
     tracing::info!(key = %id, ?opens, "an API key was made");
     Ok((StatusCode::CREATED, Json(show::api_key(id, kept, quotas, Some(key)))).into_response())
 }

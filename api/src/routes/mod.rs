@@ -72,11 +72,6 @@ pub(crate) fn operations_alone(state: Shared) -> Router {
         .with_state(state)
 }
 
-#[cfg(test)]
-pub(crate) use dead_letters::BULK_FIELDS as REDRIVE_FIELDS;
-#[cfg(test)]
-pub(crate) use reconcile::FIELDS as RECONCILE_FIELDS;
-
 /// The paths of all routes.
 #[cfg(test)]
 pub(crate) fn paths() -> Vec<&'static str> {

@@ -3,20 +3,18 @@
 use crate::auth::Operator;
 use crate::body::{self, JsonBody};
 use crate::cursor::Cursors;
-use crate::fields::Fields;
 use crate::operations::Reconcile;
-use crate::problem::{ApiError, Result};
+use crate::problem::Result;
 use crate::query::Query;
 use crate::show;
 use crate::state::Shared;
 use crate::warnings::{STRICT, Warnings};
+use crate::wire::read;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::{JobId, limits};
-use std::str::FromStr;
-
-pub(crate) const FIELDS: &[&str] = &["job_id", "dry_run", "from"];
+use conveyor_domain::limits;
+use conveyor_wire::ReconcileRequest;
 
 pub(super) async fn reconcile(
     _: Operator,
@@ -27,22 +25,14 @@ pub(super) async fn reconcile(
     let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
     let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
     let JsonBody { bytes, room: _room } = body::read_json(request, max, &state.bodies).await?;
-    let fields = Fields::parse(&bytes, FIELDS, &warnings)?;
-    let job: Option<JobId> = id(&fields, "job_id")?;
-    let dry_run = fields.get("dry_run", "true or false")?.unwrap_or(false);
+    let ReconcileRequest { job_id: job, dry_run, from } = read(&bytes, &warnings)?;
+    let dry_run = dry_run.unwrap_or(false);
     // Sealed, so that what comes back is surely a place in this very reconciliation.
     let whole = job.map_or("all".to_owned(), |job| job.to_string());
     let cursors = Cursors::of_operator(&state, &format!("reconcile|{whole}|{dry_run}"));
-    let from = cursors.open(fields.get::<String>("from", "a string")?.as_deref())?;
+    let from = cursors.open(from.as_deref())?;
     let reconciled = state.operations.reconcile(Reconcile { job, dry_run, from }).await?;
     let mut answer = show::reconciled(&reconciled);
     answer.next = answer.next.map(|next| cursors.seal(&next));
     Ok(Json(answer).into_response())
-}
-
-/// An id in a body.
-pub(super) fn id<T: FromStr>(fields: &Fields<'_>, name: &str) -> Result<Option<T>> {
-    let Some(text) = fields.get::<String>(name, "an id")? else { return Ok(None) };
-    let not_one = |_| ApiError::invalid(format!("`{}` must be an id.", fields.path(name)));
-    text.parse().map(Some).map_err(not_one)
 }

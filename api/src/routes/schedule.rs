@@ -3,20 +3,20 @@
 use super::{applied, job_of};
 use crate::auth::Caller;
 use crate::body::{self, JsonBody};
-use crate::fields::Fields;
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Result};
 use crate::query::Query;
 use crate::show;
 use crate::state::{ApiState, Shared};
 use crate::warnings::{STRICT, Warnings};
-use crate::wire::schedule;
+use crate::wire::{read as read_body, schedule};
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::{
     Command, JobId, JobSchedule, JobSpec, Refusal, RunId, Schedule, ScheduleChange, Timestamp, limits,
 };
+use conveyor_wire::ScheduleTurn;
 
 pub(super) async fn replace(
     caller: Caller,
@@ -28,7 +28,7 @@ pub(super) async fn replace(
     of_scheduled(&state, &caller, job).await?;
     let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
     let JsonBody { bytes, room: _room } = read(&state, request).await?;
-    let schedule = schedule::parse(&Fields::parse(&bytes, schedule::FIELDS, &warnings)?)?;
+    let schedule = schedule::parse(&bytes, &warnings)?;
     check(&schedule, state.now())?;
     apply(&state, &caller, job, ScheduleChange::Rule(schedule)).await
 }
@@ -43,7 +43,7 @@ pub(super) async fn turn(
     of_scheduled(&state, &caller, job).await?;
     let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
     let JsonBody { bytes, room: _room } = read(&state, request).await?;
-    let change = ScheduleChange::State(schedule::parse_state(&bytes, &warnings)?);
+    let change = ScheduleChange::State(read_body::<ScheduleTurn>(&bytes, &warnings)?.schedule_state);
     apply(&state, &caller, job, change).await
 }
 

@@ -3,20 +3,20 @@
 use super::{hmac, job_of};
 use crate::auth::Caller;
 use crate::body::{self, JsonBody};
-use crate::fields::Fields;
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
 use crate::show;
 use crate::state::{ApiState, Shared};
 use crate::warnings::{STRICT, Warnings};
+use crate::wire::read as read_body;
 use crate::wire::submit::SubmitRequest;
-use crate::wire::webhook::{FIELDS, TaskToken, parse_webhook};
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::{Command, JobId, Purpose, UrlFault, WebhookConfig, limits};
+use conveyor_wire::{PutWebhook, TaskToken, Text, WebhookBody};
 
 pub(super) async fn show(
     caller: Caller,
@@ -80,7 +80,12 @@ async fn read(
 ) -> Result<WebhookConfig> {
     let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
     let JsonBody { bytes, room: _room } = body::read_json(request, max, &state.bodies).await?;
-    let hook = parse_webhook(&Fields::parse(&bytes, FIELDS, warnings)?, signature_needed)?;
+    let hook = match signature_needed {
+        true => read_body(&bytes, warnings).map(|PutWebhook { url, signature }| (url, signature))?,
+        false => read_body(&bytes, warnings)
+            .map(|WebhookBody { url, signature }| (url, signature == Some(true)))?,
+    };
+    let hook = WebhookConfig::new(hook.0, hook.1);
     check(state, caller, &hook, "url").await?;
     Ok(hook)
 }
@@ -90,7 +95,7 @@ pub(super) async fn admit(state: &ApiState, caller: &Caller, request: &mut Submi
     if let Some(hook) = &request.spec.webhook {
         check(state, caller, hook, "webhook.url").await?;
     }
-    let Some(TaskToken(token)) = request.task_token.take() else { return Ok(()) };
+    let Some(TaskToken(Text(token))) = request.task_token.take() else { return Ok(()) };
     if !state.webhooks.reaches_state_machines() {
         let detail = "`sfn_task_token`: this deployment does not answer state machines.";
         return Err(ApiError::invalid(detail));
