@@ -1,5 +1,5 @@
-//! Whether a caller may have what it asks for (SPEC 6.24). Whatever makes a run, a schedule or tasks goes through [`within`],
-//! or [`while_read`] if its list is read later.
+//! Whether a caller may have what it asks for (SPEC 6.24). Whatever makes a run, a schedule or tasks goes through
+//! [`admitted`].
 
 use crate::problem::{ApiError, Code, Result};
 use crate::state::ApiState;
@@ -18,32 +18,14 @@ impl ApiState {
     }
 }
 
-/// Does what makes so much, if its caller may have it.
-pub(crate) async fn within<T>(
+/// Does what makes so much, if its caller may have it. `done` is what becomes of that: of a list that is read later, what is
+/// not counted yet is held until it is.
+pub(crate) async fn admitted<T>(
     state: &ApiState,
     caller: CallerId,
     wanted: Wanted,
-    operation: impl Future<Output = Result<T>>,
-) -> Result<T> {
-    admitted(state, caller, wanted, operation, Became::Known).await
-}
-
-/// The same for a list that is read later: what is not counted yet is held until it is.
-pub(crate) async fn while_read<T>(
-    state: &ApiState,
-    caller: CallerId,
-    wanted: Wanted,
-    operation: impl Future<Output = Result<T>>,
-) -> Result<T> {
-    admitted(state, caller, wanted, operation, Became::Reading).await
-}
-
-async fn admitted<T>(
-    state: &ApiState,
-    caller: CallerId,
-    wanted: Wanted,
-    operation: impl Future<Output = Result<T>>,
     done: Became,
+    operation: impl Future<Output = Result<T>>,
 ) -> Result<T> {
     let admission = state.admission();
     let turn = state.admissions.turn(caller).await;

@@ -3,10 +3,13 @@
 use crate::incoming::{Incoming, slow};
 use crate::problem::{ApiError, Code, Result};
 use crate::shares::{Bodies, Room, in_flight};
-use axum::extract::Request;
+use crate::state::Shared;
+use crate::warnings::Warnings;
+use axum::extract::{FromRequest, OptionalFromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use bytes::{Bytes, BytesMut};
+use conveyor_domain::limits;
 use std::sync::Arc;
 
 /// A body, and its share of the room for bodies, until both are dropped.
@@ -14,6 +17,43 @@ use std::sync::Arc;
 pub(crate) struct JsonBody {
     pub bytes: Bytes,
     pub room: Room,
+}
+
+/// A JSON body of a route whose only parameter is `strict`: at most `MAX` bytes, and no more than any body may have.
+#[derive(Debug)]
+pub(crate) struct Json<const MAX: usize = { limits::SUBMIT_REST_MAX_BYTES }> {
+    pub warnings: Warnings,
+    body: JsonBody,
+}
+
+/// One that may be as large as any body.
+pub(crate) type LargeJson = Json<{ usize::MAX }>;
+
+impl<const MAX: usize> Json<MAX> {
+    pub fn parse<'a, T>(&'a self, parse: impl FnOnce(&'a [u8], &'a Warnings) -> Result<T>) -> Result<T> {
+        parse(&self.body.bytes, &self.warnings)
+    }
+}
+
+impl<const MAX: usize> FromRequest<Shared> for Json<MAX> {
+    type Rejection = ApiError;
+
+    async fn from_request(mut request: Request, state: &Shared) -> Result<Self> {
+        let warnings = Warnings::alone(&mut request).await?;
+        let body = read_json(request, MAX.min(state.config.max_body_bytes), &state.bodies).await?;
+        Ok(Json { warnings, body })
+    }
+}
+
+impl<const MAX: usize> OptionalFromRequest<Shared> for Json<MAX> {
+    type Rejection = ApiError;
+
+    async fn from_request(mut request: Request, state: &Shared) -> Result<Option<Self>> {
+        let warnings = Warnings::alone(&mut request).await?;
+        let max = MAX.min(state.config.max_body_bytes);
+        let body = read_json_if_any(request, max, &state.bodies).await?;
+        Ok(body.map(|body| Json { warnings, body }))
+    }
 }
 
 /// The bytes of a JSON body of at most `max` bytes. Waits until there is room for it among its caller's others.
@@ -95,7 +135,6 @@ mod tests {
     use crate::shares::BodyDeadlines;
     use axum::body::Body;
     use axum::response::IntoResponse;
-    use conveyor_domain::limits;
 
     async fn status(content_type: Option<&str>, length: Option<&str>, chunks: &[&'static str]) -> u16 {
         let mut request = Request::builder();

@@ -52,36 +52,38 @@ impl<'a> Cursors<'a> {
         inside.at.parse().map(Some).map_err(|_| refuse())
     }
 
-    /// Cuts rows that were read one past the limit to a page, and gives the cursor of the next one if there is a next.
-    pub fn page<T, K: Display>(
-        &self,
-        rows: &mut Vec<T>,
-        limit: u32,
-        key: impl Fn(&T) -> K,
-    ) -> Option<String> {
-        let limit = limit as usize;
-        if rows.len() <= limit {
-            return None;
-        }
-        rows.truncate(limit);
-        rows.last().map(|last| self.seal(&key(last)))
-    }
-
-    /// The same of a page that may have stopped early: then the next one goes on where it stopped looking.
-    pub fn scanned<T, K: Display>(
-        &self,
-        page: &mut Page<T, K>,
-        limit: u32,
-        key: impl Fn(&T) -> K,
-    ) -> Option<String> {
-        self.page(&mut page.rows, limit, key).or_else(|| page.next.as_ref().map(|at| self.seal(at)))
-    }
-
     /// The cursor of what comes after this row.
     pub fn seal(&self, at: &impl Display) -> String {
         let inside = Inside { at: at.to_string(), exp: self.now.after(limits::CURSOR_TTL) };
         let plain = serde_json::to_vec(&inside).unwrap_or_default();
         self.secret.seal(Purpose::Cursor, &self.context, &plain, self.entropy).0
+    }
+}
+
+/// One page of a list, as a query asks for it.
+#[derive(Debug)]
+pub(crate) struct Asked<'a, T> {
+    /// At most so many rows. Lists are read one row past it, which shows whether there is a next page.
+    pub limit: u32,
+    /// The row that the page comes after.
+    pub after: Option<T>,
+    pub cursors: Cursors<'a>,
+}
+
+impl<T> Asked<'_, T> {
+    /// Cuts rows that were read one past the limit to a page, and gives the cursor of the next one if there is a next.
+    pub fn page<R, K: Display>(&self, rows: &mut Vec<R>, key: impl Fn(&R) -> K) -> Option<String> {
+        let limit = self.limit as usize;
+        if rows.len() <= limit {
+            return None;
+        }
+        rows.truncate(limit);
+        rows.last().map(|last| self.cursors.seal(&key(last)))
+    }
+
+    /// The same of a page that may have stopped early: then the next one goes on where it stopped looking.
+    pub fn scanned<R, K: Display>(&self, page: &mut Page<R, K>, key: impl Fn(&R) -> K) -> Option<String> {
+        self.page(&mut page.rows, key).or_else(|| page.next.as_ref().map(|at| self.cursors.seal(at)))
     }
 }
 
@@ -150,23 +152,23 @@ mod tests {
     #[test]
     fn only_a_page_with_a_successor_has_a_cursor() {
         let world = World::new();
-        let cursors = world.cursors("A", 0);
+        let asked = Asked { limit: 2, after: None::<u32>, cursors: world.cursors("A", 0) };
         let mut rows = vec![15u32, 17];
-        assert_eq!(cursors.page(&mut rows, 2, |n| *n), None);
+        assert_eq!(asked.page(&mut rows, |n| *n), None);
         rows.push(19);
-        let next = cursors.page(&mut rows, 2, |n| *n).unwrap();
+        let next = asked.page(&mut rows, |n| *n).unwrap();
         assert_eq!(rows, [15, 17]);
-        assert!(opens(&cursors, &next));
+        assert!(opens(&asked.cursors, &next));
     }
 
     #[test]
     fn a_page_that_stopped_early_goes_on_where_it_stopped() {
         let world = World::new();
-        let cursors = world.cursors("A", 0);
-        let next = |rows, next| cursors.scanned(&mut Page { rows, next }, 2, |n| *n);
-        assert!(opens(&cursors, &next(vec![], Some(17)).unwrap()), "an empty page");
+        let asked = Asked { limit: 2, after: None::<u32>, cursors: world.cursors("A", 0) };
+        let next = |rows, next| asked.scanned(&mut Page { rows, next }, |n| *n);
+        assert!(opens(&asked.cursors, &next(vec![], Some(17)).unwrap()), "an empty page");
         assert!(
-            opens(&cursors, &next(vec![15, 17, 19], Some(19)).unwrap()),
+            opens(&asked.cursors, &next(vec![15, 17, 19], Some(19)).unwrap()),
             "a full one goes by its last row"
         );
         assert_eq!(next(vec![15, 17], None), None);

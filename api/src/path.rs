@@ -1,14 +1,24 @@
 //! Ids in paths. One that cannot be parsed is answered like one that is not there.
 
 use crate::problem::{ApiError, Result};
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error};
 use std::str::FromStr;
 
-/// An id in a path.
+/// An id in a path. As an extractor, the last one of the path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Id<T>(pub T);
+
+impl<T: FromStr, S: Send + Sync> FromRequestParts<S> for Id<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Id<T>> {
+        let params = RawPathParams::from_request_parts(parts, state).await.ok();
+        let last = params.iter().flatten().last().and_then(|(_, text)| text.parse().ok());
+        last.map(Id).ok_or_else(ApiError::not_found)
+    }
+}
 
 impl<'de, T: FromStr> Deserialize<'de> for Id<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {

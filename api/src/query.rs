@@ -1,11 +1,13 @@
 //! Query parameters. One that a route does not know is refused, so that a misspelt filter is not silently dropped.
 
+use crate::cursor::{Asked, Cursors};
 use crate::problem::{ApiError, Result};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use conveyor_domain::job::failure::cut;
 use conveyor_domain::limits;
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 /// The parameters of a request, before the route has said which it knows.
 #[derive(Clone, Debug)]
@@ -20,10 +22,22 @@ impl<S: Send + Sync> FromRequestParts<S> for Query {
     }
 }
 
+/// Of a route without parameters.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NoQuery;
+
+impl<S: Send + Sync> FromRequestParts<S> for NoQuery {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<NoQuery> {
+        Query::from_request_parts(parts, state).await?.only(&[]).map(|_| NoQuery)
+    }
+}
+
 impl Query {
-    /// For a route without parameters.
-    pub fn none(self) -> Result<()> {
-        self.only(&[]).map(|_| ())
+    /// Of a list without filters.
+    pub fn page<'a, T: FromStr>(self, cursors: Cursors<'a>) -> Result<Asked<'a, T>> {
+        self.only(&["limit", "cursor"])?.page(cursors, limits::PAGE_DEFAULT, limits::PAGE_MAX)
     }
 
     pub fn only(self, known: &[&'static str]) -> Result<Params> {
@@ -55,8 +69,13 @@ impl Params {
         Params(pairs.iter().map(|(name, value)| (*name, (*value).to_owned())).collect())
     }
 
-    /// How many rows a page has.
-    pub fn limit(&self, default: u32, max: u32) -> Result<u32> {
+    /// The page of a list that is asked for, of at most so many rows.
+    pub fn page<'a, T: FromStr>(&self, cursors: Cursors<'a>, default: u32, max: u32) -> Result<Asked<'a, T>> {
+        let limit = self.limit(default, max)?;
+        Ok(Asked { limit, after: cursors.open(self.get("cursor"))?, cursors })
+    }
+
+    fn limit(&self, default: u32, max: u32) -> Result<u32> {
         let Some(text) = self.get("limit") else { return Ok(default) };
         let limit = text.parse().ok().filter(|n| (1..=max).contains(n));
         limit.ok_or_else(|| ApiError::invalid(format!("`limit` must be a number from 1 to {max}.")))
@@ -83,8 +102,8 @@ mod tests {
 
     #[test]
     fn unknown_and_repeated_parameters_are_refused() {
-        assert!(query(&[]).none().is_ok());
-        assert!(query(&[("x", "")]).none().is_err());
+        assert!(query(&[]).only(&[]).is_ok());
+        assert!(query(&[("x", "")]).only(&[]).is_err());
         assert!(query(&[("limit", "1"), ("limit", "1")]).only(&["limit"]).is_err());
         assert!(query(&[("limit", "1")]).only(&["limit", "cursor"]).is_ok());
     }

@@ -3,7 +3,8 @@
 //! can forget it.
 
 use crate::problem::{ApiError, Result};
-use crate::query::Params;
+use crate::query::{Params, Query};
+use axum::RequestExt;
 use axum::extract::Request;
 use conveyor_domain::job::failure::cut;
 use conveyor_domain::{ParamPolicy, TaskRules, UnknownCounts, UnknownFields, limits};
@@ -32,6 +33,12 @@ impl Warnings {
         let strict = query.choice(STRICT, &[("true", true), ("false", false)])?.unwrap_or(false);
         let named = request.extensions().get::<Warnings>().map(|shared| shared.named.clone());
         Ok(Warnings { strict, named: named.unwrap_or_default() })
+    }
+
+    /// The same where `strict` is the only parameter.
+    pub async fn alone(request: &mut Request) -> Result<Warnings> {
+        let query = request.extract_parts::<Query>().await?;
+        Warnings::of(request, &query.only(&[STRICT])?)
     }
 
     #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use crate::bodies::packed;
 use crate::meter::Meter;
-use crate::pages::tasks;
 use crate::rows::{Row, Writer};
 use crate::sink::{Sink, pipe};
 use crate::trouble::Trouble;
@@ -10,9 +9,10 @@ use crate::zip::{Archive, Aside};
 use crate::{Builder, Taken};
 use conveyor_domain::export::too_large;
 use conveyor_domain::job::retention::{is_expired, is_over};
-use conveyor_domain::{ExportFormat, Task, TaskStatus};
-use conveyor_store::port::{BlobKey, RunKey, StatusFilter, Stored};
-use futures::{TryStreamExt, future};
+use conveyor_domain::{ExportFormat, Task, TaskId, TaskStatus, limits};
+use conveyor_store::Store;
+use conveyor_store::port::{BlobKey, RunKey, StatusFilter, Stored, TasksQuery};
+use futures::{Stream, TryStreamExt, future, stream};
 use std::pin::pin;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -99,4 +99,32 @@ impl Builder {
 
 fn key_of(taken: &Taken) -> RunKey {
     RunKey { job: taken.export.job, run: taken.export.run }
+}
+
+/// The tasks of a run, a page at a time.
+fn tasks(
+    store: Arc<dyn Store>,
+    key: RunKey,
+    filter: StatusFilter,
+) -> impl Stream<Item = Result<Task, Trouble>> + Send {
+    let pages = stream::try_unfold(None::<TaskId>, move |after| {
+        let store = store.clone();
+        async move {
+            let page = store
+                .tasks(TasksQuery {
+                    key,
+                    filter,
+                    after,
+                    limit: limits::RESULTS_PAGE_MAX,
+                    max_bytes: limits::RESULTS_PAGE_BYTES,
+                })
+                .await?;
+            // A page may be short; only an empty one is the last.
+            let last = page.last().map(|task| task.id);
+            Ok::<_, Trouble>(
+                last.map(|last| (stream::iter(page.into_iter().map(Ok::<_, Trouble>)), Some(last))),
+            )
+        }
+    });
+    pages.try_flatten()
 }

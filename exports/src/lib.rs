@@ -9,7 +9,6 @@ mod bodies;
 mod build;
 mod held;
 mod meter;
-mod pages;
 mod rows;
 mod sink;
 mod take;

@@ -1,6 +1,5 @@
 use super::*;
 use conveyor_domain::ingest::Source;
-use conveyor_domain::ingest::upload::Declared;
 use conveyor_domain::{Clock, Entropy, JobId, JobSpec, ListSpec, Staged, Upload, UploadId, lifecycle};
 use conveyor_store::embedded::Embedded;
 use conveyor_store::port::Acceptance;
@@ -14,18 +13,7 @@ async fn accept(ingester: &Ingester, entropy: &Entropy, caller: CallerId, lists:
     let accepted = (0..lists).map(|_| async {
         let (id, spec) = (UploadId::new(now, entropy), ListSpec::Lines);
         let staged = Staged::new(format!("uploads/{id}/a"), 1, "1".to_owned());
-        let upload = Upload {
-            id,
-            caller,
-            spec: spec.clone(),
-            multipart: false,
-            declared: Declared::default(),
-            parts_handle: None,
-            staged: None,
-            claimed: false,
-            created: now,
-            expires: now.after(limits::UPLOAD_TTL),
-        };
+        let upload = Upload::new(id, caller, spec.clone(), now);
         store.create_upload(upload, lists).await.unwrap();
         store.put_staged(id, staged.clone(), now).await.unwrap();
         let (job, run) = (JobId::new(now, entropy), RunId::new(now, entropy));

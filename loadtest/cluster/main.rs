@@ -4,7 +4,6 @@
 //! The AWS endpoints come from the SDK's variables. The names of table, queues and bucket are kept in the data directory, so
 //! a second start finds what the first one left. All processes end with this one, however it ends.
 
-mod balance;
 mod place;
 mod roles;
 
@@ -12,7 +11,8 @@ use anyhow::{Context, Result, bail};
 use place::Place;
 use roles::Roles;
 use std::process::ExitCode;
-use tokio::net::TcpListener;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Of every role.
@@ -39,7 +39,7 @@ async fn run() -> Result<ExitCode> {
     roles::provision(&place)?;
     let mut roles = Roles::start(&place, &flags, EACH).await?;
     println!("listening on http://{}", listener.local_addr()?);
-    let balancing = tokio::spawn(balance::serve(listener, roles.apis()));
+    let balancing = tokio::spawn(balance(listener, roles.apis()));
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
@@ -56,4 +56,20 @@ async fn run() -> Result<ExitCode> {
         _ = terminate.recv() => return Ok(ExitCode::FAILURE),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Connections, each to the next API in turn.
+async fn balance(listener: TcpListener, apis: Vec<String>) {
+    let mut next = 0;
+    loop {
+        let Ok((mut caller, _)) = listener.accept().await else { continue };
+        let api = apis[next % apis.len()].clone();
+        next += 1;
+        tokio::spawn(async move {
+            let Ok(mut api) = TcpStream::connect(&api).await else { return };
+            let _ = (caller.set_nodelay(true), api.set_nodelay(true));
+            // However it ends: the caller sees it.
+            let _ = copy_bidirectional(&mut caller, &mut api).await;
+        });
+    }
 }

@@ -39,10 +39,6 @@ impl History {
         History(changes)
     }
 
-    pub fn changes(&self) -> &[Change] {
-        &self.0
-    }
-
     /// When calls began.
     pub fn arrivals_us(&self) -> Vec<u64> {
         let before = std::iter::once(0).chain(self.0.iter().map(|change| change.in_flight));

@@ -3,9 +3,6 @@
 use serde::Serialize;
 use std::time::Duration;
 
-#[derive(Clone, Debug, Default)]
-pub struct Latencies(Vec<Duration>);
-
 /// Percentiles by nearest rank: each is a latency that was really seen.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Summary {
@@ -19,14 +16,10 @@ pub struct Summary {
     pub max_ms: f64,
 }
 
-impl Latencies {
-    pub fn record(&mut self, latency: Duration) {
-        self.0.push(latency);
-    }
-
+impl Summary {
     /// Of no calls, all zeros.
-    pub fn summary(&self) -> Summary {
-        let mut sorted = self.0.clone();
+    pub fn of(latencies: &[Duration]) -> Summary {
+        let mut sorted = latencies.to_vec();
         sorted.sort_unstable();
         let at = |percent| in_ms(nearest_rank(&sorted, percent).unwrap_or_default());
         Summary { calls: sorted.len(), p50_ms: at(50), p99_ms: at(99), max_ms: at(100) }
@@ -47,9 +40,7 @@ mod tests {
     use super::*;
 
     fn of(latencies_ms: impl IntoIterator<Item = u64>) -> Summary {
-        let mut latencies = Latencies::default();
-        latencies_ms.into_iter().for_each(|ms| latencies.record(Duration::from_millis(ms)));
-        latencies.summary()
+        Summary::of(&latencies_ms.into_iter().map(Duration::from_millis).collect::<Vec<_>>())
     }
 
     #[test]

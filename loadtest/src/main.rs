@@ -6,7 +6,6 @@
 //! knows nothing of Conveyor either, and the one that HTTP clients begin with.
 
 mod bill;
-mod chance;
 mod client;
 mod deployment;
 mod dispatch;

@@ -3,6 +3,7 @@
 use anyhow::{Context, bail, ensure};
 use reqwest::Url;
 use rustix::process::{Pid, Signal, kill_process};
+use serde::Serialize;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -145,9 +146,11 @@ pub fn listening(stdout: &str) -> anyhow::Result<Option<Url>> {
 }
 
 /// Memory of a process in MB, as the kernel counts it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Memory {
+    #[serde(rename = "peak_memory_mb")]
     pub peak_mb: f64,
+    #[serde(rename = "memory_mb")]
     pub resident_mb: f64,
 }
 

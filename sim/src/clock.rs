@@ -11,10 +11,6 @@ pub const BEGIN: Timestamp = Timestamp(1_800_000_000_000);
 pub struct SimClock(AtomicI64);
 
 impl SimClock {
-    pub fn new() -> SimClock {
-        SimClock(AtomicI64::new(BEGIN.0))
-    }
-
     pub fn pass(&self, time: Duration) {
         self.0.store(self.now().after(time).0, Ordering::SeqCst);
     }
@@ -22,7 +18,7 @@ impl SimClock {
 
 impl Default for SimClock {
     fn default() -> Self {
-        SimClock::new()
+        SimClock(AtomicI64::new(BEGIN.0))
     }
 }
 

@@ -13,6 +13,7 @@ use crate::tally::Summary;
 use crate::violation::{Check, Failure, Violation};
 use crate::world::World;
 use crate::{objects, operator, queues};
+use conveyor_domain::Timestamp;
 use std::path::Path;
 use std::time::Duration;
 
@@ -84,8 +85,14 @@ impl Simulation {
     }
 
     pub fn summary(&self) -> Summary {
-        let world = &self.world;
-        Summary::new(&world.tally, world.step, &world.weather, world.trace.hash())
+        let World { step, weather, trace, tally, .. } = &self.world;
+        Summary {
+            steps: *step,
+            lost_steps: weather.lost_steps(),
+            lost_answers: weather.lost_answers(),
+            trace_hash: trace.hash(),
+            ..*tally
+        }
     }
 
     /// Every step, the drain and the last audit.
@@ -215,11 +222,8 @@ impl Simulation {
             self.world.tally.worker_deaths += 1;
             self.world.note(format!("  fault: a worker dies; worker {} takes its place", self.incarnations));
         }
-        if self.world.dice.chance(self.settings.faults.worker_stall) {
-            let pause = self.world.dice.ms(20_000, 120_000);
-            self.workers[at].stall(self.world.now().after(pause));
-            let name = self.workers[at].name();
-            self.world.note(format!("  fault: {name} stands still for {} s", pause.as_secs()));
+        if let Some(until) = self.stall(self.workers[at].name()) {
+            self.workers[at].stall(until);
         }
         self.workers[at].step(&mut self.world).await
     }
@@ -238,13 +242,20 @@ impl Simulation {
                 self.world.note(format!("  fault: {name} dies"));
             }
         }
-        if self.world.dice.chance(self.settings.faults.worker_stall) {
-            let pause = self.world.dice.ms(20_000, 120_000);
-            self.ingesters[at].stall(self.world.now().after(pause));
-            let name = self.ingesters[at].name();
-            self.world.note(format!("  fault: {name} stands still for {} s", pause.as_secs()));
+        if let Some(until) = self.stall(self.ingesters[at].name()) {
+            self.ingesters[at].stall(until);
         }
         self.ingest(at).await
+    }
+
+    /// Until when somebody stands still, if that is drawn.
+    fn stall(&self, name: &str) -> Option<Timestamp> {
+        if !self.world.dice.chance(self.settings.faults.worker_stall) {
+            return None;
+        }
+        let pause = self.world.dice.ms(20_000, 120_000);
+        self.world.note(format!("  fault: {name} stands still for {} s", pause.as_secs()));
+        Some(self.world.now().after(pause))
     }
 
     async fn ingest(&mut self, at: usize) -> Check {

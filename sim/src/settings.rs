@@ -28,22 +28,23 @@ pub struct Faults {
 }
 
 impl Faults {
-    pub const NONE: Faults = Faults {
-        lost_request: 0.0,
-        lost_answer: 0.0,
-        crash: 0.0,
-        worker_death: 0.0,
-        worker_stall: 0.0,
-        time_jump: 0.0,
-        duplicate: 0.0,
-        lost_message: 0.0,
-        tampering: 0.0,
-        outage: 0.0,
-        racing_put: 0.0,
+    pub const NONE: Faults = Faults::USUAL.times(0.0);
+    pub const USUAL: Faults = Faults {
+        lost_request: 0.015,
+        lost_answer: 0.03,
+        crash: 0.003,
+        worker_death: 0.01,
+        worker_stall: 0.008,
+        time_jump: 0.008,
+        duplicate: 0.01,
+        lost_message: 0.01,
+        tampering: 0.001,
+        outage: 0.003,
+        racing_put: 0.05,
     };
 
     #[must_use]
-    pub fn times(self, rate: f64) -> Faults {
+    pub const fn times(self, rate: f64) -> Faults {
         Faults {
             lost_request: self.lost_request * rate,
             lost_answer: self.lost_answer * rate,
@@ -62,19 +63,7 @@ impl Faults {
 
 impl Default for Faults {
     fn default() -> Self {
-        Faults {
-            lost_request: 0.015,
-            lost_answer: 0.03,
-            crash: 0.003,
-            worker_death: 0.01,
-            worker_stall: 0.008,
-            time_jump: 0.008,
-            duplicate: 0.01,
-            lost_message: 0.01,
-            tampering: 0.001,
-            outage: 0.003,
-            racing_put: 0.05,
-        }
+        Faults::USUAL
     }
 }
 

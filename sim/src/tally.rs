@@ -1,39 +1,6 @@
 //! What a simulation went through.
 
-use crate::faults::Weather;
 use serde::Serialize;
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    pub crashes: u64,
-    pub worker_deaths: u64,
-    pub ingester_deaths: u64,
-    /// Jobs that were made of a staged list.
-    pub lists: u64,
-    /// Lists that were written over behind everybody's back.
-    pub tampered: u64,
-    /// Lists that were left to an operator.
-    pub given_up: u64,
-    /// How lists ended, and in how many chunks.
-    pub lists_read: u64,
-    pub lists_failed: u64,
-    pub lists_cut: u64,
-    pub chunks: u64,
-    /// Messages that came again, by themselves or because a queue delivered them twice.
-    pub duplicates: u64,
-    pub lost_messages: u64,
-    pub tasks_settled: u64,
-    pub jobs: u64,
-    pub pauses: u64,
-    pub limits_changed: u64,
-    pub runs_deleted: u64,
-    /// Submits of jobs that were gone by then.
-    pub late_submits: u64,
-    /// Starts that workers were told of.
-    pub starts: u64,
-    pub replays: u64,
-    pub audits: u64,
-}
 
 /// Of one seed, or of many added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -43,23 +10,30 @@ pub struct Summary {
     pub crashes: u64,
     pub worker_deaths: u64,
     pub ingester_deaths: u64,
+    /// Jobs that were made of a staged list.
     pub lists: u64,
+    /// Lists that were written over behind everybody's back.
     pub tampered: u64,
+    /// Lists that were left to an operator.
     pub given_up: u64,
     /// Steps of an ingest that another took first.
     pub lost_steps: u64,
+    /// How lists ended, and in how many chunks.
     pub lists_read: u64,
     pub lists_failed: u64,
     pub lists_cut: u64,
     pub chunks: u64,
     /// Operations of which the caller was not told whether they happened.
     pub lost_answers: u64,
+    /// Messages that came again, by themselves or because a queue delivered them twice.
     pub duplicates: u64,
     pub lost_messages: u64,
     pub pauses: u64,
     pub limits_changed: u64,
     pub runs_deleted: u64,
+    /// Submits of jobs that were gone by then.
     pub late_submits: u64,
+    /// Starts that workers were told of.
     pub starts: u64,
     pub replays: u64,
     pub tasks_settled: u64,
@@ -70,36 +44,6 @@ pub struct Summary {
 }
 
 impl Summary {
-    pub fn new(tally: &Tally, steps: u64, weather: &Weather, trace_hash: u64) -> Summary {
-        Summary {
-            steps,
-            jobs: tally.jobs,
-            crashes: tally.crashes,
-            worker_deaths: tally.worker_deaths,
-            ingester_deaths: tally.ingester_deaths,
-            lists: tally.lists,
-            tampered: tally.tampered,
-            given_up: tally.given_up,
-            lost_steps: weather.lost_steps(),
-            lists_read: tally.lists_read,
-            lists_failed: tally.lists_failed,
-            lists_cut: tally.lists_cut,
-            chunks: tally.chunks,
-            lost_answers: weather.lost_answers(),
-            duplicates: tally.duplicates,
-            lost_messages: tally.lost_messages,
-            pauses: tally.pauses,
-            limits_changed: tally.limits_changed,
-            runs_deleted: tally.runs_deleted,
-            late_submits: tally.late_submits,
-            starts: tally.starts,
-            replays: tally.replays,
-            tasks_settled: tally.tasks_settled,
-            audits: tally.audits,
-            trace_hash,
-        }
-    }
-
     #[must_use]
     pub fn plus(self, other: Summary) -> Summary {
         Summary {

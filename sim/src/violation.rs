@@ -3,63 +3,25 @@
 use crate::settings::Settings;
 use std::fmt;
 
-/// Which rule was broken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// SPEC 3.1
-    Durable,
-    /// SPEC 3.2
-    OnceEach,
-    /// SPEC 3.3
-    Completion,
-    /// SPEC 3.4
-    Queues,
-    /// SPEC 3.5
-    Replay,
-    /// SPEC 3.6
-    Source,
-    /// SPEC 3.7
-    Limits,
-    /// SPEC 3.9
-    Isolation,
-    /// SPEC 2: only the transitions of the state machines happen.
-    Lifecycle,
-    /// SPEC 6.6
-    Deletion,
-    /// SPEC 6.9
-    Uploads,
-    /// SPEC 6.11
-    Ingest,
-    /// SPEC 6.12
-    Timeline,
-    /// SPEC 6.14
-    Proof,
-    /// Reads are whole, ordered and agree with each other.
-    Reads,
-    /// The store gave an error that nothing in the simulation explains.
-    Store,
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Rule::Durable => "SPEC 3.1 (acknowledged means durable)",
-            Rule::OnceEach => "SPEC 3.2 (once each)",
-            Rule::Completion => "SPEC 3.3 (completion)",
-            Rule::Queues => "SPEC 3.4 (rows are truth, queues are hints)",
-            Rule::Replay => "SPEC 3.5 (replay changes nothing)",
-            Rule::Source => "SPEC 3.6 (the accepted bytes are the ingested bytes)",
-            Rule::Limits => "SPEC 3.7 (limits are exact)",
-            Rule::Isolation => "SPEC 3.9 (isolation)",
-            Rule::Lifecycle => "SPEC 2 (state machines)",
-            Rule::Deletion => "SPEC 6.6 (delete)",
-            Rule::Uploads => "SPEC 6.9 (uploads)",
-            Rule::Ingest => "SPEC 6.11 (ingest)",
-            Rule::Timeline => "SPEC 6.12 (events)",
-            Rule::Proof => "SPEC 6.14 (proof)",
-            Rule::Reads => "reads are whole and in order",
-            Rule::Store => "the store answers",
-        })
+conveyor_domain::words! {
+    /// Which rule was broken.
+    pub enum Rule {
+        Durable = "SPEC 3.1 (acknowledged means durable)",
+        OnceEach = "SPEC 3.2 (once each)",
+        Completion = "SPEC 3.3 (completion)",
+        Queues = "SPEC 3.4 (rows are truth, queues are hints)",
+        Replay = "SPEC 3.5 (replay changes nothing)",
+        Source = "SPEC 3.6 (the accepted bytes are the ingested bytes)",
+        Limits = "SPEC 3.7 (limits are exact)",
+        Isolation = "SPEC 3.9 (isolation)",
+        Lifecycle = "SPEC 2 (state machines)",
+        Deletion = "SPEC 6.6 (delete)",
+        Uploads = "SPEC 6.9 (uploads)",
+        Ingest = "SPEC 6.11 (ingest)",
+        Timeline = "SPEC 6.12 (events)",
+        Proof = "SPEC 6.14 (proof)",
+        Reads = "reads are whole and in order",
+        Store = "the store answers",
     }
 }
 

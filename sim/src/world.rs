@@ -9,7 +9,7 @@ use crate::faults::Weather;
 use crate::flaky::flaky;
 use crate::model::Model;
 use crate::settings::Settings;
-use crate::tally::Tally;
+use crate::tally::Summary;
 use crate::trace::Trace;
 use crate::violation::Check;
 use conveyor_domain::{CallerId, Clock, JobId, Timestamp};
@@ -30,14 +30,15 @@ pub struct World {
     pub trace: Trace,
     pub model: Model,
     pub past: Past,
-    pub tally: Tally,
+    /// What is counted as it happens.
+    pub tally: Summary,
     pub callers: Vec<CallerId>,
     pub step: u64,
 }
 
 impl World {
     pub fn new(disk: &Disk, seed: u64, settings: &Settings, callers: usize) -> World {
-        let clock = Arc::new(SimClock::new());
+        let clock = Arc::new(SimClock::default());
         let dice = Arc::new(Dice::new(seed));
         let trace = Trace::new(clock.now(), settings.keep_trace);
         let weather = Arc::new(Weather::new(settings.faults, dice.clone(), trace.clone()));
@@ -47,7 +48,7 @@ impl World {
             callers: (0..callers).map(|_| CallerId::new(clock.now(), dice.entropy())).collect(),
             model: Model::default(),
             past: Past::default(),
-            tally: Tally::default(),
+            tally: Summary::default(),
             step: 0,
             clock,
             dice,
@@ -73,6 +74,11 @@ impl World {
     /// A job's short name.
     pub fn name(&self, job: JobId) -> String {
         self.model.find(job).map_or_else(|| job.to_string(), ToString::to_string)
+    }
+
+    /// Something else at every step, and for every job of a step.
+    pub fn turn(&self, job: usize) -> usize {
+        usize::try_from(self.step).unwrap_or(0) + job
     }
 
     /// Every read of a job by anybody passes here.

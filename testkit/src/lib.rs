@@ -12,11 +12,14 @@
 mod cancel;
 mod clock;
 mod process;
-mod size;
 mod wait;
 
 pub use cancel::cancel_at;
 pub use clock::{ManualClock, RunningClock, START};
 pub use process::{Process, Signal, command, refused, run};
-pub use size::{is_soak, sized};
 pub use wait::{DEADLINE, eventually, until, until_blocking, until_fits};
+
+/// `normal` in `cargo xtask test`, `full` in `cargo xtask soak`, which sets `CONVEYOR_SOAK` and runs the same binaries.
+pub fn sized<T>(normal: T, full: T) -> T {
+    if std::env::var_os("CONVEYOR_SOAK").is_some() { full } else { normal }
+}

@@ -1,7 +1,7 @@
 //! Waiting for a condition. The deadline is real time even where tokio's time is paused: a paused runtime jumps ahead
 //! whenever it is idle, also while a thread outside of it still works.
 
-use crate::size::sized;
+use crate::sized;
 use std::fmt::{Debug, Display};
 use std::time::{Duration, Instant};
 

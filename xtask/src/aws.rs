@@ -6,16 +6,10 @@ use anyhow::{Result, bail};
 use conveyor_aws_servers::{Combination, Environment, Installation, Kind, Server, default_pair};
 use std::time::Duration;
 
-/// All servers that can run here: where Localstack cannot, another takes its part.
-fn kinds() -> Vec<Kind> {
-    let pair = default_pair();
-    Kind::ALL.into_iter().filter(|kind| *kind != Kind::LocalStack || pair.sqs_s3 == *kind).collect()
-}
-
 /// Installs what is missing, and says how it went.
 pub fn install(workspace: &Workspace) -> Result<()> {
     let failed = Installation::under(&workspace.target)
-        .install_all(&kinds())
+        .install_all(&Kind::here())
         .into_iter()
         .filter_map(|installed| Some(format!("{}: {:#}", installed.kind.name(), installed.folder.err()?)))
         .collect::<Vec<_>>();
@@ -31,7 +25,7 @@ pub struct Servers(Vec<Server>);
 
 impl Servers {
     pub fn start(workspace: &Workspace) -> Result<Servers> {
-        Ok(Servers(Server::start_all(&Installation::under(&workspace.target), &kinds())?))
+        Ok(Servers(Server::start_all(&Installation::under(&workspace.target), &Kind::here())?))
     }
 
     /// What makes the SDK of any process use these.

@@ -3,6 +3,7 @@
 //! Nothing here is installed from a registry: that is for the steps. This is about compilers, programs and what the
 //! kernel allows, which tests and steps take for granted.
 
+use crate::exec;
 use anyhow::{Result, bail, ensure};
 use conveyor_aws_servers::{default_pair, needs};
 use std::fmt::Write;
@@ -170,7 +171,7 @@ static PRIVILEGES: [Privilege; 1] = [Privilege {
         let mount = "mount -t tmpfs -o size=1m none \"$0\"";
         let folder = env::temp_dir();
         let args = ["--user", "--map-root-user", "--mount", "sh", "-c", mount];
-        quiet(Command::new("unshare").args(args).arg(folder))
+        exec::works(Command::new("unshare").args(args).arg(folder))
     },
 }];
 
@@ -304,11 +305,7 @@ fn is_ci() -> bool {
 }
 
 fn works(program: &str, args: &[&str]) -> bool {
-    quiet(Command::new(program).args(args))
-}
-
-fn quiet(command: &mut Command) -> bool {
-    command.stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
+    exec::works(Command::new(program).args(args))
 }
 
 fn all_on_path(programs: &[&str]) -> bool {
@@ -326,7 +323,7 @@ fn compiles(variable: &str, default: &str, language: &str, header: &str) -> bool
     let Some(program) = words.next() else { return false };
     let mut command = Command::new(program);
     command.args(words).args(["-fsyntax-only", "-include", header, "-x", language, "/dev/null"]);
-    quiet(&mut command)
+    exec::works(&mut command)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use crate::lanes::{self, Bench, Mode};
 use crate::report::{self, Outcome};
-use crate::steps::{Lane, Run, STEPS, Step};
+use crate::steps::{Run, STEPS, Step, USUAL};
 use crate::times::Times;
 use crate::workspace::Workspace;
 use anyhow::{Result, bail, ensure};
@@ -34,10 +34,8 @@ static SIMULATION: Step = Step {
     name: "simulation",
     what: "seeded faults, every invariant audited; other seeds in every round",
     on: "the product's own store, ingest and sweeper",
-    lane: Lane::Embedded,
-    quick: false,
-    needs_python: false,
     run: simulation,
+    ..USUAL
 };
 
 fn steps() -> impl Iterator<Item = &'static Step> {

@@ -6,7 +6,7 @@ use crate::exec::Log;
 use crate::lanes::Mode;
 use crate::rust_tests::Tests;
 use crate::workspace::{Variable, Workspace};
-use crate::{fuzz, mutations, node, python};
+use crate::{fuzz, mutations, packages};
 use anyhow::{Result, anyhow, ensure};
 use clap::builder::PossibleValuesParser;
 use std::path::PathBuf;
@@ -89,15 +89,26 @@ impl Shared {
     }
 
     pub fn python(&self, workspace: &Workspace) -> Result<PathBuf> {
-        let install = || python::install(workspace).map_err(|error| format!("{error:#}"));
+        let install = || packages::python(workspace).map_err(|error| format!("{error:#}"));
         self.python.get_or_init(install).clone().map_err(|error| anyhow!(error))
     }
 
     pub fn node(&self, workspace: &Workspace) -> Result<PathBuf> {
-        let install = || node::install(workspace).map_err(|error| format!("{error:#}"));
+        let install = || packages::node(workspace).map_err(|error| format!("{error:#}"));
         self.node.get_or_init(install).clone().map_err(|error| anyhow!(error))
     }
 }
+
+/// What most steps are.
+pub const USUAL: Step = Step {
+    name: "",
+    what: "",
+    on: "",
+    lane: Lane::Embedded,
+    quick: false,
+    needs_python: false,
+    run: |_| Ok(()),
+};
 
 pub const STEPS: [Step; 13] = [
     Step {
@@ -106,8 +117,8 @@ pub const STEPS: [Step; 13] = [
         on: "the workspace",
         lane: Lane::First,
         quick: true,
-        needs_python: false,
         run: |run| run.log.run(&mut run.workspace.cargo(&["fmt", "--all", "--check"])),
+        ..USUAL
     },
     Step {
         name: "lints",
@@ -115,46 +126,39 @@ pub const STEPS: [Step; 13] = [
         on: "the workspace, with its tests",
         lane: Lane::First,
         quick: true,
-        needs_python: false,
         run: lints,
+        ..USUAL
     },
     Step {
         name: "unit",
         what: "tests beside the code",
         on: "every crate",
-        lane: Lane::Embedded,
         quick: true,
-        needs_python: false,
         run: |run| Tests::of(|binary| binary.unit).run(run, &[]),
+        ..USUAL
     },
     Step {
         name: "integration",
         what: "store conformance, HTTP answers, the gateway client, the simulation",
         on: "every crate but the binary, embedded store",
-        lane: Lane::Embedded,
         quick: true,
-        needs_python: false,
         run: |run| {
             let of = if run.mode.quick { is_quick } else { is_integration };
             Tests { threads: 6, ..Tests::of(of) }.run(run, &[])
         },
+        ..USUAL
     },
     Step {
         name: "embedded-only",
         what: "the product without AWS: starts, drains a list, refuses what needs AWS",
         on: "a conveyor binary without default features",
-        lane: Lane::Embedded,
-        quick: false,
-        needs_python: false,
         run: embedded_only,
+        ..USUAL
     },
     Step {
         name: "process",
         what: "real processes, sockets and files, ended by kill -9",
         on: "the conveyor binary, embedded store",
-        lane: Lane::Embedded,
-        quick: false,
-        needs_python: false,
         run: |run| {
             let tests = Tests {
                 under: &[
@@ -170,65 +174,58 @@ pub const STEPS: [Step; 13] = [
             };
             tests.run(run, &[])
         },
+        ..USUAL
     },
     Step {
         name: "client",
         what: "the zenrows clients from PyPI and npm, unchanged",
         on: "the conveyor binary, embedded store",
-        lane: Lane::Embedded,
-        quick: false,
         needs_python: true,
         run: |run| client(run, "conveyor", &[]),
+        ..USUAL
     },
     Step {
         name: "schemathesis",
         what: "the API is what it says of itself: schemathesis from PyPI, every check",
         on: "the conveyor binary, embedded store",
-        lane: Lane::Embedded,
-        quick: false,
         needs_python: true,
         run: schemathesis,
+        ..USUAL
     },
     Step {
         name: "fuzz",
         what: "list decoders: random bytes, any split",
         on: "every format and compression",
-        lane: Lane::Embedded,
-        quick: false,
-        needs_python: false,
         run: fuzz::run,
+        ..USUAL
     },
     Step {
         name: "servers",
         what: "AWS-compatible servers are installed and start",
         on: "the target directory",
         lane: Lane::Aws,
-        quick: false,
-        needs_python: false,
         run: |run| {
             run.log.say(&run.shared.servers(run.workspace)?.describe());
             Ok(())
         },
+        ..USUAL
     },
     Step {
         name: "aws",
         what: "store conformance on DynamoDB, SQS and S3; the servers themselves",
         on: "dynoxide, DynamoDB Local, localstack, ministack",
         lane: Lane::Aws,
-        quick: false,
-        needs_python: false,
         run: |run| {
             let variables = run.shared.servers(run.workspace)?.variables();
             Tests { threads: 12, ..Tests::of(is_aws) }.run(run, &variables)
         },
+        ..USUAL
     },
     Step {
         name: "cluster",
         what: "the same as `process`, and every role killed and every service failing at random",
         on: "two processes of every role; DynamoDB (dynoxide), SQS and S3 (localstack)",
         lane: Lane::Aws,
-        quick: false,
-        needs_python: false,
         run: |run| {
             let mut variables = run.shared.servers(run.workspace)?.variables();
             variables.push(("CONVEYOR_TEST_CLUSTER", "1".to_owned()));
@@ -236,19 +233,20 @@ pub const STEPS: [Step; 13] = [
             Tests { under: &["both::", "aws::", "takeover::aws::"], threads: 5, ..Tests::of(is_process) }
                 .run(run, &variables)
         },
+        ..USUAL
     },
     Step {
         name: "client-aws",
         what: "the zenrows clients from PyPI and npm, unchanged",
         on: "two processes of every role; dynoxide, localstack, and ministack for Step Functions",
         lane: Lane::Aws,
-        quick: false,
         needs_python: true,
         run: |run| {
             let servers = run.shared.servers(run.workspace)?;
             // The one that has Step Functions is not among those that all services are asked of.
             client(run, "cluster", &[servers.environment()?, servers.variables()].concat())
         },
+        ..USUAL
     },
 ];
 

@@ -3,14 +3,16 @@
 mod pace;
 mod tally;
 
+use crate::auth::Caller;
 use crate::counting;
 use crate::direct;
+use crate::owned::upload_of;
 use crate::problem::{ApiError, Code, Result};
 use crate::shares::bodies::room_within;
-use crate::split::Lines;
+use crate::split::{Lines, Rest};
 use crate::staged;
 use crate::state::ApiState;
-use crate::submit::{StagedTasks, Tasks, source_of};
+use crate::submit::{self, Request, StagedTasks, Tasks, source_of};
 use crate::warnings::Warnings;
 use crate::wire::submit::NamedList;
 use crate::wire::tasks::{self, CHECKED_AT_ONCE, check_one};
@@ -27,12 +29,13 @@ use tally::Tally;
 /// What this submit would come to. What was staged of it is for whoever called to remove.
 pub(crate) async fn dry_run(
     state: &ApiState,
-    caller: CallerId,
-    spec: &JobSpec,
-    list: Option<NamedList>,
+    caller: &Caller,
+    rest: &Rest,
     tasks: &Tasks,
     warnings: &Warnings,
 ) -> Result<DryRun> {
+    let Request { spec, list, .. } = submit::parse(state, caller, rest, tasks, warnings).await?;
+    let (caller, spec) = (caller.id, &spec);
     let work = async {
         let pace = Pace::lately(state, caller).await;
         match (tasks, list) {
@@ -92,8 +95,7 @@ async fn of_upload(
     pace: Pace,
     warnings: &Warnings,
 ) -> Result<DryRun> {
-    let upload = state.store().upload(caller, list.upload, state.now()).await?;
-    let upload = upload.ok_or_else(ApiError::upload_not_found)?;
+    let upload = upload_of(state, caller, list.upload).await?;
     let upload = match state.direct() {
         Some(direct) => direct::looked_at(state, direct, upload).await?,
         None => upload,

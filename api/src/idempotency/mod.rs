@@ -1,34 +1,75 @@
 //! Requests that may be repeated (SPEC 6.23). A handler takes four steps: it takes the [`Intent`] off its request, lets the
-//! body pass by it, and [begins](begin) once that is read; just before the store does what was asked for, it
-//! [claims](Turn::claim) the key; and whatever came of it, it [ends](Turn::end) its turn.
+//! body pass by it, and [begins](begin) once that is read; it [carries out](Turn::carry_out) what was asked for, which
+//! claims the key just before the store does it; and whatever came of it, it [ends](Turn::end) its turn.
 //!
 //! What is done and what is answered are one step of the store, under the condition that the claim is still ours. So it does
 //! not matter here who believes what about a lease: nothing is done twice.
 
-mod intent;
 mod snapshot;
 
-pub(crate) use intent::Intent;
 pub(crate) use snapshot::{IDEMPOTENCY_REPLAYED, Snapshot};
 
+use crate::admission::admitted;
 use crate::problem::{ApiError, Code, Result};
 use crate::state::ApiState;
 use crate::warnings::Warnings;
-use axum::response::Response;
-use conveyor_domain::access::idempotency::{Kept, Seen, see};
+use axum::extract::Request;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use conveyor_domain::access::idempotency::{Kept, Seen, record_key, see};
+use conveyor_domain::access::quota::Wanted;
 use conveyor_domain::job::record::Expected;
-use conveyor_domain::{Fingerprint, Record, RecordKey, RecordVersion, RecordWrite, limits};
+use conveyor_domain::{
+    CallerId, Fingerprint, Fingerprinting, Record, RecordKey, RecordVersion, RecordWrite, limits,
+};
+use conveyor_store::admission::Became;
 use conveyor_store::port::{JobView, Once};
 use conveyor_store::{Error, clock_watch};
+use std::ops::ControlFlow;
 use std::sync::Arc;
+
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// How often a claim is tried when what is in its way goes by itself at that moment.
 const CLAIM_TRIES: u32 = 3;
 
-pub(crate) enum Begun {
-    /// Nobody has done it yet, as far as can be seen.
-    Fresh(Turn),
-    Replay(Response),
+/// A key, and the request that it is for, as far as it was read.
+#[derive(Debug)]
+pub(crate) struct Intent {
+    key: RecordKey,
+    fingerprint: Fingerprinting,
+}
+
+impl Intent {
+    /// `None` if the request has no key. Its body has yet to [pass](Intent::pass).
+    pub fn of(request: &Request, caller: CallerId) -> Result<Option<Intent>> {
+        let Some(key) = key_of(request.headers(), caller)? else { return Ok(None) };
+        let (method, uri) = (request.method(), request.uri());
+        let fingerprint = Fingerprinting::of(method.as_str(), uri.path(), uri.query().unwrap_or_default());
+        Ok(Some(Intent { key, fingerprint }))
+    }
+
+    pub fn pass(&mut self, bytes: &[u8]) {
+        self.fingerprint.pass(bytes);
+    }
+
+    /// All of the body has passed.
+    fn whole(self) -> (RecordKey, Fingerprint) {
+        (self.key, self.fingerprint.taken())
+    }
+}
+
+fn key_of(headers: &HeaderMap, caller: CallerId) -> Result<Option<RecordKey>> {
+    let mut given = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let Some(value) = given.next() else { return Ok(None) };
+    if given.next().is_some() {
+        return Err(ApiError::invalid("`Idempotency-Key` is given twice."));
+    }
+    let refuse = || {
+        let max = limits::IDEMPOTENCY_KEY_MAX;
+        ApiError::invalid(format!("`Idempotency-Key` must be 1 to {max} printable characters of ASCII."))
+    };
+    record_key(caller, value.as_bytes()).map(Some).ok_or_else(refuse)
 }
 
 /// A request that is about to be carried out, under a key or without.
@@ -48,20 +89,25 @@ struct Keyed {
     claimed: Option<RecordVersion>,
 }
 
-/// Looks for an answer. Nothing is claimed yet: a request that is refused leaves no trace.
-pub(crate) async fn begin(state: &ApiState, intent: Option<Intent>, warnings: Warnings) -> Result<Begun> {
-    let Some(intent) = intent else { return Ok(Begun::Fresh(Turn { keyed: None, warnings })) };
+/// Looks for an answer, or says why there is none yet. Nothing is claimed: a request that is refused leaves no trace.
+pub(crate) async fn begin(
+    state: &ApiState,
+    intent: Option<Intent>,
+    warnings: Warnings,
+) -> ControlFlow<Result<Response>, Turn> {
+    let Some(intent) = intent else { return ControlFlow::Continue(Turn { keyed: None, warnings }) };
     let (key, fingerprint) = intent.whole();
     let mut keyed = Keyed { key, fingerprint, over: Expected::Absent, claimed: None };
-    match keyed.look(state).await?.1 {
-        Seen::Free(over) => {
+    ControlFlow::Break(match keyed.look(state).await {
+        Ok((_, Seen::Free(over))) => {
             keyed.over = over;
-            Ok(Begun::Fresh(Turn { keyed: Some(keyed), warnings }))
+            return ControlFlow::Continue(Turn { keyed: Some(keyed), warnings });
         }
-        Seen::Answered(answered) => snapshot::replay(answered).map(Begun::Replay),
-        Seen::Running => Err(running()),
-        Seen::Another => Err(another()),
-    }
+        Ok((_, Seen::Answered(answered))) => snapshot::replay(answered),
+        Ok((_, Seen::Running)) => Err(running()),
+        Ok((_, Seen::Another)) => Err(another()),
+        Err(error) => Err(error),
+    })
 }
 
 impl Turn {
@@ -69,9 +115,23 @@ impl Turn {
         &self.warnings
     }
 
-    /// Claims the key for what the store is about to do; `None` if there is no key. `answer` is what the request is answered
-    /// with, of the job as that leaves it.
-    pub async fn claim(
+    /// Claims the key, asks whether the caller may have so much, does it, and answers. `answer` is what the request is answered
+    /// with, of the job as the operation leaves it; `done` is what becomes of that.
+    pub async fn carry_out<F: Future<Output = Result<JobView>>>(
+        &mut self,
+        state: &ApiState,
+        caller: CallerId,
+        (wanted, done): (Wanted, Became),
+        answer: impl Fn(&JobView) -> Snapshot + Clone + Send + Sync + 'static,
+        operation: impl FnOnce(Option<Once>) -> F,
+    ) -> Result<Response> {
+        let once = self.claim(state, answer.clone()).await?;
+        let view = admitted(state, caller, wanted, done, operation(once)).await?;
+        Ok(answer(&view).into_response())
+    }
+
+    /// Claims the key for what the store is about to do; `None` if there is no key.
+    async fn claim(
         &mut self,
         state: &ApiState,
         answer: impl Fn(&JobView) -> Snapshot + Send + Sync + 'static,

@@ -2,45 +2,38 @@
 
 use crate::admission;
 use crate::auth::Operator;
-use crate::body::{self, JsonBody};
-use crate::path::{Id, Path};
+use crate::body;
+use crate::path::Id;
 use crate::problem::Result;
-use crate::query::Query;
-use crate::show;
+use crate::query::NoQuery;
 use crate::state::{ApiState, Shared};
-use crate::warnings::{STRICT, Warnings};
 use crate::wire::keys::parse_quotas;
 use axum::Json;
-use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
+use axum::extract::State;
+use conveyor_domain::access::quota::Used;
 use conveyor_domain::{CallerId, Holdings, Quotas, limits};
 use conveyor_wire as wire;
 
 pub(super) async fn show(
     _: Operator,
     State(state): State<Shared>,
-    Path(Id(caller)): Path<Id<CallerId>>,
-    query: Query,
-) -> Result<Response> {
-    query.none()?;
-    Ok(Json(look(&state, caller).await?).into_response())
+    Id(caller): Id<CallerId>,
+    _: NoQuery,
+) -> Result<Json<wire::Caller>> {
+    look(&state, caller).await
 }
 
 pub(super) async fn change(
     _: Operator,
     State(state): State<Shared>,
-    Path(Id(caller)): Path<Id<CallerId>>,
-    query: Query,
-    request: Request,
-) -> Result<Response> {
-    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
-    let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
-    let JsonBody { bytes, room: _room } = body::read_json(request, max, &state.bodies).await?;
-    change_quotas(&state, caller, parse_quotas(&bytes, &warnings)?).await?;
-    Ok(Json(look(&state, caller).await?).into_response())
+    Id(caller): Id<CallerId>,
+    body: body::Json,
+) -> Result<Json<wire::Caller>> {
+    change_quotas(&state, caller, body.parse(parse_quotas)?).await?;
+    look(&state, caller).await
 }
 
-async fn look(state: &ApiState, caller: CallerId) -> Result<wire::Caller> {
+async fn look(state: &ApiState, caller: CallerId) -> Result<Json<wire::Caller>> {
     let admission = state.admission();
     let (_, holdings) = admission.holdings(caller).await?;
     // As if everything was limited: so much is counted.
@@ -50,12 +43,17 @@ async fn look(state: &ApiState, caller: CallerId) -> Result<wire::Caller> {
         queued_tasks: Some(limits::QUOTA_TASKS_MAX),
     };
     let usage = admission.usage(caller, everything).await?;
-    Ok(wire::Caller {
+    let Used { active_jobs, scheduled_jobs, queued_tasks } = holdings.used(&usage, state.now());
+    Ok(Json(wire::Caller {
         caller,
-        quotas: show::quotas(holdings.chosen.or(state.config.quotas)),
-        usage: show::usage(holdings.used(&usage, state.now())),
+        quotas: shown(holdings.chosen.or(state.config.quotas)),
+        usage: wire::CallerUsage { active_jobs, scheduled_jobs, queued_tasks },
         more: usage.more,
-    })
+    }))
+}
+
+pub(super) fn shown(Quotas { active_jobs, scheduled_jobs, queued_tasks }: Quotas) -> wire::Quotas {
+    wire::Quotas { active_jobs, scheduled_jobs, queued_tasks }
 }
 
 /// What a caller may have.

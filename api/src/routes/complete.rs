@@ -1,60 +1,51 @@
 //! Joins the parts of an upload (SPEC 6.9).
 
-use super::inputs::{UploadInPath, refuse_whole, upload_of};
+use super::inputs::refuse_whole;
 use super::uploads::take_place;
-use crate::auth::Caller;
-use crate::body;
+use crate::body::LargeJson;
 use crate::counting;
 use crate::direct;
+use crate::owned::{OwnedUpload, upload_of};
 use crate::problem::{ApiError, Code, Result};
-use crate::query::Query;
 use crate::shares::in_flight;
 use crate::show;
 use crate::staged;
-use crate::state::{ApiState, Shared};
-use crate::warnings::{STRICT, Warnings};
+use crate::state::ApiState;
 use crate::wire::input::too_large;
 use crate::wire::parts::check_complete;
 use crate::wire::read;
 use axum::Json;
-use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
+use axum::http::Extensions;
 use conveyor_domain::ingest::upload::Part;
 use conveyor_domain::{Refusal, Staged, Upload};
 use conveyor_store::Error;
 use conveyor_wire::{CompleteParts, Input};
 
 pub(super) async fn complete(
-    caller: Caller,
-    State(state): State<Shared>,
-    id: UploadInPath,
-    query: Query,
-    request: Request,
-) -> Result<Response> {
-    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
-    let upload = upload_of(&state, caller.id, id.0).await?;
-    let in_flight = in_flight::of(request.extensions());
-    let body = body::read_json_if_any(request, state.config.max_body_bytes, &state.bodies).await?;
+    OwnedUpload { state, caller, upload }: OwnedUpload,
+    extensions: Extensions,
+    body: Option<LargeJson>,
+) -> Result<Json<Input>> {
     let named = match &body {
-        Some(body) => read::<CompleteParts>(&body.bytes, &warnings)?.parts.map(|parts| parts.0),
+        Some(body) => body.parse(read::<CompleteParts>)?.parts.map(|parts| parts.0),
         None => None,
     };
     refuse_whole(&upload)?;
     if let Some(direct) = state.direct() {
         direct::parts::complete(&state, direct, &upload, named.as_deref()).await?;
-        let upload = upload_of(&state, caller.id, upload.id).await?;
+        let upload = upload_of(&state, caller, upload.id).await?;
         return Ok(shown(&upload, &[]));
     }
     let parts = state.store().parts(upload.id).await?;
     check_complete(&parts, named.as_deref())?;
     if upload.staged.is_none() {
-        let place = take_place(&state, caller.id)?;
+        let place = take_place(&state, caller)?;
         let (state, upload, parts) = (state.clone(), upload.clone(), parts.clone());
         // A caller that hangs up half way must not leave an object that nobody names.
         let joining = async move { join(&state, &upload, &parts).await };
-        in_flight::to_the_end(in_flight, place, joining).await?;
+        in_flight::to_the_end(in_flight::of(&extensions), place, joining).await?;
     }
-    let upload = upload_of(&state, caller.id, upload.id).await?;
+    let upload = upload_of(&state, caller, upload.id).await?;
     if upload.staged.is_none() {
         // Not joined by us, and by nobody else either: a part was replaced while we read it.
         return Err(ApiError::new(Code::FileInputIncomplete, "A part was replaced meanwhile."));
@@ -62,8 +53,8 @@ pub(super) async fn complete(
     Ok(shown(&upload, &parts))
 }
 
-fn shown(upload: &Upload, parts: &[Part]) -> Response {
-    Json(Input { parts: show::parts(upload, parts), ..show::input(upload, None) }).into_response()
+fn shown(upload: &Upload, parts: &[Part]) -> Json<Input> {
+    Json(Input { parts: show::parts(upload, parts), ..show::input(upload, None) })
 }
 
 /// Makes the parts the staged list, unless somebody else does so at the same time.

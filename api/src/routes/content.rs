@@ -1,11 +1,9 @@
 //! Result bodies, for a caller with its key and for whoever holds a result URL.
 
-use super::tasks::task_of;
-use super::{FoundRun, rows_of, run_of};
-use crate::auth::Caller;
+use crate::owned::{OwnedRun, task_of};
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
-use crate::query::Query;
+use crate::query::{NoQuery, Query};
 use crate::request_rates::Who;
 use crate::shares::in_flight;
 use crate::show::is_there;
@@ -22,28 +20,18 @@ use conveyor_domain::job::retention::is_expired;
 use conveyor_domain::{BodyFault, JobId, ResultRef, RunId, Task, TaskId, TaskStatus, damage};
 use conveyor_store::{Error, read_body};
 
-pub(super) async fn of_latest(
-    caller: Caller,
-    State(state): State<Shared>,
-    Path((Id(job), Id(task))): Path<(Id<JobId>, Id<TaskId>)>,
-    query: Query,
+pub(super) async fn show(
+    found: OwnedRun,
+    Id(task): Id<TaskId>,
+    _: NoQuery,
     extensions: Extensions,
 ) -> Result<Response> {
-    query.none()?;
-    let run = run_of(&state, &caller, job, None).await?;
-    seen_by_caller(&state, &extensions, &run, task).await
-}
-
-pub(super) async fn of_run(
-    caller: Caller,
-    State(state): State<Shared>,
-    Path((Id(job), Id(run), Id(task))): Path<(Id<JobId>, Id<RunId>, Id<TaskId>)>,
-    query: Query,
-    extensions: Extensions,
-) -> Result<Response> {
-    query.none()?;
-    let run = run_of(&state, &caller, job, Some(run)).await?;
-    seen_by_caller(&state, &extensions, &run, task).await
+    let task = found.task(task).await?;
+    let is_expired = |now| is_expired(&task, &found.job.spec, now);
+    if is_expired(found.state.judged_at(is_expired).await?) {
+        return Err(ApiError::expired("The result is past the time for which the job keeps results."));
+    }
+    content(&found.state, &extensions, task).await
 }
 
 pub(super) async fn by_signature(
@@ -59,25 +47,9 @@ pub(super) async fn by_signature(
     in_flight::admit(&state, &extensions, Who::Signed(caller)).await?;
     let view = state.store().run(job, run).await?;
     let run = view.map(|view| view.run).filter(is_there).ok_or_else(ApiError::not_found)?;
-    rows_of(&state, &run).await?;
     // The signature says until when the result can be seen: no URL is signed for longer than that.
     let task = task_of(&state, &run, task).await?;
     content(&state, &extensions, task).await
-}
-
-async fn seen_by_caller(
-    state: &ApiState,
-    extensions: &Extensions,
-    found: &FoundRun,
-    task: TaskId,
-) -> Result<Response> {
-    found.rows(state).await?;
-    let task = task_of(state, &found.view.run, task).await?;
-    let is_expired = |now| is_expired(&task, &found.job.spec, now);
-    if is_expired(state.judged_at(is_expired).await?) {
-        return Err(ApiError::expired("The result is past the time for which the job keeps results."));
-    }
-    content(state, extensions, task).await
 }
 
 async fn content(state: &ApiState, extensions: &Extensions, task: Task) -> Result<Response> {

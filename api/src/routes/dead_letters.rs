@@ -1,59 +1,54 @@
 //! Messages that were given up: looked at, sent again, or let go (SPEC 6.15).
 
 use crate::auth::Operator;
-use crate::body::{self, JsonBody};
+use crate::body;
 use crate::cursor::Cursors;
 use crate::operations::{LetterFilter, Redriven};
-use crate::path::{Id, Path};
+use crate::path::Id;
 use crate::problem::{ApiError, Code, Result};
-use crate::query::{Params, Query};
+use crate::query::{NoQuery, Params, Query};
 use crate::show::{became, letter as shown, letter_outcome};
 use crate::state::{ApiState, Shared};
-use crate::warnings::{STRICT, Warnings};
 use crate::wire::read;
 use axum::Json;
-use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
+use axum::extract::State;
 use conveyor_domain::{LetterId, limits};
 use conveyor_wire::{self as wire, Became, LetterOutcome, Letters, RedriveLetters};
 use std::str::FromStr;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-pub(super) async fn list(_: Operator, State(state): State<Shared>, query: Query) -> Result<Response> {
+pub(super) async fn list(_: Operator, State(state): State<Shared>, query: Query) -> Result<Json<Letters>> {
     let query = query.only(&["job_id", "run_id", "error", "limit", "cursor"])?;
-    let limit = query.limit(limits::PAGE_DEFAULT, limits::PAGE_MAX)?;
     let filter = LetterFilter {
         job: id_in(&query, "job_id")?,
         run: id_in(&query, "run_id")?,
         error: not_empty(query.get("error").map(str::to_owned))?,
     };
     let cursors = Cursors::of_operator(&state, &format!("dead_letters|{filter:?}"));
-    let after = cursors.open(query.get("cursor"))?;
-    let page = state.operations.letters(&filter, after, limit).await?;
+    let asked = query.page(cursors, limits::PAGE_DEFAULT, limits::PAGE_MAX)?;
+    let page = state.operations.letters(&filter, asked.after, asked.limit).await?;
     let dead_letters = page.letters.into_iter().map(shown).collect();
-    let next_cursor = page.next.map(|letter| cursors.seal(&letter));
-    Ok(Json(Letters { dead_letters, next_cursor }).into_response())
+    let next_cursor = page.next.map(|letter| asked.cursors.seal(&letter));
+    Ok(Json(Letters { dead_letters, next_cursor }))
 }
 
 pub(super) async fn show(
     _: Operator,
     State(state): State<Shared>,
-    Path(Id(letter)): Path<Id<LetterId>>,
-    query: Query,
-) -> Result<Response> {
-    query.none()?;
+    Id(letter): Id<LetterId>,
+    _: NoQuery,
+) -> Result<Json<wire::Letter>> {
     let view = state.operations.letter(letter).await?.ok_or_else(ApiError::not_found)?;
-    Ok(Json(shown(view)).into_response())
+    Ok(Json(shown(view)))
 }
 
 pub(super) async fn redrive(
     _: Operator,
     State(state): State<Shared>,
-    Path(Id(letter)): Path<Id<LetterId>>,
-    query: Query,
-) -> Result<Response> {
-    query.none()?;
+    Id(letter): Id<LetterId>,
+    _: NoQuery,
+) -> Result<Json<Became>> {
     let redriven = state
         .operations
         .redrive(letter)
@@ -68,21 +63,18 @@ pub(super) async fn redrive(
             );
             Err(ApiError::new(Code::RedriveLimit, detail))
         }
-        Redriven::Sent | Redriven::Acknowledged => {
-            Ok(Json(became(letter, letter_outcome(Some(redriven)))).into_response())
-        }
+        Redriven::Sent | Redriven::Acknowledged => Ok(Json(became(letter, letter_outcome(Some(redriven))))),
     }
 }
 
 pub(super) async fn purge(
     _: Operator,
     State(state): State<Shared>,
-    Path(Id(letter)): Path<Id<LetterId>>,
-    query: Query,
-) -> Result<Response> {
-    query.none()?;
+    Id(letter): Id<LetterId>,
+    _: NoQuery,
+) -> Result<Json<Became>> {
     match state.operations.purge(letter).await.map_err(ApiError::of_letter)? {
-        true => Ok(Json(became(letter, LetterOutcome::Purged)).into_response()),
+        true => Ok(Json(became(letter, LetterOutcome::Purged))),
         false => Err(ApiError::not_found()),
     }
 }
@@ -91,13 +83,9 @@ pub(super) async fn purge(
 pub(super) async fn redrive_many(
     _: Operator,
     State(state): State<Shared>,
-    query: Query,
-    request: Request,
-) -> Result<Response> {
-    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
-    let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
-    let JsonBody { bytes, room: _room } = body::read_json(request, max, &state.bodies).await?;
-    let RedriveLetters { job_id, run_id, error, all, per_second, limit, cursor } = read(&bytes, &warnings)?;
+    body: body::Json,
+) -> Result<Json<wire::Redriven>> {
+    let RedriveLetters { job_id, run_id, error, all, per_second, limit, cursor } = body.parse(read)?;
     let filter = bulk_filter(LetterFilter { job: job_id, run: run_id, error: not_empty(error)? }, all)?;
     let pace = Pace::new(per_second.map(|rate| rate.0));
     let limit = limit.map_or(limits::PAGE_MAX, |limit| limit.0);
@@ -115,7 +103,7 @@ pub(super) async fn redrive_many(
         dead_letters.push(redrive_one(&state, view.letter.id).await);
     }
     let next_cursor = next.map(|letter| cursors.seal(&letter));
-    Ok(Json(wire::Redriven { dead_letters, more: next_cursor.is_some(), next_cursor }).into_response())
+    Ok(Json(wire::Redriven { dead_letters, more: next_cursor.is_some(), next_cursor }))
 }
 
 /// One that cannot be sent does not keep the others.

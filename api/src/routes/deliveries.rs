@@ -1,80 +1,65 @@
 //! Notifications of a job, and what came of them (SPEC 6.21).
 
-use super::job_of;
-use crate::auth::Caller;
 use crate::cursor::Cursors;
-use crate::path::{Id, Path};
+use crate::owned::OwnedJob;
+use crate::path::Id;
 use crate::problem::{ApiError, Code, Result};
-use crate::query::Query;
-use crate::show;
-use crate::state::{ApiState, Shared};
+use crate::query::{NoQuery, Query};
+use crate::state::ApiState;
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
-use conveyor_domain::delivery::delivery_key;
 use conveyor_domain::delivery::webhook::Target;
+use conveyor_domain::delivery::{Attempt, delivery_key};
 use conveyor_domain::job::record::Expected;
 use conveyor_domain::{
-    Delivery, DeliveryState, EventId, Job, JobId, Record, RecordKind, RecordVersion, RecordWrite, limits,
+    Delivery, DeliveryState, EventId, Job, JobId, Record, RecordKind, RecordVersion, RecordWrite,
 };
-use conveyor_store::port::{RecordsQuery, readable};
-use conveyor_wire::Deliveries;
+use conveyor_store::port::{JobView, RecordsQuery, readable};
+use conveyor_wire::{self as wire, Deliveries, Time};
 
 /// Looks again this often if somebody else was quicker.
 const LOOKS_MAX: u32 = 5;
 
 pub(super) async fn list(
-    caller: Caller,
-    State(state): State<Shared>,
-    Path(Id(job)): Path<Id<JobId>>,
+    OwnedJob { state, caller, view }: OwnedJob,
     query: Query,
-) -> Result<Response> {
-    job_of(&state, &caller, job).await?;
-    let query = query.only(&["limit", "cursor"])?;
-    let limit = query.limit(limits::PAGE_DEFAULT, limits::PAGE_MAX)?;
-    let cursors = Cursors::new(&state, caller.id, &format!("deliveries|{job}"));
-    let after: Option<EventId> = cursors.open(query.get("cursor"))?;
+) -> Result<Json<Deliveries>> {
+    let job = view.job.id;
+    let asked = query.page::<EventId>(Cursors::new(&state, caller.id, &format!("deliveries|{job}")))?;
     let page = RecordsQuery {
         kind: RecordKind::Delivery,
         owner: job.to_string(),
-        after: after.map(|event| event.to_string()),
+        after: asked.after.map(|event| event.to_string()),
         newest_first: true,
-        limit: limit + 1,
+        limit: asked.limit + 1,
     };
     let mut records = state.list(caller.id, state.store().records(page)).await?;
-    let next_cursor = cursors.page(&mut records, limit, |record| record.key.id.clone());
+    let next_cursor = asked.page(&mut records, |record| record.key.id.clone());
     let now = state.judged_at(|now| records.iter().any(|record| record.is_over(now))).await?;
-    let shown = records.iter().filter(|record| !record.is_over(now));
+    let kept = records.iter().filter(|record| !record.is_over(now));
     let read = |record: &Record| readable("delivery", || record.key.id.clone(), parsed(record));
     let mut deliveries = Vec::new();
-    for record in shown {
-        deliveries.extend(read(record)?.map(|delivery| show::delivery(record, delivery, false)));
+    for record in kept {
+        deliveries.extend(read(record)?.map(|delivery| shown(record, delivery, false)));
     }
-    Ok(Json(Deliveries { deliveries, next_cursor }).into_response())
+    Ok(Json(Deliveries { deliveries, next_cursor }))
 }
 
 pub(super) async fn show(
-    caller: Caller,
-    State(state): State<Shared>,
-    Path((Id(job), Id(event))): Path<(Id<JobId>, Id<EventId>)>,
-    query: Query,
-) -> Result<Response> {
-    query.none()?;
-    job_of(&state, &caller, job).await?;
-    let (record, delivery) = find(&state, job, event).await?;
-    Ok(Json(show::delivery(&record, delivery, true)).into_response())
+    OwnedJob { state, view, .. }: OwnedJob,
+    Id(event): Id<EventId>,
+    _: NoQuery,
+) -> Result<Json<wire::Delivery>> {
+    let (record, delivery) = find(&state, view.job.id, event).await?;
+    Ok(Json(shown(&record, delivery, true)))
 }
 
 /// Makes it due again, with as much time as it had at first.
 pub(super) async fn replay(
-    caller: Caller,
-    State(state): State<Shared>,
-    Path((Id(job), Id(event))): Path<(Id<JobId>, Id<EventId>)>,
-    query: Query,
-) -> Result<Response> {
-    query.none()?;
-    let job = job_of(&state, &caller, job).await?.job;
+    OwnedJob { state, view: JobView { job, .. }, .. }: OwnedJob,
+    Id(event): Id<EventId>,
+    _: NoQuery,
+) -> Result<(StatusCode, Json<wire::Delivery>)> {
     for _ in 0..LOOKS_MAX {
         let (seen, mut delivery) = find(&state, job.id, event).await?;
         has_target(&job, &delivery)?;
@@ -96,8 +81,8 @@ pub(super) async fn replay(
     Err(ApiError::new(Code::Conflict, "The delivery is being changed by somebody else right now."))
 }
 
-fn accepted(record: &Record, delivery: Delivery) -> Response {
-    (StatusCode::ACCEPTED, Json(show::delivery(record, delivery, true))).into_response()
+fn accepted(record: &Record, delivery: Delivery) -> (StatusCode, Json<wire::Delivery>) {
+    (StatusCode::ACCEPTED, Json(shown(record, delivery, true)))
 }
 
 /// Where it went may have been taken away since.
@@ -116,14 +101,38 @@ async fn find(state: &ApiState, job: JobId, event: EventId) -> Result<(Record, D
     if record.is_over(state.judged_at(|now| record.is_over(now)).await?) {
         return Err(ApiError::not_found());
     }
-    let delivery = parse(&record)?;
+    let delivery = parsed(&record)?;
     Ok((record, delivery))
-}
-
-fn parse(record: &Record) -> Result<Delivery> {
-    Ok(parsed(record)?)
 }
 
 fn parsed(record: &Record) -> conveyor_store::Result<Delivery> {
     record.parse().map_err(|e| conveyor_store::Error::Corrupt(e.to_string()))
+}
+
+/// `whole`: with what is sent.
+fn shown(record: &Record, delivery: Delivery, whole: bool) -> wire::Delivery {
+    wire::Delivery {
+        event_id: delivery.event,
+        event_type: delivery.kind.into(),
+        target: delivery.target.into(),
+        run_id: delivery.run,
+        state: delivery.state.into(),
+        next_attempt_at: record.due.map(Time),
+        reason: delivery.reason,
+        occurred_at: Time(delivery.occurred),
+        attempts_made: delivery.attempts_made,
+        attempts: delivery.attempts.iter().map(attempt).collect(),
+        event: whole.then(|| serde_json::from_str(&delivery.body).unwrap_or_default()),
+    }
+}
+
+fn attempt(Attempt { started, ended }: &Attempt) -> wire::DeliveryAttempt {
+    let ended = ended.as_ref();
+    wire::DeliveryAttempt {
+        started_at: Time(*started),
+        delivered: ended.map(|end| end.error.is_none()),
+        status_code: ended.and_then(|end| end.status_code),
+        error: ended.and_then(|end| end.error.clone()),
+        elapsed_ms: ended.map(|end| end.elapsed_ms),
+    }
 }

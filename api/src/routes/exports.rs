@@ -1,55 +1,39 @@
 //! Files of a run's results (SPEC 6.22): asked for, looked at, removed. Whoever builds them is another role.
 
-use super::{FoundRun, run_of};
-use crate::auth::Caller;
-use crate::body;
+use crate::body::LargeJson;
 use crate::cursor::Cursors;
-use crate::path::{Id, Path};
+use crate::owned::OwnedRun;
+use crate::path::Id;
 use crate::problem::{ApiError, Code, Result};
-use crate::query::Query;
-use crate::show;
+use crate::query::{NoQuery, Query};
 use crate::signed_url::{BaseUrl, ExportPath, Link, link_expires};
-use crate::state::{ApiState, Shared};
-use crate::warnings::{STRICT, Warnings};
+use crate::state::ApiState;
 use crate::wire::read;
 use axum::Json;
-use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::{LOCATION, RETRY_AFTER};
 use axum::response::{IntoResponse, Response};
+use conveyor_domain::export::{Progress, State};
 use conveyor_domain::job::record::Expected;
 use conveyor_domain::{
-    CallerId, Export, ExportFormat, ExportId, JobId, JobStatus, Record, RecordKind, RecordWrite, RunId,
-    RunStatus, Unreadable, export, limits,
+    CallerId, Export, ExportId, JobStatus, Record, RecordKind, RecordWrite, RunId, RunStatus, Unreadable,
+    limits,
 };
 use conveyor_store::Error;
-use conveyor_store::port::{BlobKey, RecordsQuery, Validity, readable};
-use conveyor_wire::{Exports, StartExport};
-
-type InRun = (Id<JobId>, Id<RunId>);
-type One = (Id<JobId>, Id<RunId>, Id<ExportId>);
+use conveyor_store::port::{BlobKey, RecordsQuery, RunKey, Validity, readable};
+use conveyor_wire::{self as wire, ExportStatus, Exports, StartExport, Time};
 
 /// How long a caller waits before it looks [s].
 const LOOK_AFTER: &str = "2";
 /// How often a removal is decided anew, should a builder write in between.
 const REMOVE_TRIES: usize = 5;
 
-pub(super) async fn start(
-    caller: Caller,
-    State(state): State<Shared>,
-    Path((Id(job), Id(run))): Path<InRun>,
-    query: Query,
-    request: Request,
-) -> Result<Response> {
-    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
-    let found = run_of(&state, &caller, job, Some(run)).await?;
-    let body = body::read_json_if_any(request, state.config.max_body_bytes, &state.bodies).await?;
-    let format = match &body {
-        Some(body) => read::<StartExport>(&body.bytes, &warnings)?.format.unwrap_or_default(),
-        None => ExportFormat::default(),
-    };
-    found.rows(&state).await?;
-    refuse_too_many(&state, run).await?;
+pub(super) async fn start(found: OwnedRun, body: Option<LargeJson>) -> Result<Response> {
+    let request = body.map(|body| body.parse(read::<StartExport>)).transpose()?.unwrap_or_default();
+    let format = request.format.unwrap_or_default();
+    let RunKey { job, run } = found.rows().await?;
+    let OwnedRun { state, caller, .. } = &found;
+    refuse_too_many(state, run).await?;
     let now = state.now();
     let export = Export::new(ExportId::new(now, &state.entropy), job, run, format, now)
         .asked_by(caller.id, found.view.stats.total);
@@ -59,70 +43,61 @@ pub(super) async fn start(
     }
     let location = format!("/v1/jobs/{job}/runs/{run}/exports/{}", export.id);
     let headers = [(LOCATION, location), (RETRY_AFTER, LOOK_AFTER.to_owned())];
-    Ok((StatusCode::ACCEPTED, headers, Json(show::started_export(&export))).into_response())
+    let started = wire::StartedExport {
+        export_id: export.id,
+        status: status(&export).into(),
+        format: export.format.into(),
+        created_at: Time(export.created),
+        expires_at: Time(export.expires()),
+    };
+    Ok((StatusCode::ACCEPTED, headers, Json(started)).into_response())
 }
 
-pub(super) async fn list(
-    caller: Caller,
-    State(state): State<Shared>,
-    Path((Id(job), Id(run))): Path<InRun>,
-    base: BaseUrl,
-    query: Query,
-) -> Result<Response> {
-    kept(&run_of(&state, &caller, job, Some(run)).await?)?;
-    let query = query.only(&["limit", "cursor"])?;
-    let limit = query.limit(limits::PAGE_DEFAULT, limits::PAGE_MAX)?;
-    let cursors = Cursors::new(&state, caller.id, &format!("exports|{job}|{run}"));
-    let before: Option<ExportId> = cursors.open(query.get("cursor"))?;
-    let mut records = state.list(caller.id, newest(&state, run, before, limit + 1)).await?;
-    let next_cursor = cursors.page(&mut records, limit, |record| record.key.id.clone());
+pub(super) async fn list(found: OwnedRun, base: BaseUrl, query: Query) -> Result<Json<Exports>> {
+    let RunKey { job, run } = kept(&found)?;
+    let OwnedRun { state, caller, .. } = &found;
+    let asked = query.page(Cursors::new(state, caller.id, &format!("exports|{job}|{run}")))?;
+    let mut records = state.list(caller.id, newest(state, run, asked.after, asked.limit + 1)).await?;
+    let next_cursor = asked.page(&mut records, |record| record.key.id.clone());
     let mut exports = parsed(&records)?;
-    retain_shown(&state, &mut exports).await?;
-    let mut shown = Vec::with_capacity(exports.len());
+    retain_shown(state, &mut exports).await?;
+    let mut all = Vec::with_capacity(exports.len());
     for export in &exports {
-        shown.push(show::export(export, download_url(&state, caller.id, &base, export).await?));
+        all.push(shown(export, download_url(state, caller.id, &base, export).await?));
     }
-    Ok(Json(Exports { exports: shown, next_cursor }).into_response())
+    Ok(Json(Exports { exports: all, next_cursor }))
 }
 
 pub(super) async fn show(
-    caller: Caller,
-    State(state): State<Shared>,
-    Path((Id(job), Id(run), Id(id))): Path<One>,
+    found: OwnedRun,
+    Id(id): Id<ExportId>,
     base: BaseUrl,
-    query: Query,
-) -> Result<Response> {
-    query.none()?;
-    kept(&run_of(&state, &caller, job, Some(run)).await?)?;
-    let (_, export) = export_of(&state, run, id).await?;
-    let download_url = download_url(&state, caller.id, &base, &export).await?;
-    Ok(Json(show::export(&export, download_url)).into_response())
+    _: NoQuery,
+) -> Result<Json<wire::Export>> {
+    let OwnedRun { state, caller, .. } = &found;
+    let (_, export) = export_of(state, kept(&found)?.run, id).await?;
+    let download_url = download_url(state, caller.id, &base, &export).await?;
+    Ok(Json(shown(&export, download_url)))
 }
 
 /// Nobody sees it from then on; its objects go with the next look of a builder.
-pub(super) async fn remove(
-    caller: Caller,
-    State(state): State<Shared>,
-    Path((Id(job), Id(run), Id(id))): Path<One>,
-    query: Query,
-) -> Result<Response> {
-    query.none()?;
-    kept(&run_of(&state, &caller, job, Some(run)).await?)?;
+pub(super) async fn remove(found: OwnedRun, Id(id): Id<ExportId>, _: NoQuery) -> Result<StatusCode> {
+    let (state, run) = (&found.state, kept(&found)?.run);
     for _ in 0..REMOVE_TRIES {
-        let (record, export) = export_of(&state, run, id).await?;
+        let (record, export) = export_of(state, run, id).await?;
         let removed = export.removed(state.now()).record(&state.entropy);
         let write = RecordWrite::put(removed, Expected::Version(record.version));
         if state.store().write_record(write).await? {
-            return Ok(StatusCode::NO_CONTENT.into_response());
+            return Ok(StatusCode::NO_CONTENT);
         }
     }
     Err(Error::Unavailable("the export is written to all the time".to_owned()).into())
 }
 
 /// An export of a run that is deleted is not there, whether or not anybody has removed it yet.
-fn kept(found: &FoundRun) -> Result<()> {
+fn kept(found: &OwnedRun) -> Result<RunKey> {
     let deleted = found.job.status == JobStatus::Deleted || found.view.run.status == RunStatus::Deleted;
-    if deleted { Err(ApiError::not_found()) } else { Ok(()) }
+    if deleted { Err(ApiError::not_found()) } else { Ok(found.key()) }
 }
 
 /// An export that can be seen, with its record.
@@ -190,7 +165,7 @@ async fn download_url(
     base: &BaseUrl,
     export: &Export,
 ) -> Result<Option<Link>> {
-    let export::State::Completed { object, .. } = &export.state else { return Ok(None) };
+    let State::Completed { object, .. } = &export.state else { return Ok(None) };
     let from = state.now();
     let Some(until) = link_expires(from, state.config.result_url_ttl, export.expires()) else {
         return Ok(None);
@@ -203,6 +178,32 @@ async fn download_url(
     }
     let path = ExportPath { job: export.job, run: export.run, export: export.id };
     Ok(Some(Link { url: path.signed(caller, &state.secret, base, until), expires: until }))
+}
+
+fn shown(export: &Export, download: Option<Link>) -> wire::Export {
+    let (download_url, download_url_expires_at) = download.map(|link| (link.url, Time(link.expires))).unzip();
+    let Progress { tasks_done, tasks_total, bytes } = export.progress;
+    wire::Export {
+        export_id: export.id,
+        status: status(export).into(),
+        format: export.format.into(),
+        progress: wire::Progress { tasks_done, tasks_total, bytes },
+        error: if let State::Failed { error } = &export.state { Some(error.clone()) } else { None },
+        download_url,
+        download_url_expires_at,
+        created_at: Time(export.created),
+        expires_at: Time(export.expires()),
+    }
+}
+
+fn status(export: &Export) -> ExportStatus {
+    match export.state {
+        State::Pending { .. } => ExportStatus::Pending,
+        State::Running { .. } => ExportStatus::Running,
+        State::Completed { .. } => ExportStatus::Completed,
+        // One that was removed is not shown.
+        State::Failed { .. } | State::Removed { .. } => ExportStatus::Failed,
+    }
 }
 
 /// What whoever downloads it is to call it.

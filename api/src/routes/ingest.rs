@@ -1,34 +1,24 @@
 //! The ingest of a run: how far it is, and which rows it rejected (SPEC 6.11).
 
-use super::{FoundRun, run_of};
-use crate::auth::Caller;
-use crate::path::{Id, Path};
+use crate::owned::OwnedRun;
 use crate::problem::{ApiError, Code, Result};
-use crate::query::{Params, Query};
+use crate::query::{NoQuery, Params, Query};
 use crate::rejected_rows;
 use crate::show;
-use crate::state::{ApiState, Shared};
 use axum::Json;
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_DISPOSITION, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::{IngestEvent, IngestState, JobId, RunId};
+use conveyor_domain::{IngestEvent, IngestState};
 use conveyor_store::Error;
 use conveyor_store::port::{BlobKey, Ingest, RunKey};
+use conveyor_wire as wire;
 
-pub(super) async fn show(
-    caller: Caller,
-    State(state): State<Shared>,
-    Path((Id(job), Id(run))): Path<(Id<JobId>, Id<RunId>)>,
-    query: Query,
-) -> Result<Response> {
-    query.none()?;
-    let found = run_of(&state, &caller, job, Some(run)).await?;
-    let ingest = ingest_of(&state, &found).await?;
+pub(super) async fn show(found: OwnedRun, _: NoQuery) -> Result<Json<wire::Ingest>> {
+    let ingest = ingest_of(&found).await?;
     let folded = IngestState::fold(&ingest.log).map_err(|e| Error::Corrupt(e.to_string()))?;
-    Ok(Json(show::ingest(run, &folded, &ingest.log, found.job.spec.hidden_run())).into_response())
+    Ok(Json(show::ingest(found.view.run.id, &folded, &ingest.log, found.job.spec.hidden_run())))
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -37,18 +27,11 @@ enum Format {
     Csv,
 }
 
-pub(super) async fn rejected(
-    caller: Caller,
-    State(state): State<Shared>,
-    Path((Id(job), Id(run))): Path<(Id<JobId>, Id<RunId>)>,
-    query: Query,
-    headers: HeaderMap,
-) -> Result<Response> {
+pub(super) async fn rejected(found: OwnedRun, query: Query, headers: HeaderMap) -> Result<Response> {
     let format = format_of(&query.only(&["format"])?, &headers)?;
-    let found = run_of(&state, &caller, job, Some(run)).await?;
-    found.rows(&state).await?;
-    let ingest = ingest_of(&state, &found).await?;
-    let reports = rejected_rows::read(state.backend.blobs.clone(), reports_of(&ingest)?);
+    let RunKey { run, .. } = found.rows().await?;
+    let ingest = ingest_of(&found).await?;
+    let reports = rejected_rows::read(found.state.backend.blobs.clone(), reports_of(&ingest)?);
     let (content_type, extension, body) = match format {
         Format::JsonLines => ("application/x-ndjson", "jsonl", Body::from_stream(reports)),
         Format::Csv => ("text/csv; charset=utf-8", "csv", Body::from_stream(rejected_rows::as_csv(reports))),
@@ -70,9 +53,8 @@ fn format_of(query: &Params, headers: &HeaderMap) -> Result<Format> {
     Ok(if wants_csv { Format::Csv } else { Format::JsonLines })
 }
 
-async fn ingest_of(state: &ApiState, run: &FoundRun) -> Result<Ingest> {
-    let key = RunKey { job: run.job.id, run: run.view.run.id };
-    let found = state.list(run.job.caller, state.store().shown_ingest(key)).await?;
+async fn ingest_of(run: &OwnedRun) -> Result<Ingest> {
+    let found = run.state.list(run.caller.id, run.state.store().shown_ingest(run.key())).await?;
     let none = || ApiError::new(Code::NotFound, "The tasks of this run did not come from a staged list.");
     found.ok_or_else(none)
 }

@@ -1,25 +1,25 @@
 //! Upload slots (SPEC 6.9): made, looked at, completed, aborted. Their bytes come in by [`super::uploads`].
 
 use crate::auth::Caller;
-use crate::body::{self, JsonBody};
+use crate::body::LargeJson;
 use crate::cursor::Cursors;
 use crate::direct;
-use crate::path::{Id, Path};
+use crate::owned::OwnedUpload;
+use crate::path::Id;
 use crate::problem::{ApiError, Code, Result};
-use crate::query::Query;
+use crate::query::{NoQuery, Query};
 use crate::show;
 use crate::signed_url::{BaseUrl, UploadPath};
 use crate::staged;
 use crate::state::{ApiState, Shared};
-use crate::warnings::{STRICT, Warnings};
 use crate::wire::input::InputRequest;
 use crate::wire::read;
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
-use conveyor_domain::{CallerId, Timestamp, Upload, UploadId, limits};
+use conveyor_domain::{Timestamp, Upload, UploadId, limits};
 use conveyor_store::port::{DirectAccess, UploadsQuery};
 use conveyor_wire::{Input, Inputs, PartTargets, SignParts, UploadTarget};
 
@@ -27,30 +27,17 @@ pub(super) async fn create(
     caller: Caller,
     State(state): State<Shared>,
     base: BaseUrl,
-    query: Query,
-    request: Request,
+    body: LargeJson,
 ) -> Result<Response> {
-    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
-    let JsonBody { bytes, room: _room } =
-        body::read_json(request, state.config.max_body_bytes, &state.bodies).await?;
     let list_max = state.config.list_max_bytes;
-    let InputRequest { spec, mut declared, multipart } = InputRequest::parse(&bytes, list_max, &warnings)?;
+    let InputRequest { spec, mut declared, multipart } =
+        body.parse(|bytes, warnings| InputRequest::parse(bytes, list_max, warnings))?;
     if multipart {
         declared = declared.in_parts(state.direct().map_or(1, DirectAccess::part_min_bytes), list_max);
     }
     let now = state.now();
-    let mut upload = Upload {
-        id: UploadId::new(now, &state.entropy),
-        caller: caller.id,
-        spec,
-        multipart,
-        declared,
-        parts_handle: None,
-        staged: None,
-        claimed: false,
-        created: now,
-        expires: now.after(limits::UPLOAD_TTL),
-    };
+    let id = UploadId::new(now, &state.entropy);
+    let mut upload = Upload { multipart, declared, ..Upload::new(id, caller.id, spec, now) };
     if let Some(direct) = state.direct() {
         // First: a slot of which nobody knows how to send its parts would be of no use.
         upload.parts_handle = direct::parts::begin(direct, &upload).await?;
@@ -66,28 +53,21 @@ pub(super) async fn create(
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(json)).into_response())
 }
 
-pub(super) async fn list(caller: Caller, State(state): State<Shared>, query: Query) -> Result<Response> {
-    let query = query.only(&["limit", "cursor"])?;
-    let limit = query.limit(limits::PAGE_DEFAULT, limits::PAGE_MAX)?;
-    let cursors = Cursors::new(&state, caller.id, "job_inputs");
-    let before = cursors.open(query.get("cursor"))?;
+pub(super) async fn list(caller: Caller, State(state): State<Shared>, query: Query) -> Result<Json<Inputs>> {
+    let asked = query.page(Cursors::new(&state, caller.id, "job_inputs"))?;
     let look = limits::LIST_LOOK_MAX;
-    let wanted = UploadsQuery { caller: caller.id, before, limit: limit + 1, look };
+    let wanted = UploadsQuery { caller: caller.id, before: asked.after, limit: asked.limit + 1, look };
     let mut page = state.list(caller.id, state.store().uploads(wanted, state.now())).await?;
-    let next_cursor = cursors.scanned(&mut page, limit, |upload| upload.id);
+    let next_cursor = asked.scanned(&mut page, |upload| upload.id);
     let job_inputs = page.rows.iter().map(|upload| show::input(upload, None)).collect();
-    Ok(Json(Inputs { job_inputs, next_cursor }).into_response())
+    Ok(Json(Inputs { job_inputs, next_cursor }))
 }
 
 pub(super) async fn show(
-    caller: Caller,
-    State(state): State<Shared>,
-    id: UploadInPath,
+    OwnedUpload { state, mut upload, .. }: OwnedUpload,
     base: BaseUrl,
-    query: Query,
-) -> Result<Response> {
-    query.none()?;
-    let mut upload = upload_of(&state, caller.id, id.0).await?;
+    _: NoQuery,
+) -> Result<Json<Input>> {
     let parts = match state.direct() {
         None => state.store().parts(upload.id).await?,
         Some(direct) => {
@@ -96,34 +76,27 @@ pub(super) async fn show(
         }
     };
     let parts = show::parts(&upload, &parts);
-    Ok(Json(Input { parts, ..with_target(&state, &base, &upload).await? }).into_response())
+    Ok(Json(Input { parts, ..with_target(&state, &base, &upload).await? }))
 }
 
 pub(super) async fn abort(
     caller: Caller,
     State(state): State<Shared>,
-    id: UploadInPath,
-    query: Query,
-) -> Result<Response> {
-    query.none()?;
-    staged::abort(&state, caller.id, id.0).await.map_err(ApiError::of_upload)?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    id: Result<Id<UploadId>>,
+    _: NoQuery,
+) -> Result<StatusCode> {
+    let Id(upload) = id.map_err(|_| ApiError::upload_not_found())?;
+    staged::abort(&state, caller.id, upload).await.map_err(ApiError::of_upload)?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Signs URLs for parts.
 pub(super) async fn sign_parts(
-    caller: Caller,
-    State(state): State<Shared>,
-    id: UploadInPath,
+    OwnedUpload { state, upload, .. }: OwnedUpload,
     base: BaseUrl,
-    query: Query,
-    request: Request,
-) -> Result<Response> {
-    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
-    let upload = upload_of(&state, caller.id, id.0).await?;
-    let JsonBody { bytes, room: _room } =
-        body::read_json(request, state.config.max_body_bytes, &state.bodies).await?;
-    let wanted: SignParts = read(&bytes, &warnings)?;
+    body: LargeJson,
+) -> Result<Json<PartTargets>> {
+    let wanted: SignParts = body.parse(read)?;
     refuse_whole(&upload)?;
     refuse_closed(&upload)?;
     let (path, expires) = (path_of(&upload), url_expiry(&state, &upload));
@@ -133,26 +106,7 @@ pub(super) async fn sign_parts(
         None => wanted.numbers.0.into_iter().map(|number| target(number.0)).collect(),
         Some(direct) => direct::parts::sign(&state, direct, &upload, &wanted, expires).await?,
     };
-    Ok(Json(PartTargets { parts }).into_response())
-}
-
-/// The id of an upload in a path. One that cannot be parsed is answered like one that is not there.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct UploadInPath(pub UploadId);
-
-impl axum::extract::FromRequestParts<Shared> for UploadInPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut axum::http::request::Parts, state: &Shared) -> Result<Self> {
-        let path = Path::<Id<UploadId>>::from_request_parts(parts, state).await;
-        path.map(|Path(Id(id))| UploadInPath(id)).map_err(|_| ApiError::upload_not_found())
-    }
-}
-
-/// An upload of this caller.
-pub(super) async fn upload_of(state: &ApiState, caller: CallerId, upload: UploadId) -> Result<Upload> {
-    let found = state.store().upload(caller, upload, state.now()).await?;
-    found.ok_or_else(ApiError::upload_not_found)
+    Ok(Json(PartTargets { parts }))
 }
 
 /// For a route about parts.

@@ -2,40 +2,30 @@
 
 use super::callers::{self, quotas_of};
 use crate::auth::Operator;
-use crate::body::{self, JsonBody};
+use crate::body;
 use crate::cursor::Cursors;
 use crate::managed_keys::{self, Made};
-use crate::path::{Id, Path};
+use crate::path::Id;
 use crate::problem::{ApiError, Result};
-use crate::query::Query;
-use crate::show;
+use crate::query::{NoQuery, Query};
 use crate::state::Shared;
-use crate::warnings::{STRICT, Warnings};
 use crate::wire::keys::parse_key;
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
-use conveyor_domain::{ApiKeyId, CallerId, Opens, limits};
-use conveyor_wire::{ApiKeys, CreateKey};
+use conveyor_domain::{ApiKey, ApiKeyId, CallerId, Opens, Quotas};
+use conveyor_wire::{self as wire, ApiKeys, CreateKey, KeyKind, Time};
 use std::collections::BTreeMap;
 
 pub(super) async fn create(
     _: Operator,
     State(state): State<Shared>,
-    query: Query,
-    request: Request,
-) -> Result<Response> {
-    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
-    let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
-    let JsonBody { bytes, room: _room } = body::read_json(request, max, &state.bodies).await?;
-    let CreateKey { name, operator, caller, quotas } = parse_key(&bytes, &warnings)?;
+    body: body::Json,
+) -> Result<(StatusCode, Json<wire::ApiKey>)> {
+    let CreateKey { name, operator, caller, quotas } = body.parse(parse_key)?;
+    let operator = operator.unwrap_or(false);
     let new_caller = || CallerId::new(state.now(), &state.entropy);
-    let opens = if operator == Some(true) {
-        Opens::Operator
-    } else {
-        Opens::Caller(caller.unwrap_or_else(new_caller))
-    };
+    let opens = if operator { Opens::Operator } else { Opens::Caller(caller.unwrap_or_else(new_caller)) };
     let quotas = match (opens, quotas) {
         (Opens::Operator, _) => None,
         // Before the key: whoever has it is never without them.
@@ -44,16 +34,13 @@ pub(super) async fn create(
     };
     let Made { id, kept, key } = managed_keys::make(&state, name.0, opens).await?;
     tracing::info!(key = %id, ?opens, "an API key was made");
-    Ok((StatusCode::CREATED, Json(show::api_key(id, kept, quotas, Some(key)))).into_response())
+    Ok((StatusCode::CREATED, Json(shown(id, kept, quotas, Some(key)))))
 }
 
-pub(super) async fn list(_: Operator, State(state): State<Shared>, query: Query) -> Result<Response> {
-    let query = query.only(&["limit", "cursor"])?;
-    let limit = query.limit(limits::PAGE_DEFAULT, limits::PAGE_MAX)?;
-    let cursors = Cursors::of_operator(&state, "keys");
-    let after = cursors.open(query.get("cursor"))?;
-    let mut rows = managed_keys::list(state.store(), after, limit + 1).await?;
-    let next_cursor = cursors.page(&mut rows, limit, |(id, _)| *id);
+pub(super) async fn list(_: Operator, State(state): State<Shared>, query: Query) -> Result<Json<ApiKeys>> {
+    let asked = query.page(Cursors::of_operator(&state, "keys"))?;
+    let mut rows = managed_keys::list(state.store(), asked.after, asked.limit + 1).await?;
+    let next_cursor = asked.page(&mut rows, |(id, _)| *id);
     // Keys of one caller have the same.
     let mut known = BTreeMap::new();
     let mut keys = Vec::with_capacity(rows.len());
@@ -69,23 +56,41 @@ pub(super) async fn list(_: Operator, State(state): State<Shared>, query: Query)
                 }
             },
         };
-        keys.push(show::api_key(id, kept, quotas, None));
+        keys.push(shown(id, kept, quotas, None));
     }
-    Ok(Json(ApiKeys { keys, next_cursor }).into_response())
+    Ok(Json(ApiKeys { keys, next_cursor }))
 }
 
 pub(super) async fn revoke(
     _: Operator,
     State(state): State<Shared>,
-    Path(Id(key)): Path<Id<ApiKeyId>>,
-    query: Query,
-) -> Result<Response> {
-    query.none()?;
+    Id(key): Id<ApiKeyId>,
+    _: NoQuery,
+) -> Result<StatusCode> {
     match managed_keys::revoke(&state, key).await? {
         true => {
             tracing::info!(%key, "an API key was revoked");
-            Ok(StatusCode::NO_CONTENT.into_response())
+            Ok(StatusCode::NO_CONTENT)
         }
         false => Err(ApiError::not_found()),
+    }
+}
+
+/// `key`: the key itself, in the answer that makes it.
+fn shown(key_id: ApiKeyId, kept: ApiKey, quotas: Option<Quotas>, key: Option<String>) -> wire::ApiKey {
+    let (kind, caller) = match kept.opens {
+        Opens::Caller(caller) => (KeyKind::Caller, Some(caller)),
+        Opens::Operator => (KeyKind::Operator, None),
+    };
+    wire::ApiKey {
+        key_id,
+        name: kept.name,
+        kind: kind.into(),
+        caller,
+        hint: kept.hint,
+        created_at: Time(kept.created),
+        revoked_at: kept.revoked.map(Time),
+        quotas: quotas.map(callers::shown),
+        key,
     }
 }

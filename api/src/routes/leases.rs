@@ -9,7 +9,6 @@ use crate::show::{self, Look};
 use crate::state::{ApiState, Shared};
 use axum::Json;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
 use conveyor_domain::{CallerId, JobId, limits};
 use conveyor_store::port::{JobView, JobsQuery};
 use conveyor_wire::Leases;
@@ -18,16 +17,14 @@ use futures::{StreamExt, TryStreamExt, stream};
 /// Runs that are looked at at once.
 const LOOKS_INFLIGHT: usize = 8;
 
-pub(super) async fn list(caller: Caller, State(state): State<Shared>, query: Query) -> Result<Response> {
-    let query = query.only(&["limit", "cursor"])?;
-    let limit = query.limit(limits::PAGE_DEFAULT, limits::PAGE_MAX)?;
-    let cursors = Cursors::new(&state, caller.id, "leases");
-    let live = live_runs(&state, caller.id, cursors.open(query.get("cursor"))?, limit as usize).await?;
+pub(super) async fn list(caller: Caller, State(state): State<Shared>, query: Query) -> Result<Json<Leases>> {
+    let asked = query.page(Cursors::new(&state, caller.id, "leases"))?;
+    let live = live_runs(&state, caller.id, asked.after, asked.limit as usize).await?;
     let looks: Vec<_> = live.views.iter().map(|view| look(&state, view)).collect();
     let looks: Vec<Look> = stream::iter(looks).buffered(LOOKS_INFLIGHT).try_collect().await?;
     let leases = live.views.iter().zip(&looks).map(|(view, look)| show::lease(view, look)).collect();
-    let next_cursor = live.next.map(|job| cursors.seal(&job));
-    Ok(Json(Leases { leases, next_cursor }).into_response())
+    let next_cursor = live.next.map(|job| asked.cursors.seal(&job));
+    Ok(Json(Leases { leases, next_cursor }))
 }
 
 struct Live {

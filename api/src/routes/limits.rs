@@ -1,40 +1,27 @@
 //! How fast a job may go, and why it does not go faster.
 
-use super::{job_of, with_latest_kept};
-use crate::auth::Caller;
-use crate::body::{self, JsonBody};
-use crate::path::{Id, Path};
+use crate::body;
+use crate::owned::{OwnedJob, with_latest_kept};
 use crate::problem::{ApiError, Result};
-use crate::query::Query;
+use crate::query::NoQuery;
 use crate::show::{self, Look, is_there, list_state};
-use crate::state::{ApiState, Shared};
-use crate::warnings::{STRICT, Warnings};
+use crate::state::ApiState;
 use crate::wire::limits::parse_change;
 use axum::Json;
-use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
 use conveyor_domain::dispatch::grant::Scope;
-use conveyor_domain::{CallerId, Command, IngestState, Job, JobId, QueueName, limits};
+use conveyor_domain::{CallerId, Command, IngestState, Job, QueueName, limits};
 use conveyor_store::port::{JobView, RunKey, ShownDepth};
 use conveyor_wire as wire;
 
 pub(super) async fn change(
-    caller: Caller,
-    State(state): State<Shared>,
-    Path(Id(job)): Path<Id<JobId>>,
-    query: Query,
-    request: Request,
-) -> Result<Response> {
-    // Before anything about the body: another caller's job must not show by how far the check of a body gets.
-    job_of(&state, &caller, job).await?;
-    let warnings = Warnings::of(&request, &query.only(&[STRICT])?)?;
-    let max = limits::SUBMIT_REST_MAX_BYTES.min(state.config.max_body_bytes);
-    let JsonBody { bytes, room: _room } = body::read_json(request, max, &state.bodies).await?;
-    let command = Command::Limits(parse_change(&bytes, &warnings)?);
-    let view = state.store().apply(job, command, state.now()).await?;
+    OwnedJob { state, caller, view }: OwnedJob,
+    body: body::Json,
+) -> Result<Json<wire::Job>> {
+    let command = Command::Limits(body.parse(parse_change)?);
+    let view = state.store().apply(view.job.id, command, state.now()).await?;
     announce(&state, &view.job).await;
     let view = with_latest_kept(&state, caller.id, view).await?;
-    Ok(Json(show::job(&view, state.now())).into_response())
+    Ok(Json(show::job(&view, state.now())))
 }
 
 /// Makes new limits bind whoever asks next.
@@ -47,20 +34,16 @@ async fn announce(state: &ApiState, job: &Job) {
 }
 
 pub(super) async fn show(
-    caller: Caller,
-    State(state): State<Shared>,
-    Path(Id(job)): Path<Id<JobId>>,
-    query: Query,
-) -> Result<Response> {
-    query.none()?;
-    let view = job_of(&state, &caller, job).await?;
+    OwnedJob { state, caller, view }: OwnedJob,
+    _: NoQuery,
+) -> Result<Json<wire::Limits>> {
     if !is_there(&view.latest.run) {
         return Err(ApiError::not_found());
     }
     let look = look(&state, &view).await?;
     let shown = limits::DOMAIN_BUDGETS_SHOWN_MAX;
     let domains = state.backend.coordinator.domain_budgets(caller.id, shown, look.now).await?;
-    Ok(Json(show::limits(&view, &look, &domains)).into_response())
+    Ok(Json(show::limits(&view, &look, &domains)))
 }
 
 /// How far the list of a run is. A log that cannot be read says nothing; its own route tells why.

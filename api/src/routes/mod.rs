@@ -1,5 +1,6 @@
 //! The routes of SPEC 10, one module per thing they are about.
 
+mod about;
 mod audit;
 mod callers;
 mod clock;
@@ -7,11 +8,9 @@ mod complete;
 mod content;
 mod dead_letters;
 mod deliveries;
-mod docs;
 mod events;
 mod exported;
 mod exports;
-mod health;
 mod hmac;
 mod ingest;
 mod inputs;
@@ -25,7 +24,6 @@ mod results;
 mod runs;
 mod schedule;
 mod submit;
-mod table;
 mod tasks;
 mod uploads;
 mod webhook;
@@ -35,18 +33,15 @@ use crate::auth::{Caller, Operator};
 use crate::problem::{ApiError, Code, Result};
 use crate::request_rates;
 use crate::shares::in_flight;
-use crate::show::is_there;
-use crate::state::{ApiState, Shared};
+use crate::state::Shared;
 use crate::unread;
 use axum::Router;
 use axum::extract::{Request, State};
+use axum::handler::Handler;
 use axum::middleware::{self, Next};
 use axum::response::Response;
-use axum::routing::{delete, get, post, put};
-use conveyor_domain::job::retention::rows_are_over;
-use conveyor_domain::{CallerId, Command, Job, JobId, JobStatus, QueueName, Run, RunId, RunStatus, TaskRef};
-use conveyor_store::port::{JobView, RunKey, RunView, RunsQuery};
-use table::Routes;
+use axum::routing::{MethodRouter, delete, get, post, put};
+use conveyor_domain::Command;
 
 pub(crate) fn all(state: Shared) -> Router {
     let serving = middleware::from_fn_with_state(state.clone(), refuse_while_shutting_down);
@@ -72,6 +67,37 @@ pub(crate) fn operations_alone(state: Shared) -> Router {
         .with_state(state)
 }
 
+/// Routes that remember their paths, so that none goes without its description (`crate::openapi`).
+#[derive(Debug)]
+struct Routes {
+    router: Router<Shared>,
+    paths: Vec<&'static str>,
+}
+
+impl Routes {
+    fn new() -> Routes {
+        Routes { router: Router::new(), paths: Vec::new() }
+    }
+
+    fn route(mut self, path: &'static str, methods: MethodRouter<Shared>) -> Routes {
+        self.paths.push(path);
+        Routes { router: self.router.route(path, methods), paths: self.paths }
+    }
+
+    fn merge(mut self, other: Routes) -> Routes {
+        self.paths.extend(other.paths);
+        Routes { router: self.router.merge(other.router), paths: self.paths }
+    }
+
+    fn method_not_allowed_fallback<H, T>(self, handler: H) -> Routes
+    where
+        H: Handler<T, Shared>,
+        T: 'static,
+    {
+        Routes { router: self.router.method_not_allowed_fallback(handler), paths: self.paths }
+    }
+}
+
 /// The paths of all routes.
 #[cfg(test)]
 pub(crate) fn paths() -> Vec<&'static str> {
@@ -82,8 +108,8 @@ pub(crate) fn paths() -> Vec<&'static str> {
 /// What the API says of itself: nothing secret, so no key.
 fn described() -> Routes {
     Routes::new()
-        .route("/v1/openapi.json", get(docs::document))
-        .route("/v1/docs", get(docs::page))
+        .route("/v1/openapi.json", get(about::document))
+        .route("/v1/docs", get(about::docs))
         .method_not_allowed_fallback(method_not_allowed)
 }
 
@@ -134,12 +160,12 @@ fn with_key() -> Routes {
         .route("/v1/jobs/{job}/runs/{run}/ingest/rejected", get(ingest::rejected))
         .route("/v1/jobs/{job}/runs/{run}/exports", post(exports::start).get(exports::list))
         .route("/v1/jobs/{job}/runs/{run}/exports/{export}", get(exports::show).delete(exports::remove))
-        .route("/v1/jobs/{job}/results", get(results::of_latest))
-        .route("/v1/jobs/{job}/runs/{run}/results", get(results::of_run))
-        .route("/v1/jobs/{job}/tasks/{task}/content", get(content::of_latest))
-        .route("/v1/jobs/{job}/runs/{run}/tasks/{task}/content", get(content::of_run))
-        .route("/v1/jobs/{job}/tasks/{task}/history", get(tasks::history_of_latest))
-        .route("/v1/jobs/{job}/runs/{run}/tasks/{task}/history", get(tasks::history_of_run))
+        .route("/v1/jobs/{job}/results", get(results::list))
+        .route("/v1/jobs/{job}/runs/{run}/results", get(results::list))
+        .route("/v1/jobs/{job}/tasks/{task}/content", get(content::show))
+        .route("/v1/jobs/{job}/runs/{run}/tasks/{task}/content", get(content::show))
+        .route("/v1/jobs/{job}/tasks/{task}/history", get(tasks::history))
+        .route("/v1/jobs/{job}/runs/{run}/tasks/{task}/history", get(tasks::history))
         // Which methods a route has is something about it: not without a key either.
         .method_not_allowed_fallback(|_: Caller| method_not_allowed())
 }
@@ -162,9 +188,9 @@ fn with_operator_key() -> Routes {
 
 fn operations() -> Routes {
     Routes::new()
-        .route("/healthz", get(health::healthz))
-        .route("/readyz", get(health::readyz))
-        .route("/metrics", get(health::metrics))
+        .route("/healthz", get(about::healthz))
+        .route("/readyz", get(about::readyz))
+        .route("/metrics", get(about::metrics))
         .method_not_allowed_fallback(method_not_allowed)
 }
 
@@ -183,88 +209,4 @@ async fn refuse_while_shutting_down(
 
 fn shutting_down() -> ApiError {
     ApiError::new(Code::Unavailable, "The process is shutting down.")
-}
-
-/// A job of this caller, with the latest of its runs that was not deleted.
-async fn job_of(state: &ApiState, caller: &Caller, job: JobId) -> Result<JobView> {
-    let view = state.store().job(caller.id, job).await?.ok_or_else(ApiError::not_found)?;
-    with_latest_kept(state, caller.id, view).await
-}
-
-/// The job as readers see it, once a command changed it. `apply` itself does not ask whose job it is; a job never changes
-/// hands, so looking first is enough.
-async fn applied(state: &ApiState, caller: CallerId, job: JobId, command: Command) -> Result<JobView> {
-    let view = state.store().apply(job, command, state.now()).await?;
-    with_latest_kept(state, caller, view).await
-}
-
-/// If its latest run was deleted, the one before takes its place for readers; with none before, it stays until it is removed.
-/// Only a job whose latest run was deleted costs this read.
-async fn with_latest_kept(state: &ApiState, caller: CallerId, mut view: JobView) -> Result<JobView> {
-    let is_deleted = |run: &Run| run.status == RunStatus::Deleted && !run.is_template();
-    if view.job.status == JobStatus::Deleted || !is_deleted(&view.latest.run) {
-        return Ok(view);
-    }
-    let mut query = RunsQuery::newest(view.job.id, conveyor_domain::limits::PAGE_MAX);
-    loop {
-        let page = state.list(caller, state.store().runs(query)).await?;
-        let last = page.rows.last().map(|view| view.run.id);
-        if let Some(kept) = page.rows.into_iter().find(|view| !is_deleted(&view.run)) {
-            view.latest = kept;
-            return Ok(view);
-        }
-        match page.next.or(last) {
-            Some(before) => query.before = Some(before),
-            None => return Ok(view),
-        }
-    }
-}
-
-/// A run, with the job that it is one of.
-struct FoundRun {
-    job: Job,
-    view: RunView,
-}
-
-impl FoundRun {
-    /// Where its tasks are, unless nobody is to see them any more.
-    async fn rows(&self, state: &ApiState) -> Result<RunKey> {
-        rows_of(state, &self.view.run).await
-    }
-}
-
-async fn rows_of(state: &ApiState, run: &Run) -> Result<RunKey> {
-    if run.status == RunStatus::Deleted {
-        // They are being removed: half of a list must not pass for one.
-        return Err(ApiError::expired("The run was deleted."));
-    }
-    let now = state.judged_at(|now| rows_are_over(run, now)).await?;
-    match rows_are_over(run, now) {
-        true => Err(ApiError::expired("The run ended so long ago that its tasks are no longer kept.")),
-        false => Ok(RunKey { job: run.job, run: run.id }),
-    }
-}
-
-/// A run of a job of this caller; the latest if none is named.
-async fn run_of(state: &ApiState, caller: &Caller, job: JobId, run: Option<RunId>) -> Result<FoundRun> {
-    let JobView { job, latest } = job_of(state, caller, job).await?;
-    let view = match run {
-        Some(run) if run != latest.run.id => state.store().run(job.id, run).await?,
-        Some(_) | None => Some(latest),
-    };
-    let view = view.filter(|view| is_there(&view.run)).ok_or_else(ApiError::not_found)?;
-    Ok(FoundRun { job, view })
-}
-
-/// Sends the refs of rows that are already durable.
-async fn send(state: &ApiState, run: RunId, unsent: &[TaskRef]) {
-    if unsent.is_empty() {
-        return;
-    }
-    let bodies = unsent.iter().map(TaskRef::to_string).collect();
-    if let Err(error) = state.backend.queue.send(QueueName::Run(run), bodies, state.now()).await {
-        // Not an error of the request: the tasks are accepted, and a lost message costs time, never data (SPEC 3.4).
-        // Refusing here would make the caller repeat a submit that already happened.
-        tracing::warn!(%run, %error, "task refs were not sent; a sweep will");
-    }
 }

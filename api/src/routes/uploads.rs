@@ -1,9 +1,10 @@
 //! The bytes of an upload (SPEC 6.9). No key: the URL is signed. Never in memory: they go to the store as they arrive. Where
 //! callers send them to the storage by themselves, there is no such route.
 
-use super::inputs::{refuse_closed, upload_of};
+use super::inputs::refuse_closed;
 use crate::body::{announced_length, check_encoding};
 use crate::incoming::Incoming;
+use crate::owned::upload_of;
 use crate::path::{Id, Path};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;

@@ -1,5 +1,7 @@
-use super::{Time, is_there, rate, run, webhook};
-use conveyor_domain::{DomainLimit, DomainLimits, FailureRatio, JobStatus, Timestamp, headers, limits};
+use super::{Time, is_there, rate, run};
+use conveyor_domain::{
+    DomainLimit, DomainLimits, FailureRatio, JobStatus, Timestamp, WebhookConfig, headers, limits,
+};
 use conveyor_store::port::JobView;
 use conveyor_wire as wire;
 use std::collections::BTreeMap;
@@ -43,4 +45,11 @@ pub(crate) fn domain_limits(limits: &DomainLimits) -> BTreeMap<String, wire::Dom
         (name.to_owned(), wire::DomainLimit { per_second, burst, max_inflight })
     };
     limits.iter().map(shown).collect()
+}
+
+/// Without a secret.
+pub(crate) fn webhook(hook: &WebhookConfig) -> wire::Webhook {
+    let disabled = hook.disabled.as_ref();
+    let disabled = disabled.map(|off| wire::Disabled { at: Time(off.at), reason: off.reason.clone() });
+    wire::Webhook { url: hook.url.clone(), signature: hook.signature, disabled }
 }

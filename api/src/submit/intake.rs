@@ -12,7 +12,6 @@ use crate::state::{ApiState, Shared};
 use crate::wire::{input, not_json};
 use axum::extract::Request;
 use bytes::Bytes;
-use conveyor_domain::ingest::upload::Declared;
 use conveyor_domain::{CallerId, HeaderSeal, ListSpec, Staged, Upload, UploadId, limits};
 use futures::stream;
 use std::borrow::Cow;
@@ -20,7 +19,7 @@ use tokio::sync::oneshot;
 
 /// A body, with its tasks apart.
 #[derive(Debug)]
-pub(crate) struct Submitted {
+pub(crate) struct Received {
     pub rest: Rest,
     pub tasks: Tasks,
     /// Its share of the room for bodies.
@@ -40,6 +39,14 @@ impl Tasks {
         match self {
             Tasks::Inline(lines) => lines.count,
             Tasks::Staged(tasks) => tasks.count as usize,
+        }
+    }
+
+    /// A job was made of them.
+    pub fn keep(self) {
+        match self {
+            Tasks::Inline(_) => {}
+            Tasks::Staged(tasks) => tasks.upload.keep(),
         }
     }
 
@@ -75,13 +82,11 @@ pub(crate) struct OwnUpload {
 }
 
 impl OwnUpload {
-    /// A job was made of it.
-    pub fn keep(mut self) {
+    fn keep(mut self) {
         self.settled = true;
     }
 
-    /// It came to nothing.
-    pub async fn abandon(mut self) {
+    async fn abandon(mut self) {
         self.settled = true;
         abandon(&self.state, self.caller, self.id).await;
     }
@@ -108,7 +113,7 @@ pub(crate) async fn receive(
     caller: CallerId,
     request: Request,
     intent: Option<Intent>,
-) -> Result<Submitted> {
+) -> Result<Received> {
     body::check_media_type(request.headers())?;
     let max = state.config.max_body_bytes;
     let announced = body::announced_length(request.headers());
@@ -127,13 +132,13 @@ pub(crate) async fn receive(
         Held::All(submitted) => Ok(*submitted),
         Held::Begun(sorting) => {
             let (End { rest, room, intent, .. }, tasks) = stage(state, caller, *sorting).await?;
-            Ok(Submitted { rest, tasks: Tasks::Staged(tasks), room, intent })
+            Ok(Received { rest, tasks: Tasks::Staged(tasks), room, intent })
         }
     }
 }
 
 enum Held {
-    All(Box<Submitted>),
+    All(Box<Received>),
     /// There are more tasks than are written on a request.
     Begun(Box<Sorting>),
 }
@@ -157,7 +162,7 @@ async fn hold(state: &ApiState, body: Incoming, room: Room, max: usize) -> Resul
     let rest = splitter.finish().map_err(refuse)?;
     room.settle(rest.bytes.len() + lines.bytes.len());
     let intent = body.passed();
-    Ok(Held::All(Box::new(Submitted { rest, tasks: Tasks::Inline(lines), room, intent })))
+    Ok(Held::All(Box::new(Received { rest, tasks: Tasks::Inline(lines), room, intent })))
 }
 
 /// A body that is being taken apart.
@@ -200,18 +205,7 @@ fn refuse(error: SplitError) -> ApiError {
 /// Stages the tasks under an upload of their own, so that whatever breaks off is found and removed with it.
 async fn stage(state: &Shared, caller: CallerId, sorting: Sorting) -> Result<(End, StagedTasks)> {
     let now = state.now();
-    let upload = Upload {
-        id: UploadId::new(now, &state.entropy),
-        caller,
-        spec: StagedTasks::SPEC,
-        multipart: false,
-        declared: Declared::default(),
-        parts_handle: None,
-        staged: None,
-        claimed: false,
-        created: now,
-        expires: now.after(limits::UPLOAD_TTL),
-    };
+    let upload = Upload::new(UploadId::new(now, &state.entropy), caller, StagedTasks::SPEC, now);
     let id = upload.id;
     // Not one that the caller made: it does not count against what a caller may make.
     state.store().create_upload(upload, u32::MAX).await?;

@@ -99,9 +99,13 @@ fn what_is_ignored_is_named_with_its_path_and_within_bounds() {
 
 #[test]
 fn null_counts_as_absent_and_a_body_can_need_a_field() {
-    let nulls =
-        strict(r#"{"name":null,"flag":null,"part":null,"parts":null,"named":null,"any":null}"#).unwrap();
-    assert!(nulls.name.is_none() && nulls.flag.is_none() && nulls.part.is_none() && nulls.any.is_none());
+    let Body { name, flag, size, day, part, parts, named, any } = strict(
+        r#"{"name":null,"flag":null,"size":null,"day":null,"part":null,"parts":null,"named":null,"any":null}"#,
+    )
+    .unwrap();
+    assert!(name.is_none() && flag.is_none() && size.is_none() && day.is_none() && part.is_none());
+    assert!(parts.is_none() && named.is_none() && any.is_none());
+    assert_eq!(read::<Part>(br#"{"x":9}"#, &Warnings::strict()).unwrap().x, 9.into());
     let needs = refused(read_some::<Part>(b"{}", &Warnings::strict())).1;
     assert_eq!(needs, "The body must have one of `x`.");
 }

@@ -126,7 +126,7 @@ impl Rebuilder {
                     None => bodies.unlabelled += 1,
                 }
             }
-            bar.add(page.len());
+            bar.inc(page.len() as u64);
         }
     }
 }

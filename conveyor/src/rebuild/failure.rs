@@ -1,6 +1,6 @@
 //! How a rebuild ends when it does not come to its end. Whatever was done by then stays, and a repeat goes on from there.
 
-use conveyor_domain::{ListFault, Problem};
+use conveyor_domain::{Exponential, ListFault, Problem};
 use conveyor_ingest::Trouble;
 use conveyor_store::Error;
 use std::future::Future;
@@ -14,7 +14,7 @@ const NOT_FOUND: &str = "not_found";
 const NOT_REBUILDABLE: &str = "not_rebuildable";
 
 const TRIES_MAX: u32 = 6;
-const PAUSE_FIRST: Duration = Duration::from_millis(500);
+const PAUSE: Exponential = Exponential::new(Duration::from_millis(500), Duration::from_secs(8));
 
 #[derive(Debug)]
 pub struct Failure {
@@ -148,13 +148,11 @@ pub async fn patiently<T, F>(step: impl Fn() -> F) -> Result<T, Failure>
 where
     F: Future<Output = conveyor_store::Result<T>>,
 {
-    let mut pause = PAUSE_FIRST;
-    for _ in 1..TRIES_MAX {
+    for failures in 1..TRIES_MAX {
         match step().await {
-            Err(Error::Unavailable(_)) => tokio::time::sleep(pause).await,
+            Err(Error::Unavailable(_)) => tokio::time::sleep(PAUSE.delay(failures)).await,
             done => return Ok(done?),
         }
-        pause *= 2;
     }
     Ok(step().await?)
 }

@@ -115,11 +115,7 @@ impl Rebuilder {
     async fn count_there(&self, key: RunKey, bodies: &mut Bodies) -> Result<There, Failure> {
         let mut there = There::default();
         let mut pages = Pages::new(&self.backend, key, StatusFilter::All);
-        loop {
-            let page = pages.next().await?;
-            if page.is_empty() {
-                return Ok(there);
-            }
+        while let Some(page) = pages.next().await? {
             there.rows += page.len() as u64;
             for task in page {
                 if task.status.is_terminal() {
@@ -130,6 +126,7 @@ impl Rebuilder {
                 there.with_body += u64::from(bodies.has(task.id));
             }
         }
+        Ok(there)
     }
 }
 

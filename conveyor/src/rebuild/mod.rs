@@ -18,10 +18,10 @@ mod rows;
 mod steps;
 
 use crate::secret_text::SecretText;
-use crate::server::{BackendArgs, BackendKind, Opened, Signals, SystemClock, entropy, find_secret};
+use crate::server::{BackendArgs, BackendKind, ListArgs, Opened, Signals, SystemClock, entropy, find_secret};
 use clap::Args;
-use conveyor_domain::{Clock, HeaderSeal, JobId, RunId, Timestamp, WorkerId, limits};
-use conveyor_ingest::{IngestConfig, Ingester};
+use conveyor_domain::{Clock, HeaderSeal, JobId, RunId, Timestamp, WorkerId};
+use conveyor_ingest::Ingester;
 use conveyor_store::Backend;
 use failure::Failure;
 use notes::Note;
@@ -66,17 +66,8 @@ pub struct RebuildArgs {
     #[command(flatten)]
     pub place: BackendArgs,
 
-    /// Most tasks of one run, as the servers were told
-    #[arg(long, env = "CONVEYOR_RUN_TASKS_MAX", value_name = "N", default_value_t = limits::RUN_TASKS_MAX, help_heading = "Limits")]
-    pub run_tasks_max: u32,
-
-    /// Largest list, as it is uploaded
-    #[arg(long, env = "CONVEYOR_LIST_MAX_BYTES", value_name = "BYTES", default_value_t = limits::LIST_MAX_BYTES, value_parser = clap::value_parser!(u64).range(1..=limits::OBJECT_MAX_BYTES_MOST), help_heading = "Limits")]
-    pub list_max_bytes: u64,
-
-    /// Largest list, once expanded
-    #[arg(long, env = "CONVEYOR_LIST_EXPANDED_MAX_BYTES", value_name = "BYTES", default_value_t = limits::LIST_EXPANDED_MAX_BYTES, help_heading = "Limits")]
-    pub list_expanded_max_bytes: u64,
+    #[command(flatten)]
+    pub lists: ListArgs,
 }
 
 /// What the steps share.
@@ -121,15 +112,9 @@ async fn rebuild(args: &RebuildArgs) -> Result<Report, Failure> {
     let backend = opened.backend();
     // What is written is found by whoever looks since now, however old the job is.
     backend.store.tell(clock.now());
-    let config = IngestConfig {
-        run_tasks_max: args.run_tasks_max,
-        list_max_bytes: args.list_max_bytes,
-        list_expanded_max_bytes: args.list_expanded_max_bytes,
-        ..IngestConfig::default()
-    };
     let given = args.secret_key.as_ref().map(SecretText::expose);
     let secret = find_secret(given, dir).map_err(Failure::unopened)?;
-    let ingester = Ingester::new(backend.clone(), clock.clone(), &entropy, config);
+    let ingester = Ingester::new(backend.clone(), clock.clone(), &entropy, args.lists.ingest());
     let ingester = match secret {
         Some(secret) => ingester.sealing(HeaderSeal::new(secret, entropy.clone())),
         None => ingester,

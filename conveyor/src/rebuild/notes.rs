@@ -7,25 +7,19 @@ use conveyor_domain::JobId;
 use conveyor_store::port::BlobKey;
 use conveyor_store::{Backend, Error};
 
-#[derive(Clone, Copy, Debug)]
-pub enum Note {
-    /// The run was paused by a rebuild, not by its owner: it is to be resumed.
-    Paused,
-    /// The job was made anew, paused: whether its owner wants it to go on is lost.
-    Anew,
-    /// Refs may be missing although the queue is not empty.
-    Refs,
+conveyor_domain::words! {
+    pub enum Note {
+        /// The run was paused by a rebuild, not by its owner: it is to be resumed.
+        Paused = "paused",
+        /// The job was made anew, paused: whether its owner wants it to go on is lost.
+        Anew = "anew",
+        /// Refs may be missing although the queue is not empty.
+        Refs = "refs",
+    }
 }
 
-impl Note {
-    fn key(self, job: JobId) -> Result<BlobKey, Failure> {
-        let name = match self {
-            Note::Paused => "paused",
-            Note::Anew => "anew",
-            Note::Refs => "refs",
-        };
-        parse(&format!("jobs/{job}/rebuild/{name}"))
-    }
+fn key_of(job: JobId, note: Note) -> Result<BlobKey, Failure> {
+    parse(&format!("jobs/{job}/rebuild/{note}"))
 }
 
 fn parse(key: &str) -> Result<BlobKey, Failure> {
@@ -33,12 +27,12 @@ fn parse(key: &str) -> Result<BlobKey, Failure> {
 }
 
 pub async fn take(backend: &Backend, job: JobId, note: Note) -> Result<(), Failure> {
-    let key = note.key(job)?;
+    let key = key_of(job, note)?;
     patiently(|| backend.blobs.put(&key, Bytes::from_static(b"1\n"))).await
 }
 
 pub async fn is_taken(backend: &Backend, job: JobId, note: Note) -> Result<bool, Failure> {
-    let key = note.key(job)?;
+    let key = key_of(job, note)?;
     match patiently(|| backend.blobs.get(&key, 0, 1)).await {
         Ok(_) => Ok(true),
         Err(failure) if failure.is_not_found() => Ok(false),

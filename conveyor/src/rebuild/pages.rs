@@ -20,8 +20,8 @@ impl<'a> Pages<'a> {
         Pages { backend, key, filter, after: None }
     }
 
-    /// The next tasks; none at the end.
-    pub async fn next(&mut self) -> Result<Vec<Task>, Failure> {
+    /// The next tasks; `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<Vec<Task>>, Failure> {
         let query = TasksQuery {
             key: self.key,
             filter: self.filter,
@@ -30,7 +30,8 @@ impl<'a> Pages<'a> {
             max_bytes: 4 * MIB,
         };
         let page = patiently(|| self.backend.store.tasks(query)).await?;
-        self.after = page.last().map(|task| task.id).or(self.after);
-        Ok(page)
+        let Some(last) = page.last() else { return Ok(None) };
+        self.after = Some(last.id);
+        Ok(Some(page))
     }
 }

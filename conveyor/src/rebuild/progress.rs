@@ -1,6 +1,6 @@
 //! A bar on standard error, for a person who waits.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use std::io::{self, IsTerminal};
 
 const TEMPLATE: &str = "{msg:18} {bar:24} {human_pos}/{human_len}, eta {eta}";
@@ -19,8 +19,9 @@ impl Progress {
     }
 
     /// The bar of one step, gone when it is dropped. A length of 0 is one that is not known.
-    pub fn bar(&self, name: &'static str, length: u64) -> Bar {
+    pub fn bar(&self, name: &'static str, length: u64) -> ProgressBar {
         let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::hidden());
+        let bar = bar.with_finish(ProgressFinish::AndClear);
         let template = if length == 0 { ENDLESS } else { TEMPLATE };
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         bar.set_style(style.progress_chars("#>."));
@@ -28,25 +29,7 @@ impl Progress {
         if self.seen {
             bar.set_draw_target(ProgressDrawTarget::stderr());
         }
-        Bar(bar)
-    }
-}
-
-pub struct Bar(ProgressBar);
-
-impl Bar {
-    pub fn add(&self, done: usize) {
-        self.0.inc(done as u64);
-    }
-
-    pub fn set(&self, position: u64) {
-        self.0.set_position(position);
-    }
-}
-
-impl Drop for Bar {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
+        bar
     }
 }
 

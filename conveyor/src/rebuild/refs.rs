@@ -73,11 +73,7 @@ impl Rebuilder {
         let task_shard_count = job.spec.task_shard_count;
         let mut pages = Pages::new(&self.backend, key, StatusFilter::Unfinished);
         let mut sent = 0;
-        loop {
-            let page = pages.next().await?;
-            if page.is_empty() {
-                return Ok(sent);
-            }
+        while let Some(page) = pages.next().await? {
             let ids = page.iter().map(|task| task.id).filter(|task| unsent.includes(*task));
             let bodies: Vec<String> =
                 ids.map(|task| TaskRef { task, task_shard_count }.to_string()).collect();
@@ -87,8 +83,9 @@ impl Rebuilder {
             let now = self.clock.now();
             patiently(|| self.backend.queue.send(QueueName::Run(key.run), bodies.clone(), now)).await?;
             sent += bodies.len() as u64;
-            bar.add(bodies.len());
+            bar.inc(bodies.len() as u64);
         }
+        Ok(sent)
     }
 
     /// Of a run that has ended: nobody reads it.

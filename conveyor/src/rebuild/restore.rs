@@ -33,18 +33,14 @@ impl Rebuilder {
         let bar = self.progress.bar(name, expected);
         let mut pages = Pages::new(&self.backend, key, StatusFilter::Unfinished);
         let mut given = 0;
-        loop {
-            let page = pages.next().await?;
-            if page.is_empty() {
-                return Ok(given);
-            }
+        while let Some(page) = pages.next().await? {
             let ends: Vec<(TaskId, Outcome)> =
                 page.iter().filter_map(|task| Some((task.id, end_of(task)?))).collect();
             let groups = ends.chunks(limits::SETTLE_GROUP_MAX).map(|group| async {
                 let now = self.clock.now();
                 let store = &self.backend.store;
                 let answers = patiently(|| store.restore(key, self.worker, group.to_vec(), now)).await?;
-                bar.add(group.len());
+                bar.inc(group.len() as u64);
                 Ok::<_, Failure>(answers.into_iter().filter(|given| *given).count() as u64)
             });
             let at_once = self.backend.store.settles_at_once().of_a_run;
@@ -53,5 +49,6 @@ impl Rebuilder {
                 .try_fold(0, |all, of_group| async move { Ok(all + of_group) })
                 .await?;
         }
+        Ok(given)
     }
 }

@@ -32,7 +32,7 @@ impl Rebuilder {
                         ended = &mut ingesting => break ended,
                         () = tokio::time::sleep(LOOK_EVERY) => {
                             if let Ok(Some(view)) = self.backend.store.run(key.job, key.run).await {
-                                bar.set(view.run.total.into());
+                                bar.set_position(view.run.total.into());
                             }
                         }
                     }
@@ -77,7 +77,7 @@ impl Rebuilder {
                     *unsent = Unsent::All;
                 }
             }
-            bar.add(read);
+            bar.inc(read as u64);
         }
         unsent.all_but_written(present);
         Ok(())
@@ -87,17 +87,14 @@ impl Rebuilder {
     async fn present(&self, key: RunKey, run: &Run) -> Result<Vec<bool>, Failure> {
         let mut present = vec![false; run.next_index as usize];
         let mut pages = Pages::new(&self.backend, key, StatusFilter::All);
-        loop {
-            let page = pages.next().await?;
-            if page.is_empty() {
-                return Ok(present);
-            }
+        while let Some(page) = pages.next().await? {
             for task in page {
                 if let Some(there) = present.get_mut(task.id.index() as usize) {
                     *there = true;
                 }
             }
         }
+        Ok(present)
     }
 
     /// How many tasks a list has.

@@ -9,7 +9,6 @@ use super::refs::Unsent;
 use super::report::Report;
 use super::{RebuildArgs, Rebuilder};
 use conveyor_api::Accepted;
-use conveyor_domain::ingest::upload::Declared;
 use conveyor_domain::job::lifecycle::Decision;
 use conveyor_domain::{Command, Job, JobStatus, Refusal, Run, RunStatus, Upload, limits, retention};
 use conveyor_store::Error;
@@ -123,18 +122,11 @@ impl Rebuilder {
         let Decision { job, run } = accepted.rows(caller);
         let source = &accepted.source;
         let upload = Upload {
-            id: source.upload,
-            caller,
-            spec: source.spec.clone(),
-            multipart: false,
-            declared: Declared::default(),
-            parts_handle: None,
             staged: Some(source.staged.clone()),
-            claimed: false,
-            created: job.created,
             // Its old time is over: until the job has claimed it, a sweep would remove it, and the list with it. If this
             // is broken off here, there is time to repeat it.
             expires: now.after(limits::ROWS_KEPT),
+            ..Upload::new(source.upload, caller, source.spec.clone(), job.created)
         };
         patiently(|| self.backend.store.create_upload(upload.clone(), u32::MAX)).await?;
         notes::take(&self.backend, job.id, Note::Anew).await?;

@@ -8,6 +8,7 @@ use crate::secret_text::SecretText;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use conveyor_domain::{DomainLimits, ParamPolicy, RetryPolicy, limits};
+use conveyor_ingest::IngestConfig;
 use conveyor_worker::gateway::{GatewayChoice, GatewayLimits};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -55,6 +56,33 @@ pub struct BackendArgs {
 
     #[command(flatten)]
     pub aws: AwsArgs,
+}
+
+// How large lists may be: whatever reads them again has to be told the same as the servers.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct ListArgs {
+    /// Most tasks of one run
+    #[arg(long, env = "CONVEYOR_RUN_TASKS_MAX", value_name = "N", default_value_t = limits::RUN_TASKS_MAX, help_heading = "Limits")]
+    pub run_tasks_max: u32,
+
+    /// Largest list, as it is uploaded
+    #[arg(long, env = "CONVEYOR_LIST_MAX_BYTES", value_name = "BYTES", default_value_t = limits::LIST_MAX_BYTES, value_parser = clap::value_parser!(u64).range(1..=limits::OBJECT_MAX_BYTES_MOST), help_heading = "Limits")]
+    pub list_max_bytes: u64,
+
+    /// Largest list, once expanded
+    #[arg(long, env = "CONVEYOR_LIST_EXPANDED_MAX_BYTES", value_name = "BYTES", default_value_t = limits::LIST_EXPANDED_MAX_BYTES, help_heading = "Limits")]
+    pub list_expanded_max_bytes: u64,
+}
+
+impl ListArgs {
+    pub fn ingest(self) -> IngestConfig {
+        IngestConfig {
+            run_tasks_max: self.run_tasks_max,
+            list_max_bytes: self.list_max_bytes,
+            list_expanded_max_bytes: self.list_expanded_max_bytes,
+            ..IngestConfig::default()
+        }
+    }
 }
 
 #[derive(Clone, Debug, Args)]
@@ -169,17 +197,8 @@ pub struct ServerArgs {
     #[arg(long, env = "CONVEYOR_INLINE_TASKS_MAX", value_name = "N", default_value_t = limits::INLINE_TASKS_MAX, value_parser = RangedU64ValueParser::<usize>::new().range(1..=limits::INLINE_TASKS_MAX as u64), help_heading = "Limits")]
     pub inline_tasks_max: usize,
 
-    /// Most tasks of one run
-    #[arg(long, env = "CONVEYOR_RUN_TASKS_MAX", value_name = "N", default_value_t = limits::RUN_TASKS_MAX, help_heading = "Limits")]
-    pub run_tasks_max: u32,
-
-    /// Largest list, as it is uploaded
-    #[arg(long, env = "CONVEYOR_LIST_MAX_BYTES", value_name = "BYTES", default_value_t = limits::LIST_MAX_BYTES, value_parser = clap::value_parser!(u64).range(1..=limits::OBJECT_MAX_BYTES_MOST), help_heading = "Limits")]
-    pub list_max_bytes: u64,
-
-    /// Largest list, once expanded
-    #[arg(long, env = "CONVEYOR_LIST_EXPANDED_MAX_BYTES", value_name = "BYTES", default_value_t = limits::LIST_EXPANDED_MAX_BYTES, help_heading = "Limits")]
-    pub list_expanded_max_bytes: u64,
+    #[command(flatten)]
+    pub lists: ListArgs,
 
     /// Count the rows of a list on S3 for so long before a submit is answered; what takes longer, the ingester counts [ms]
     #[arg(long, env = "CONVEYOR_COUNT_WITHIN_MS", value_name = "MS", default_value_t = ms(limits::COUNT_WITHIN), value_parser = clap::value_parser!(u64).range(0..=10_000), help_heading = "Limits")]
@@ -248,7 +267,7 @@ pub struct ServerArgs {
     pub retry_cap_ms: u64,
 }
 
-fn ms(duration: Duration) -> u64 {
+pub fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

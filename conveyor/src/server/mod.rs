@@ -17,7 +17,7 @@ mod share_args;
 mod system;
 mod webhooks;
 
-pub use args::{BackendArgs, BackendKind, ServerArgs};
+pub use args::{BackendArgs, BackendKind, ListArgs, ServerArgs};
 #[cfg(feature = "aws")]
 pub use aws::AwsArgs;
 pub use backend::Opened;
@@ -209,13 +209,10 @@ fn start_ingester(parts: &Parts) {
     let config = IngestConfig {
         ingests_max: args.ingests_max,
         chunk_rows: args.chunk_rows,
-        run_tasks_max: args.run_tasks_max,
-        list_max_bytes: args.list_max_bytes,
-        list_expanded_max_bytes: args.list_expanded_max_bytes,
         rules: TaskRules::strict(args.param_policy()),
         quotas: args.caller.quotas(),
         visibility: args.visibility(),
-        ..IngestConfig::default()
+        ..args.lists.ingest()
     };
     let ingester = Ingester::new(parts.backend.clone(), parts.clock.clone(), &parts.entropy, config)
         .sealing(HeaderSeal::new(parts.secret.clone(), parts.entropy.clone()));
@@ -270,9 +267,9 @@ fn serve(
     let config = ApiConfig {
         max_body_bytes: args.max_body_bytes,
         inline_tasks_max: args.inline_tasks_max,
-        run_tasks_max: args.run_tasks_max,
-        list_max_bytes: args.list_max_bytes,
-        list_expanded_max_bytes: args.list_expanded_max_bytes,
+        run_tasks_max: args.lists.run_tasks_max,
+        list_max_bytes: args.lists.list_max_bytes,
+        list_expanded_max_bytes: args.lists.list_expanded_max_bytes,
         count_within: args.count_within(),
         param_policy: args.param_policy(),
         built_in_gateway: args.has_built_in_gateway(),

@@ -1,5 +1,6 @@
 //! What callers share in this process, and how much of it one of them may have (SPEC 6.27).
 
+use super::args::ms;
 use super::listen::Deadlines;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, value_parser};
@@ -99,10 +100,6 @@ fn bytes() -> RangedU64ValueParser<usize> {
 
 fn timeout() -> RangedU64ValueParser<u64> {
     RangedU64ValueParser::new().range(1..=TIMEOUT_MS_MAX)
-}
-
-fn ms(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl ShareArgs {

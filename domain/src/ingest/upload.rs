@@ -112,6 +112,22 @@ pub struct Upload {
 }
 
 impl Upload {
+    /// A slot for one object, of which nothing is declared and nothing has come.
+    pub fn new(id: UploadId, caller: CallerId, spec: ListSpec, now: Timestamp) -> Upload {
+        Upload {
+            id,
+            caller,
+            spec,
+            multipart: false,
+            declared: Declared::default(),
+            parts_handle: None,
+            staged: None,
+            claimed: false,
+            created: now,
+            expires: now.after(limits::UPLOAD_TTL),
+        }
+    }
+
     pub fn status(&self) -> UploadStatus {
         match (&self.staged, self.claimed) {
             (_, true) => UploadStatus::Claimed,

@@ -2,11 +2,10 @@
 
 use bytes::Bytes;
 use conveyor_domain::ingest::Source;
-use conveyor_domain::ingest::upload::Declared;
 use conveyor_domain::job::run::Expected;
 use conveyor_domain::{
     CallerId, Clock, Entropy, IngestEvent, IngestState, JobId, JobSpec, ListSpec, OnInvalidRows, QueueName,
-    RejectedRow, RunId, Staged, Task, TaskRef, Timestamp, Upload, UploadId, WorkerId, lifecycle, limits,
+    RejectedRow, RunId, Staged, Task, TaskRef, Timestamp, Upload, UploadId, WorkerId, lifecycle,
 };
 use conveyor_ingest::{End, IngestConfig, Ingester};
 use conveyor_store::Backend;
@@ -82,18 +81,7 @@ impl World {
         spec: ListSpec,
         on_invalid_rows: OnInvalidRows,
     ) -> Source {
-        let upload = Upload {
-            id,
-            caller: self.caller,
-            spec: spec.clone(),
-            multipart: false,
-            declared: Declared::default(),
-            parts_handle: None,
-            staged: None,
-            claimed: false,
-            created: self.now(),
-            expires: self.now().after(limits::UPLOAD_TTL),
-        };
+        let upload = Upload::new(id, self.caller, spec.clone(), self.now());
         self.backend.store.create_upload(upload, 10).await.unwrap();
         let key = BlobKey::upload(id, WorkerId::new(self.now(), &self.entropy), 0);
         let pieces: Vec<_> = bytes.chunks(1000).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();

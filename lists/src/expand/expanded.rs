@@ -36,11 +36,6 @@ impl Expanded {
         self.expanded_bytes
     }
 
-    /// Bytes of the list, as it is stored, that were used for that.
-    pub fn compressed_bytes(&self) -> u64 {
-        self.source.used()
-    }
-
     fn check_limits(&self) -> Result<(), ListError> {
         let ExpandLimits { expanded_max_bytes, ratio_max, ratio_free_bytes } = self.limits;
         if self.expanded_bytes > expanded_max_bytes {

@@ -4,16 +4,14 @@ use super::report::{ENUMERATION, Phase, Seen};
 use super::usage::{S3, Usage};
 use crate::client::{Conveyor, Run};
 use crate::deployment::Roles;
-use crate::ingest::check_results;
-use crate::list::{self, List};
-use anyhow::{bail, ensure};
+use crate::dispatch;
+use crate::ingest::{check_results, is_ingested};
+use anyhow::ensure;
 use reqwest::Url;
 use std::path::Path;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Up to so many tasks are written on the request.
-const INLINE_TASKS_MAX: u64 = 9_999;
 /// Every look costs reads that are in the bill, so they are few.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long a queue may outlive its run.
@@ -84,11 +82,11 @@ pub async fn measure(
     let mut meter = Meter::start(roles).await?;
     let deleted_before = meter.before.queues_deleted;
 
-    let (job_id, direct_puts) = submit(conveyor, api, job).await?;
+    let (job_id, upload) = dispatch::submit(conveyor, job.tasks, job.max_inflight, job.scratch).await?;
     let mut submitted = meter.cut("submit").await?;
     // Sent by us on behalf of the caller: no role counts it, and it is charged all the same.
-    if direct_puts > 0 {
-        submitted.usage.add_calls(S3, "PutObject", direct_puts);
+    if upload.is_some_and(|upload| !upload.goes_to(api)) {
+        submitted.usage.add_calls(S3, "PutObject", 1);
     }
 
     look.until(meter.roles, &job_id, |run| is_ingested(run, job.tasks)).await?;
@@ -121,23 +119,6 @@ async fn start_workers(roles: &mut Roles, job: &Job<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The id of the job, and how many objects we put ourselves.
-async fn submit(conveyor: &Conveyor, api: &Url, job: &Job<'_>) -> anyhow::Result<(String, u64)> {
-    if job.tasks <= INLINE_TASKS_MAX {
-        let urls: Vec<String> = (0..job.tasks).map(list::url).collect();
-        let submitted = conveyor.submit(&urls, job.max_inflight).await?;
-        let accepted = submitted.accepted_tasks;
-        ensure!(accepted == job.tasks, "{accepted} of {} tasks were accepted", job.tasks);
-        return Ok((submitted.job_id, 0));
-    }
-    let list = List::write(job.scratch, job.tasks).await?;
-    let slot = conveyor.stage_csv().await?;
-    let timeout = job.deadline.saturating_duration_since(Instant::now());
-    conveyor.upload(&slot.upload, &list.path, timeout).await?;
-    let submitted = conveyor.submit_staged(&slot.file_input_id, job.max_inflight).await?;
-    Ok((submitted.job_id, u64::from(!slot.upload.goes_to(api))))
-}
-
 /// Looks at the job again and again.
 struct Look<'a> {
     conveyor: &'a Conveyor,
@@ -168,20 +149,6 @@ impl Look<'_> {
             );
             sleep(LOOK_EVERY).await;
         }
-    }
-}
-
-fn is_ingested(run: &Run, tasks: u64) -> anyhow::Result<bool> {
-    expect_alive(run)?;
-    match run.ingest_status.as_deref() {
-        Some("pending") => Ok(false),
-        // Tasks of the request itself are there with its answer.
-        Some("done") | None => {
-            let total = run.stats.total;
-            ensure!(total == tasks, "the run has {total} rows, and {tasks} were submitted");
-            Ok(true)
-        }
-        Some(other) => bail!("the ingest is {other}"),
     }
 }
 

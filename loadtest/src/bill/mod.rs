@@ -1,13 +1,12 @@
 //! `loadtest bill`: what a job costs on AWS, counted call by call and unit by unit.
 
-mod budget;
 mod measure;
 mod price;
 mod report;
 mod usage;
 
 use crate::client::Conveyor;
-use crate::deployment::{Place, Roles, name_of};
+use crate::deployment::{Place, Roles};
 use crate::process::{conveyor_program, unless_stopped};
 use anyhow::ensure;
 use clap::Args;
@@ -116,7 +115,7 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
     let subject = Subject {
         tasks: settings.tasks,
         gateway_url: settings.gateway_url.clone(),
-        servers: name_of(servers),
+        servers: servers.map_or_else(|| "from-env".to_owned(), |servers| servers.to_string()),
         workers: settings.workers,
         overlap: settings.overlap,
     };

@@ -1,6 +1,5 @@
 //! The line that `loadtest bill` prints, and the table that people read.
 
-use super::budget;
 use super::price::{Amounts, Dollars};
 use super::usage::Usage;
 use crate::round;
@@ -8,6 +7,15 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
+
+// What a task may cost; `--check` fails where it costs more.
+
+/// Of submit, ingest, drain and completion together.
+const WRITE_UNITS_MAX: f64 = 4.2;
+const READ_UNITS_MAX: f64 = 0.6;
+const SQS_REQUESTS_MAX: f64 = 0.35;
+/// Of the enumeration.
+const ROWS_READ_PER_ROW_MAX: f64 = 1.25;
 
 /// What happened between two looks at the metrics.
 #[derive(Debug)]
@@ -91,7 +99,7 @@ impl Report {
         let rows_read = enumeration.usage.rows_read;
         let rows_read_per_row_returned =
             (rows_read > 0).then(|| round::ratio(rows_read as f64 / tasks as f64));
-        let mut over_budget = budget::overruns(&total.per_task, rows_read_per_row_returned);
+        let mut over_budget = overruns(&total.per_task, rows_read_per_row_returned);
         if !seen.queue_deleted {
             over_budget.push("the queue of the run was not deleted".to_owned());
         }
@@ -139,6 +147,23 @@ impl Report {
         }
         table
     }
+}
+
+/// What is over its budget, in words.
+fn overruns(per_task: &Amounts, rows_read_per_row: Option<f64>) -> Vec<String> {
+    let budgets = [
+        ("write units a task", Some(per_task.write_units), WRITE_UNITS_MAX),
+        ("read units a task", Some(per_task.read_units), READ_UNITS_MAX),
+        ("SQS requests a task", Some(per_task.sqs_requests), SQS_REQUESTS_MAX),
+        ("rows read per row returned", rows_read_per_row, ROWS_READ_PER_ROW_MAX),
+    ];
+    let over = budgets.into_iter().filter_map(|(what, amount, max)| match amount {
+        Some(amount) if amount <= max => None,
+        Some(amount) => Some(format!("{amount} {what}, and {max} is the most")),
+        // Nothing counted is no proof.
+        None => Some(format!("{what}: unknown")),
+    });
+    over.collect()
 }
 
 pub const ENUMERATION: &str = "enumeration";
@@ -199,5 +224,17 @@ mod tests {
     fn what_is_over_is_told() {
         assert_eq!(report(200, false).over_budget().len(), 2);
         assert_eq!(report(0, true).over_budget(), ["rows read per row returned: unknown"]);
+    }
+
+    #[test]
+    fn each_budget_is_kept_or_named() {
+        let within = Amounts { write_units: 4.2, read_units: 0.6, sqs_requests: 0.35, ..Amounts::default() };
+        assert!(overruns(&within, Some(1.25)).is_empty());
+        let over = Amounts { write_units: 4.21, sqs_requests: 0.4, ..within };
+        let said = overruns(&over, Some(2.0));
+        assert_eq!(said.len(), 3);
+        assert_eq!(said[0], "4.21 write units a task, and 4.2 is the most");
+        assert!(said[1].contains("SQS") && said[2].contains("rows read"));
+        assert_eq!(overruns(&within, None), ["rows read per row returned: unknown"]);
     }
 }

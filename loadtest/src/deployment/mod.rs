@@ -5,5 +5,5 @@ mod place;
 mod roles;
 
 pub use metrics::{Sample, total};
-pub use place::{Place, name_of};
+pub use place::Place;
 pub use roles::Roles;

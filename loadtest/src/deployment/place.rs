@@ -81,11 +81,6 @@ impl Place {
     }
 }
 
-/// The name under which a caller's own AWS is reported, and otherwise that of the servers.
-pub fn name_of(servers: Option<Combination>) -> String {
-    servers.map_or_else(|| "from-env".to_owned(), |servers| servers.name().to_owned())
-}
-
 /// 32 bytes: a key that nobody guesses, also where the roles are on a network.
 fn random_hex() -> anyhow::Result<String> {
     let mut bytes = [0; 32];

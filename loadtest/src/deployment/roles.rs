@@ -63,6 +63,11 @@ impl Roles {
         Ok(url)
     }
 
+    /// Their ids, in the order of their start.
+    pub fn processes(&self) -> impl Iterator<Item = u32> {
+        self.running.iter().map(|role| role.service.id())
+    }
+
     /// SIGKILL, and it is gone.
     pub fn kill(&mut self, url: &Url) -> anyhow::Result<()> {
         let place = self.running.iter().position(|role| role.url == *url);

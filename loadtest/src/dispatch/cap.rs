@@ -4,13 +4,11 @@ use super::job::{self, missing};
 use super::system::{Backend, Plan, System};
 use super::{Common, Findings, conclude};
 use crate::history::Span;
-use crate::process::{conveyor_program, unless_stopped};
 use crate::round;
 use anyhow::ensure;
 use clap::Args;
 use reqwest::Url;
 use serde::Serialize;
-use std::path::Path;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -99,29 +97,20 @@ struct Killed {
 
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
     ensure!(settings.kill < settings.workers, "--kill leaves at least one of --workers");
-    let report = unless_stopped(take(&settings)).await?;
-    conclude("cap", &report, settings.common.check)
+    conclude("cap", take(&settings), settings.common.check).await
 }
 
 async fn take(settings: &Settings) -> anyhow::Result<Report> {
-    let program = conveyor_program(settings.common.conveyor.as_deref())?;
-    let steady = hold(settings, &program).await?;
-    let kill = if settings.kill > 0 { Some(kill(settings, &program).await?) } else { None };
+    let steady = hold(settings).await?;
+    let kill = if settings.kill > 0 { Some(kill(settings).await?) } else { None };
     let Settings { cap, workers, latency_ms, .. } = *settings;
     Ok(Report { cap, workers, latency_ms, steady, kill })
 }
 
-async fn start(settings: &Settings, program: &Path) -> anyhow::Result<System> {
+async fn start(settings: &Settings) -> anyhow::Result<System> {
+    let plan = settings.common.plan(Backend::Aws, settings.latency_ms)?;
     eprintln!("starting servers and {} workers", settings.workers);
-    let plan = Plan {
-        program: program.to_owned(),
-        backend: Backend::Aws,
-        workers: settings.workers,
-        worker_flags: Vec::new(),
-        latency_ms: settings.latency_ms,
-        proxied: false,
-    };
-    System::start(&plan).await
+    System::start(&Plan { workers: settings.workers, ..plan }).await
 }
 
 /// How long so many tasks take at full speed.
@@ -129,13 +118,13 @@ fn at_full_speed(settings: &Settings, tasks: u64) -> Duration {
     Duration::from_millis(tasks.saturating_mul(settings.latency_ms) / u64::from(settings.cap))
 }
 
-async fn hold(settings: &Settings, program: &Path) -> anyhow::Result<Steady> {
+async fn hold(settings: &Settings) -> anyhow::Result<Steady> {
     let (cap, tasks) = (u64::from(settings.cap), settings.tasks);
-    let mut system = start(settings, program).await?;
+    let mut system = start(settings).await?;
     let conveyor = system.caller()?;
     let begin = Instant::now();
     let deadline = begin + 2 * at_full_speed(settings, tasks) + Duration::from_secs(120);
-    let job_id = job::submit(&conveyor, tasks, settings.cap, system.scratch()).await?;
+    let (job_id, _) = job::submit(&conveyor, tasks, settings.cap, system.scratch()).await?;
     let run = job::watch(&mut system, &conveyor, &job_id, LOOK_EVERY, deadline).await?;
     let elapsed = begin.elapsed().as_secs_f64();
     let (history, _) = system.gateway.history()?;
@@ -154,9 +143,9 @@ async fn hold(settings: &Settings, program: &Path) -> anyhow::Result<Steady> {
     Ok(steady)
 }
 
-async fn kill(settings: &Settings, program: &Path) -> anyhow::Result<Killed> {
+async fn kill(settings: &Settings) -> anyhow::Result<Killed> {
     let (cap, watch_for) = (u64::from(settings.cap), Duration::from_secs(settings.watch_seconds));
-    let mut system = start(settings, program).await?;
+    let mut system = start(settings).await?;
     let conveyor = system.caller()?;
     let busy_for = SHARE_WITHIN + watch_for + Duration::from_secs(10);
     let tasks = cap * u64::try_from(busy_for.as_millis())?.div_ceil(settings.latency_ms);
@@ -209,11 +198,7 @@ async fn wait_for_cap(system: &mut System, cap: u64) -> anyhow::Result<u64> {
 async fn choose_victims(system: &mut System, count: usize) -> anyhow::Result<Vec<(Url, u64)>> {
     let deadline = Instant::now() + SHARE_WITHIN;
     loop {
-        let mut workers = Vec::new();
-        for worker in system.workers().to_vec() {
-            let in_flight = system.metric_of(&worker, "conveyor_tasks_inflight").await?;
-            workers.push((worker, in_flight));
-        }
+        let mut workers = system.metric_of_each("conveyor_tasks_inflight").await?;
         let busy = workers.iter().filter(|(_, in_flight)| *in_flight > 0).count();
         if busy > count || Instant::now() >= deadline {
             workers.sort_by_key(|(_, in_flight)| std::cmp::Reverse(*in_flight));

@@ -5,7 +5,6 @@ use super::job::{self, missing};
 use super::system::{Backend, Plan, System};
 use super::{Common, Findings, conclude};
 use crate::client::RateLimit;
-use crate::process::{conveyor_program, unless_stopped};
 use crate::round;
 use anyhow::ensure;
 use clap::{Args, ValueEnum};
@@ -93,8 +92,7 @@ struct Report {
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
     ensure!((0.1..=100_000.0).contains(&settings.per_second), "--per-second is a number from 0.1 to 100000");
     ensure!(settings.domains * settings.tasks <= 9_999, "--domains times --tasks is at most 9999");
-    let report = unless_stopped(take(&settings)).await?;
-    conclude("domains", &report, settings.common.check)
+    conclude("domains", take(&settings), settings.common.check).await
 }
 
 fn urls(domains: u64, tasks: u64, order: Order) -> Vec<String> {
@@ -106,15 +104,8 @@ fn urls(domains: u64, tasks: u64, order: Order) -> Vec<String> {
 }
 
 async fn take(settings: &Settings) -> anyhow::Result<Report> {
-    let plan = Plan {
-        program: conveyor_program(settings.common.conveyor.as_deref())?,
-        backend: settings.backend,
-        workers: settings.workers,
-        worker_flags: Vec::new(),
-        latency_ms: settings.latency_ms,
-        proxied: false,
-    };
-    let mut system = System::start(&plan).await?;
+    let plan = settings.common.plan(settings.backend, settings.latency_ms)?;
+    let mut system = System::start(&Plan { workers: settings.workers, ..plan }).await?;
     let conveyor = system.caller()?;
     let Settings { domains, tasks, order, per_second, burst, .. } = *settings;
     let rate_limit = RateLimit { per_second, burst };

@@ -1,10 +1,9 @@
 //! `loadtest fair`: how long a small job takes while another caller's large one drains.
 
-use super::job::{self, is_over};
+use super::job::{self, Timed, is_over};
 use super::system::{Backend, Plan, System};
 use super::{Common, Findings, conclude, median};
 use crate::client::Conveyor;
-use crate::process::{conveyor_program, unless_stopped};
 use crate::round;
 use anyhow::ensure;
 use clap::Args;
@@ -12,7 +11,7 @@ use serde::Serialize;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-const SMALL_TASKS: u64 = 10;
+const SMALL_TASKS: u32 = 10;
 /// A small job may take twice as long as alone, and a second.
 const BUSY_TIMES_MAX: f64 = 2.0;
 const BUSY_MORE_MAX_SECONDS: f64 = 1.0;
@@ -73,8 +72,7 @@ struct Report {
 }
 
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
-    let report = unless_stopped(take(&settings)).await?;
-    conclude("fair", &report, settings.common.check)
+    conclude("fair", take(&settings), settings.common.check).await
 }
 
 async fn take(settings: &Settings) -> anyhow::Result<Report> {
@@ -83,26 +81,28 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
         Backend::Aws => AWS_ROWS,
     };
     let rows = settings.rows.unwrap_or(default_rows);
-    let plan = Plan {
-        program: conveyor_program(settings.common.conveyor.as_deref())?,
-        backend: settings.backend,
-        workers: 1,
-        worker_flags: ["--slots", &settings.slots.to_string()].map(str::to_owned).into(),
-        latency_ms: settings.latency_ms,
-        proxied: false,
-    };
-    let mut system = System::start(&plan).await?;
+    let worker_flags = ["--slots", &settings.slots.to_string()].map(str::to_owned).into();
+    let plan = settings.common.plan(settings.backend, settings.latency_ms)?;
+    let mut system = System::start(&Plan { worker_flags, ..plan }).await?;
     let deadline = Instant::now() + Duration::from_secs(settings.deadline_seconds);
     let (large, small) = (system.caller()?, system.other_caller()?);
+    let small = Timed {
+        name: "small",
+        caller: &small,
+        tasks: SMALL_TASKS.into(),
+        max_inflight: SMALL_TASKS,
+        look_every: LOOK_EVERY,
+        deadline,
+    };
     // The first job opens connections and fills caches; it is not the one to compare with.
-    time_small_job(&mut system, &small, deadline).await?;
-    let idle_seconds = time_small_jobs(&mut system, &small, settings.tries, deadline).await?;
+    small.seconds(&mut system, 1).await?;
+    let idle_seconds = small.seconds(&mut system, settings.tries).await?;
     eprintln!("idle: {idle_seconds:?} s");
 
-    let large_job = job::submit(&large, rows, settings.slots, system.scratch()).await?;
+    let (large_job, _) = job::submit(&large, rows, settings.slots, system.scratch()).await?;
     let large_completed_before = wait_until_busy(&mut system, &large, &large_job, rows, deadline).await?;
     let begin = Instant::now();
-    let busy_seconds = time_small_jobs(&mut system, &small, settings.tries, deadline).await?;
+    let busy_seconds = small.seconds(&mut system, settings.tries).await?;
     eprintln!("busy: {busy_seconds:?} s");
     let run = large.latest_run(&large_job).await?;
     let took = begin.elapsed().as_secs_f64();
@@ -152,30 +152,6 @@ async fn wait_until_busy(
         ensure!(Instant::now() < deadline, "the deadline passed with {} rows ingested", run.stats.total);
         sleep(GLANCE_EVERY).await;
     }
-}
-
-async fn time_small_jobs(
-    system: &mut System,
-    caller: &Conveyor,
-    tries: u32,
-    deadline: Instant,
-) -> anyhow::Result<Vec<f64>> {
-    let mut seconds = Vec::new();
-    for _ in 0..tries {
-        seconds.push(time_small_job(system, caller, deadline).await?);
-    }
-    Ok(seconds)
-}
-
-async fn time_small_job(system: &mut System, caller: &Conveyor, deadline: Instant) -> anyhow::Result<f64> {
-    let begin = Instant::now();
-    let max_inflight = u32::try_from(SMALL_TASKS)?;
-    let job_id = job::submit(caller, SMALL_TASKS, max_inflight, system.scratch()).await?;
-    let run = job::watch(system, caller, &job_id, LOOK_EVERY, deadline).await?;
-    let seconds = begin.elapsed().as_secs_f64();
-    ensure!(is_over(&run)?, "the deadline passed before a small job was done");
-    ensure!(run.stats.failed == 0, "{} tasks of a small job failed", run.stats.failed);
-    Ok(round::seconds(seconds))
 }
 
 fn allowed(idle_seconds: f64) -> f64 {

@@ -3,11 +3,9 @@
 use super::job::{self, is_over, missing};
 use super::system::{Backend, Plan, System};
 use super::{Common, Findings, conclude};
-use crate::process::{conveyor_program, unless_stopped};
 use crate::round;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use std::path::Path;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -113,12 +111,10 @@ struct Ratios {
 }
 
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
-    let report = unless_stopped(take(&settings)).await?;
-    conclude("gate", &report, settings.common.check)
+    conclude("gate", take(&settings), settings.common.check).await
 }
 
 async fn take(settings: &Settings) -> anyhow::Result<Report> {
-    let program = conveyor_program(settings.common.conveyor.as_deref())?;
     let backends: &[Backend] = match settings.backend {
         Backends::Embedded => &[Backend::Embedded],
         Backends::Aws => &[Backend::Aws],
@@ -127,8 +123,8 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
     let (mut runs, mut off_to_on) = (Vec::new(), Vec::new());
     for _ in 0..settings.repeat {
         for backend in backends {
-            let off = measure(settings, &program, *backend, Gate::Off).await?;
-            let on = measure(settings, &program, *backend, Gate::On).await?;
+            let off = measure(settings, *backend, Gate::Off).await?;
+            let on = measure(settings, *backend, Gate::On).await?;
             off_to_on.push(Ratios::of(&off, &on));
             runs.extend([off, on]);
         }
@@ -137,27 +133,15 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
     Ok(Report { tasks, max_inflight, slots, latency_ms, runs, off_to_on })
 }
 
-async fn measure(
-    settings: &Settings,
-    program: &Path,
-    backend: Backend,
-    gate: Gate,
-) -> anyhow::Result<Measured> {
-    let plan = Plan {
-        program: program.to_owned(),
-        backend,
-        workers: 1,
-        worker_flags: ["--slots", &settings.slots.to_string(), "--gate", gate.name()]
-            .map(str::to_owned)
-            .into(),
-        latency_ms: settings.latency_ms,
-        proxied: false,
-    };
-    let mut system = System::start(&plan).await?;
+async fn measure(settings: &Settings, backend: Backend, gate: Gate) -> anyhow::Result<Measured> {
+    let slots = settings.slots.to_string();
+    let worker_flags = ["--slots", &slots, "--gate", gate.name()].map(str::to_owned).into();
+    let plan = settings.common.plan(backend, settings.latency_ms)?;
+    let mut system = System::start(&Plan { worker_flags, ..plan }).await?;
     let conveyor = system.caller()?;
     let begin = Instant::now();
     let deadline = begin + Duration::from_secs(settings.deadline_seconds);
-    let job_id = job::submit(&conveyor, settings.tasks, settings.max_inflight, system.scratch()).await?;
+    let (job_id, _) = job::submit(&conveyor, settings.tasks, settings.max_inflight, system.scratch()).await?;
     let run = job::watch(&mut system, &conveyor, &job_id, LOOK_EVERY, deadline).await?;
     let elapsed = begin.elapsed().as_secs_f64();
     let messages_received = system.metric("conveyor_messages_received_total").await?;

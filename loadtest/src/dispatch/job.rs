@@ -1,8 +1,9 @@
 //! A job of an experiment, submitted and watched.
 
 use super::system::System;
-use crate::client::{Conveyor, Run};
+use crate::client::{Conveyor, Run, Upload};
 use crate::list::{self, List};
+use crate::round;
 use anyhow::{bail, ensure};
 use std::path::Path;
 use std::time::Duration;
@@ -16,23 +17,24 @@ pub fn urls(tasks: u64) -> Vec<String> {
     (0..tasks).map(list::url).collect()
 }
 
-/// Submits a job of so many tasks, in the request or as a list, and returns its id.
+/// Submits a job of so many tasks, in the request or as a list. Returns its id, and where the list was sent.
 pub async fn submit(
     conveyor: &Conveyor,
     tasks: u64,
     max_inflight: u32,
     scratch: &Path,
-) -> anyhow::Result<String> {
+) -> anyhow::Result<(String, Option<Upload>)> {
     if tasks <= INLINE_TASKS_MAX {
         let submitted = conveyor.submit(&urls(tasks), max_inflight).await?;
         let accepted = submitted.accepted_tasks;
         ensure!(accepted == tasks, "{accepted} of {tasks} tasks were accepted");
-        return Ok(submitted.job_id);
+        return Ok((submitted.job_id, None));
     }
     let list = List::write(scratch, tasks).await?;
     let slot = conveyor.stage_csv().await?;
     conveyor.upload(&slot.upload, &list.path, UPLOAD_TIMEOUT).await?;
-    Ok(conveyor.submit_staged(&slot.file_input_id, max_inflight).await?.job_id)
+    let submitted = conveyor.submit_staged(&slot.file_input_id, max_inflight).await?;
+    Ok((submitted.job_id, Some(slot.upload)))
 }
 
 /// Looks at the job until it is completed or the deadline passes, and says how it was then.
@@ -50,6 +52,33 @@ pub async fn watch(
             return Ok(run);
         }
         sleep(look_every).await;
+    }
+}
+
+/// Jobs that are timed one after another.
+pub struct Timed<'a> {
+    pub name: &'static str,
+    pub caller: &'a Conveyor,
+    pub tasks: u64,
+    pub max_inflight: u32,
+    pub look_every: Duration,
+    pub deadline: Instant,
+}
+
+impl Timed<'_> {
+    /// Seconds of so many jobs, each from its submit until it is completed.
+    pub async fn seconds(&self, system: &mut System, jobs: u32) -> anyhow::Result<Vec<f64>> {
+        let mut all = Vec::new();
+        for _ in 0..jobs {
+            let begin = Instant::now();
+            let (job_id, _) = submit(self.caller, self.tasks, self.max_inflight, system.scratch()).await?;
+            let run = watch(system, self.caller, &job_id, self.look_every, self.deadline).await?;
+            let seconds = begin.elapsed().as_secs_f64();
+            ensure!(is_over(&run)?, "the deadline passed before a {} job was done", self.name);
+            ensure!(run.stats.failed == 0, "{} tasks of a {} job failed", run.stats.failed, self.name);
+            all.push(round::seconds(seconds));
+        }
+        Ok(all)
     }
 }
 

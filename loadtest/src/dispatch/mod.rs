@@ -12,11 +12,14 @@ pub mod rate;
 mod system;
 pub mod throttle;
 
+use crate::process::{conveyor_program, unless_stopped};
 use crate::round;
 use anyhow::ensure;
 use clap::Args;
+pub use job::submit;
 use serde::Serialize;
 use std::path::PathBuf;
+use system::{Backend, Plan};
 
 /// What all of them take.
 #[derive(Clone, Debug, Args)]
@@ -27,6 +30,14 @@ pub struct Common {
     /// Exit with 1 if a requirement is not met
     #[arg(long)]
     check: bool,
+}
+
+impl Common {
+    /// A system with one worker and no proxy.
+    fn plan(&self, backend: Backend, latency_ms: u64) -> anyhow::Result<Plan> {
+        let program = conveyor_program(self.conveyor.as_deref())?;
+        Ok(Plan { program, backend, workers: 1, worker_flags: Vec::new(), latency_ms, proxied: false })
+    }
 }
 
 /// What an experiment found.
@@ -43,10 +54,15 @@ struct Line<'a, F> {
     unmet: &'a [String],
 }
 
-/// Prints the line; with `--check`, what is unmet is an error.
-fn conclude<F: Findings>(bench: &'static str, findings: &F, check: bool) -> anyhow::Result<()> {
+/// Runs an experiment and prints its line; with `--check`, what is unmet is an error.
+async fn conclude<F: Findings>(
+    bench: &'static str,
+    experiment: impl Future<Output = anyhow::Result<F>>,
+    check: bool,
+) -> anyhow::Result<()> {
+    let findings = unless_stopped(experiment).await?;
     let unmet = findings.unmet();
-    println!("{}", serde_json::to_string(&Line { bench, findings, unmet: &unmet })?);
+    println!("{}", serde_json::to_string(&Line { bench, findings: &findings, unmet: &unmet })?);
     ensure!(!check || unmet.is_empty(), "not met: {}", unmet.join("; "));
     unmet.iter().for_each(|what| eprintln!("not met: {what}"));
     Ok(())

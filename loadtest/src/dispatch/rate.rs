@@ -5,12 +5,11 @@ use super::job::{self, missing};
 use super::system::{Backend, Plan, System};
 use super::{Common, Findings, conclude};
 use crate::client::RateLimit;
-use crate::process::{conveyor_program, unless_stopped};
 use crate::round;
 use anyhow::{Context, ensure};
 use clap::Args;
-use reqwest::Url;
 use serde::Serialize;
+use std::cmp::Reverse;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -85,21 +84,13 @@ struct Report {
 
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
     ensure!((0.1..=100_000.0).contains(&settings.per_second), "--per-second is a number from 0.1 to 100000");
-    let report = unless_stopped(take(&settings)).await?;
-    conclude("rate", &report, settings.common.check)
+    conclude("rate", take(&settings), settings.common.check).await
 }
 
 async fn take(settings: &Settings) -> anyhow::Result<Report> {
-    let visibility = ["--visibility-ms", &settings.visibility_ms.to_string()].map(str::to_owned);
-    let plan = Plan {
-        program: conveyor_program(settings.common.conveyor.as_deref())?,
-        backend: settings.backend,
-        workers: settings.workers,
-        worker_flags: visibility.into(),
-        latency_ms: settings.latency_ms,
-        proxied: false,
-    };
-    let mut system = System::start(&plan).await?;
+    let worker_flags = ["--visibility-ms", &settings.visibility_ms.to_string()].map(str::to_owned).into();
+    let plan = settings.common.plan(settings.backend, settings.latency_ms)?;
+    let mut system = System::start(&Plan { workers: settings.workers, worker_flags, ..plan }).await?;
     let begin = Instant::now();
     let at_rate = Duration::from_secs_f64(settings.tasks as f64 / settings.per_second);
     let deadline = begin + 2 * at_rate + Duration::from_secs(120);
@@ -108,7 +99,9 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
     let submitted = system.caller()?.submit_rated(&urls, settings.max_inflight, Some(rate_limit)).await?;
 
     let restarted_at_arrival = wait_for_calls(&mut system, settings.tasks / 2, deadline).await?;
-    let (victim, killed_had_received) = busiest(&mut system).await?;
+    let received = system.metric_of_each("conveyor_messages_received_total").await?;
+    let busiest = received.into_iter().min_by_key(|(_, received)| Reverse(*received));
+    let (victim, killed_had_received) = busiest.context("there is no worker")?;
     let restart = Instant::now();
     system.restart(&victim).await?;
     let restart_seconds = restart.elapsed().as_secs_f64();
@@ -142,18 +135,6 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
     };
     system.stop().await?;
     Ok(report)
-}
-
-/// The worker that has received the most messages, and how many.
-async fn busiest(system: &mut System) -> anyhow::Result<(Url, u64)> {
-    let mut busiest = None;
-    for worker in system.workers().to_vec() {
-        let received = system.metric_of(&worker, "conveyor_messages_received_total").await?;
-        if busiest.as_ref().is_none_or(|(_, most)| received > *most) {
-            busiest = Some((worker, received));
-        }
-    }
-    busiest.context("there is no worker")
 }
 
 async fn wait_for_calls(system: &mut System, calls: u64, deadline: Instant) -> anyhow::Result<u64> {

@@ -28,10 +28,7 @@ pub enum Backend {
 
 impl fmt::Display for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Backend::Embedded => "embedded",
-            Backend::Aws => "aws",
-        })
+        self.serialize(f)
     }
 }
 
@@ -117,18 +114,19 @@ impl System {
         &self.workers
     }
 
-    /// What a worker's metrics say under a name.
-    pub async fn metric_of(&mut self, worker: &Url, name: &str) -> anyhow::Result<u64> {
-        Ok(total(&self.roles.metrics_of(worker).await?, name).round() as u64)
+    /// What the metrics of each worker say under a name.
+    pub async fn metric_of_each(&mut self, name: &str) -> anyhow::Result<Vec<(Url, u64)>> {
+        let mut each = Vec::new();
+        for worker in &self.workers {
+            let page = self.roles.metrics_of(worker).await?;
+            each.push((worker.clone(), total(&page, name).round() as u64));
+        }
+        Ok(each)
     }
 
     /// The same of all workers together.
     pub async fn metric(&mut self, name: &str) -> anyhow::Result<u64> {
-        let mut sum = 0;
-        for worker in self.workers.clone() {
-            sum += self.metric_of(&worker, name).await?;
-        }
-        Ok(sum)
+        Ok(self.metric_of_each(name).await?.into_iter().map(|(_, count)| count).sum())
     }
 
     /// Messages that were given up. Of the embedded store nobody outside can tell; but only control messages can be given

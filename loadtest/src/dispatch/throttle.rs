@@ -1,10 +1,9 @@
 //! `loadtest throttle`: how long a job takes while DynamoDB throttles the partition of another caller's job.
 
-use super::job::{self, is_over};
+use super::job::{self, Timed, is_over};
 use super::system::{Backend, Plan, System};
 use super::{Common, Findings, conclude, median};
 use crate::client::Conveyor;
-use crate::process::{conveyor_program, unless_stopped};
 use crate::round;
 use anyhow::{Context, ensure};
 use clap::Args;
@@ -77,40 +76,41 @@ struct Report {
 }
 
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
-    let report = unless_stopped(take(&settings)).await?;
-    conclude("throttle", &report, settings.common.check)
+    conclude("throttle", take(&settings), settings.common.check).await
 }
 
 async fn take(settings: &Settings) -> anyhow::Result<Report> {
-    let plan = Plan {
-        program: conveyor_program(settings.common.conveyor.as_deref())?,
-        backend: Backend::Aws,
-        workers: settings.workers,
-        worker_flags: Vec::new(),
-        latency_ms: settings.latency_ms,
-        proxied: true,
-    };
-    let mut system = System::start(&plan).await?;
+    let plan = settings.common.plan(Backend::Aws, settings.latency_ms)?;
+    let mut system = System::start(&Plan { workers: settings.workers, proxied: true, ..plan }).await?;
     let deadline = Instant::now() + Duration::from_secs(settings.deadline_seconds);
     let (other, caller) = (system.caller()?, system.other_caller()?);
+    let timed = Timed {
+        name: "timed",
+        caller: &caller,
+        tasks: settings.tasks,
+        max_inflight: settings.max_inflight,
+        look_every: LOOK_EVERY,
+        deadline,
+    };
     // The first job opens connections and fills caches; it is not the one to compare with.
-    time_job(&mut system, &caller, settings, deadline).await?;
-    let alone_seconds = time_jobs(&mut system, &caller, settings, deadline).await?;
+    timed.seconds(&mut system, 1).await?;
+    let alone_seconds = timed.seconds(&mut system, settings.tries).await?;
     eprintln!("alone: {alone_seconds:?} s");
 
-    let other_job = job::submit(&other, settings.rows, settings.rows_max_inflight, system.scratch()).await?;
-    let mut other_job = Other { conveyor: other, job_id: other_job, completed: 0, since: Instant::now() };
+    let (job_id, _) =
+        job::submit(&other, settings.rows, settings.rows_max_inflight, system.scratch()).await?;
+    let mut other_job = Other { conveyor: other, job_id, completed: 0, since: Instant::now() };
     while other_job.per_second().await? <= 0.0 {
         system.expect_running()?;
         ensure!(Instant::now() < deadline, "the deadline passed before the other job began");
         sleep(LOOK_EVERY).await;
     }
-    let beside_seconds = time_jobs(&mut system, &caller, settings, deadline).await?;
+    let beside_seconds = timed.seconds(&mut system, settings.tries).await?;
     let other_per_second = other_job.per_second().await?;
     eprintln!("beside: {beside_seconds:?} s");
 
     system.proxy.as_ref().context("there is no proxy")?.throttle(settings.share, &other_job.job_id);
-    let beside_throttled_seconds = time_jobs(&mut system, &caller, settings, deadline).await?;
+    let beside_throttled_seconds = timed.seconds(&mut system, settings.tries).await?;
     let other_per_second_throttled = other_job.per_second().await?;
     eprintln!("beside, throttled: {beside_throttled_seconds:?} s");
     let throttled_calls = system.proxy.as_ref().map_or(0, |proxy| proxy.throttled());
@@ -156,34 +156,6 @@ impl Other {
         (self.completed, self.since) = (completed, now);
         Ok(rate)
     }
-}
-
-async fn time_jobs(
-    system: &mut System,
-    caller: &Conveyor,
-    settings: &Settings,
-    deadline: Instant,
-) -> anyhow::Result<Vec<f64>> {
-    let mut seconds = Vec::new();
-    for _ in 0..settings.tries {
-        seconds.push(time_job(system, caller, settings, deadline).await?);
-    }
-    Ok(seconds)
-}
-
-async fn time_job(
-    system: &mut System,
-    caller: &Conveyor,
-    settings: &Settings,
-    deadline: Instant,
-) -> anyhow::Result<f64> {
-    let begin = Instant::now();
-    let job_id = job::submit(caller, settings.tasks, settings.max_inflight, system.scratch()).await?;
-    let run = job::watch(system, caller, &job_id, LOOK_EVERY, deadline).await?;
-    let seconds = begin.elapsed().as_secs_f64();
-    ensure!(is_over(&run)?, "the deadline passed before a timed job was done");
-    ensure!(run.stats.failed == 0, "{} tasks of a timed job failed", run.stats.failed);
-    Ok(round::seconds(seconds))
 }
 
 impl Findings for Report {

@@ -79,16 +79,13 @@ impl Programs {
         postgres.args(["-c", "listen_addresses="]).arg("-k").arg(folder.path()).arg("-D").arg(&data);
         // SIGQUIT has it end its children too, which SIGKILL would leave behind.
         let mut service = Service::start("PostgreSQL", &mut postgres, folder.path(), Signal::QUIT)?;
+        let program = self.folder.join("psql");
         let ready = || {
-            let asked = self.psql(folder.path()).args(["-c", "SELECT 1"]).output()?;
+            let asked = psql(&program, folder.path()).args(["-c", "SELECT 1"]).output()?;
             Ok(asked.status.success().then_some(()))
         };
         service.wait_for(|_| ready()).await?;
-        Ok(Server { psql: self.folder.join("psql"), _service: service, folder })
-    }
-
-    fn psql(&self, socket_folder: &Path) -> Command {
-        psql(&self.folder.join("psql"), socket_folder)
+        Ok(Server { psql: program, _service: service, folder })
     }
 
     fn command(&self, program: &str, folder: &Path) -> Command {

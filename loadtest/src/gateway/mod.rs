@@ -5,16 +5,16 @@ mod behaviour;
 mod record;
 mod stats;
 
-use crate::chance::Chance;
 use crate::history::History;
 use crate::process::stop_signal;
 use anyhow::{Context, ensure};
 use axum::Router;
 use axum::routing::{get, post};
 use clap::Args;
+use fastrand::Rng;
+use record::Log;
 use stats::{Counts, Stats};
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -97,7 +97,7 @@ impl Settings {
 struct Shared {
     settings: Settings,
     stats: Stats,
-    chance: Mutex<Chance>,
+    chance: Mutex<Rng>,
 }
 
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
@@ -106,13 +106,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let listener = TcpListener::bind(settings.listen)
         .await
         .with_context(|| format!("cannot listen on {}", settings.listen))?;
-    let address = listener.local_addr()?;
-    {
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "listening on http://{address}")?;
-        // Whoever started us through a pipe waits for this line.
-        out.flush()?;
-    }
+    println!("listening on http://{}", listener.local_addr()?);
     // Calls that hang would hold a graceful shutdown up for ever; this one just ends.
     tokio::select! {
         served = axum::serve(listener, router(Shared::new(settings))) => served.context("the server stopped"),
@@ -157,16 +151,19 @@ impl Serving {
 
     /// All that happened so far, and the time. A record with holes proves nothing, and is an error.
     pub fn history(&self) -> anyhow::Result<(History, u64)> {
-        let (history, now_us, unrecorded) =
-            self.shared.stats.history().context("this gateway does not record")?;
-        ensure!(unrecorded == 0, "the gateway had more calls than it records");
-        Ok((history, now_us))
+        let log = self.log()?;
+        Ok((History::new(log.changes), log.now_us))
     }
 
     /// When the calls of each host began, in microseconds. A record with holes is an error.
     pub fn arrivals_by_host(&self) -> anyhow::Result<BTreeMap<String, Vec<u64>>> {
-        self.history()?;
-        self.shared.stats.arrivals_by_host().context("this gateway does not record")
+        Ok(self.log()?.hosts)
+    }
+
+    fn log(&self) -> anyhow::Result<Log> {
+        let log = self.shared.stats.log().context("this gateway does not record")?;
+        ensure!(log.unrecorded == 0, "the gateway had more calls than it records");
+        Ok(log)
     }
 }
 
@@ -187,7 +184,7 @@ fn router(shared: Arc<Shared>) -> Router {
 
 impl Shared {
     fn new(settings: Settings) -> Arc<Shared> {
-        let chance = Mutex::new(Chance::new(settings.seed));
+        let chance = Mutex::new(Rng::with_seed(settings.seed));
         let stats = if settings.record { Stats::recording() } else { Stats::default() };
         Arc::new(Shared { settings, stats, chance })
     }
@@ -196,8 +193,8 @@ impl Shared {
     /// does not shift the luck of the other.
     fn draw(&self) -> (Duration, bool) {
         let mut chance = self.chance.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let jitter_ms = chance.at_most(self.settings.jitter_ms);
-        let fails = chance.unit() < self.settings.fail_ratio;
+        let jitter_ms = chance.u64(..=self.settings.jitter_ms);
+        let fails = chance.f64() < self.settings.fail_ratio;
         (Duration::from_millis(self.settings.latency_ms.saturating_add(jitter_ms)), fails)
     }
 }

@@ -47,7 +47,7 @@ impl Record {
         Record { begin: Instant::now(), changes: Vec::new(), arrivals_us: BTreeMap::new(), unrecorded: 0 }
     }
 
-    pub fn now_us(&self) -> u64 {
+    fn now_us(&self) -> u64 {
         u64::try_from(self.begin.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
@@ -72,30 +72,17 @@ impl Record {
         }
     }
 
-    pub fn arrivals_by_host(&self) -> BTreeMap<String, Vec<u64>> {
-        self.arrivals_us.clone()
-    }
-
     /// Everything but the time.
     pub fn forget(self) -> Record {
         Record { begin: self.begin, ..Record::start() }
     }
 
-    pub fn history(&self) -> History {
-        History::new(self.changes.clone())
-    }
-
-    pub fn unrecorded(&self) -> u64 {
-        self.unrecorded
-    }
-
     pub fn log(&self) -> Log {
-        let history = self.history();
         Log {
             now_us: self.now_us(),
-            arrivals_us: history.arrivals_us(),
+            arrivals_us: History::new(self.changes.clone()).arrivals_us(),
             hosts: self.arrivals_us.clone(),
-            changes: history.changes().to_vec(),
+            changes: self.changes.clone(),
             unrecorded: self.unrecorded,
         }
     }
@@ -109,7 +96,7 @@ impl Record {
             now_us,
             from_us: span.from_us,
             to_us: span.to_us,
-            average_in_flight: self.history().average(span),
+            average_in_flight: History::new(self.changes.clone()).average(span),
             recorded: self.changes.len(),
             unrecorded: self.unrecorded,
         }

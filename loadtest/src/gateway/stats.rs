@@ -1,9 +1,8 @@
 //! What the gateway saw: how many calls, how many at once, and which URLs came back.
 
 use super::record::{Log, Record, Summary};
-use crate::history::History;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -79,16 +78,6 @@ impl Stats {
     /// `None` unless it records.
     pub fn log(&self) -> Option<Log> {
         self.lock().record.as_ref().map(Record::log)
-    }
-
-    /// With the time, and how much of it is missing; `None` unless it records.
-    pub fn history(&self) -> Option<(History, u64, u64)> {
-        self.lock().record.as_ref().map(|record| (record.history(), record.now_us(), record.unrecorded()))
-    }
-
-    /// When the calls of each host began; `None` unless it records.
-    pub fn arrivals_by_host(&self) -> Option<BTreeMap<String, Vec<u64>>> {
-        self.lock().record.as_ref().map(Record::arrivals_by_host)
     }
 
     pub fn reset(&self) {
@@ -202,21 +191,21 @@ mod tests {
         let stats = Stats::recording();
         let (a, b) = (stats.begin("a"), stats.begin("b"));
         drop(a);
-        let (history, now_us, unrecorded) = stats.history().unwrap();
-        let numbers: Vec<u64> = history.changes().iter().map(|change| change.in_flight).collect();
-        assert_eq!((numbers, unrecorded), (vec![1, 2, 1], 0));
-        assert!(history.changes().iter().all(|change| change.at_us <= now_us));
+        let log = stats.log().unwrap();
+        let numbers: Vec<u64> = log.changes.iter().map(|change| change.in_flight).collect();
+        assert_eq!((numbers, log.unrecorded), (vec![1, 2, 1], 0));
+        assert!(log.changes.iter().all(|change| change.at_us <= log.now_us));
         stats.reset();
         drop(b);
-        let (history, later_us, _) = stats.history().unwrap();
-        assert!(history.changes().is_empty() && later_us >= now_us);
+        let later = stats.log().unwrap();
+        assert!(later.changes.is_empty() && later.now_us >= log.now_us);
     }
 
     #[test]
     fn nothing_is_recorded_unless_asked_for() {
         let stats = Stats::default();
         drop(stats.begin("a"));
-        assert!(stats.history().is_none() && stats.log().is_none());
+        assert!(stats.log().is_none());
         let seen = serde_json::to_value(stats.seen(None, None)).unwrap();
         assert_eq!(seen, serde_json::to_value(stats.counts()).unwrap());
     }

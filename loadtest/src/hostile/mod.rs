@@ -5,7 +5,7 @@ mod victim;
 
 use crate::client::Conveyor;
 use crate::deployment::total;
-use crate::latency::{Latencies, in_ms};
+use crate::latency::{Summary, in_ms};
 use crate::process::unless_stopped;
 use crate::round;
 use anyhow::{Context, ensure};
@@ -136,7 +136,7 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
     let job = hostile.submit(&attack::long_urls(settings.rows), 1).await?.job_id;
     let victim = Victim::new(&settings.server, &settings.api_key)?;
     victim.serve(20).await;
-    let (mut alone, mut attacked) = (Latencies::default(), Vec::new());
+    let (mut alone, mut attacked) = (Vec::new(), Vec::new());
     let all = [Kind::Silent, Kind::HalfHead, Kind::HalfPreface, Kind::SlowBody, Kind::SlowReader, Kind::Sse];
     let kinds = if settings.kind.is_empty() { &all[..] } else { &settings.kind[..] };
     let attacks = kinds.chunks(if settings.together { kinds.len() } else { 1 });
@@ -145,7 +145,7 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
         for kinds in attacks.clone() {
             until_quiet(&victim).await?;
             let served = victim.serve(settings.calls).await;
-            served.latencies.iter().for_each(|latency| alone.record(*latency));
+            alone.extend(served.latencies);
             refused_alone.extend(served.refusals);
             let attack = Attack {
                 target,
@@ -162,7 +162,7 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
             attacked.push(under(&attack, addresses, &victim, settings.calls).await?);
         }
     }
-    let alone = alone.summary();
+    let alone = Summary::of(&alone);
     let mut unmet = Vec::new();
     for one in &mut attacked {
         one.p99_times_alone = round::ratio(one.p99_ms / alone.p99_ms);
@@ -212,9 +212,7 @@ async fn under(
     let health = health.end().await?;
     let opened = running.opened();
     running.end().await;
-    let mut all = Latencies::default();
-    latencies.iter().for_each(|latency| all.record(*latency));
-    let (summary, kinds) = (all.summary(), attack.kinds.clone());
+    let (summary, kinds) = (Summary::of(&latencies), attack.kinds.clone());
     let (p99, refused) = (summary.p99_ms, refusals.len());
     eprintln!(
         "{kinds:?} from {addresses}: established in {established_ms} ms, p99 {p99} ms, {refused} refusals"

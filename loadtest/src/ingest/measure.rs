@@ -1,7 +1,7 @@
 //! One list through Conveyor, timed: upload, submit, and the wait until it is ingested.
 
 use crate::client::{Conveyor, ResultRow, Run};
-use crate::latency::{Latencies, Summary};
+use crate::latency::Summary;
 use crate::list::{self, List};
 use anyhow::{bail, ensure};
 use std::time::Duration;
@@ -47,7 +47,7 @@ async fn watch(
     deadline: Instant,
 ) -> anyhow::Result<(Duration, u64, Summary)> {
     let begin = Instant::now();
-    let mut latencies = Latencies::default();
+    let mut latencies = Vec::new();
     let mut said = begin;
     let mut ticks = interval(READ_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -56,10 +56,10 @@ async fn watch(
         let asked = Instant::now();
         let run = conveyor.latest_run(job_id).await?;
         let answered = Instant::now();
-        latencies.record(answered - asked);
+        latencies.push(answered - asked);
         let total = run.stats.total;
         if is_ingested(&run, rows)? {
-            return Ok((answered - begin, total, latencies.summary()));
+            return Ok((answered - begin, total, Summary::of(&latencies)));
         }
         ensure!(answered < deadline, "the deadline passed with {total} of {rows} rows ingested");
         if answered - said >= PROGRESS_EVERY {
@@ -70,7 +70,7 @@ async fn watch(
 }
 
 /// Whether all rows are there. Anything but all of them measures nothing, so it ends the benchmark.
-fn is_ingested(run: &Run, rows: u64) -> anyhow::Result<bool> {
+pub fn is_ingested(run: &Run, rows: u64) -> anyhow::Result<bool> {
     let total = run.stats.total;
     if !matches!(run.status.as_str(), "running" | "pending" | "completed") {
         let reason = run.failure_reason.as_deref().unwrap_or("no reason given");

@@ -10,7 +10,7 @@ use crate::process::{conveyor_program, unless_stopped};
 use anyhow::Context;
 use clap::Args;
 use measure::Measured;
-pub use measure::check_results;
+pub use measure::{check_results, is_ingested};
 use report::Report;
 use reqwest::Url;
 use server::Server;

@@ -25,17 +25,11 @@ pub struct Report {
     #[serde(flatten)]
     status_reads: Summary,
     #[serde(flatten)]
-    memory: Option<MemoryReport>,
+    memory: Option<Memory>,
     #[serde(skip_serializing_if = "Option::is_none")]
     check_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     floors: Option<Beside>,
-}
-
-#[derive(Debug, Serialize)]
-struct MemoryReport {
-    peak_memory_mb: f64,
-    memory_mb: f64,
 }
 
 /// The floors, and how Conveyor stands beside them.
@@ -71,8 +65,7 @@ impl Report {
     }
 
     pub fn add_memory(&mut self, memory: Memory) {
-        let Memory { peak_mb, resident_mb } = memory;
-        self.memory = Some(MemoryReport { peak_memory_mb: peak_mb, memory_mb: resident_mb });
+        self.memory = Some(memory);
     }
 
     pub fn add_check(&mut self, took: Duration) {

@@ -1,14 +1,11 @@
 //! The Conveyor that is measured: one that runs already, or one that is started for the occasion.
 
 use crate::client::Conveyor;
+use crate::deployment::{Place, Roles};
 use crate::gateway;
-use crate::process::{Memory, Service, listening, memory_of, without_settings};
-use anyhow::{Context, ensure};
+use crate::process::{Memory, memory_of};
 use reqwest::Url;
-use rustix::process::Signal;
-use std::fs;
 use std::path::Path;
-use std::process::Command;
 use tempfile::TempDir;
 
 /// Rows that a run may have unless it is told otherwise.
@@ -24,7 +21,7 @@ pub struct Server {
 /// The process goes before its folder.
 #[derive(Debug)]
 struct Started {
-    service: Service,
+    roles: Roles,
     _folder: TempDir,
 }
 
@@ -38,24 +35,16 @@ impl Server {
     pub async fn start(program: &Path, scratch: &Path, rows: u64) -> anyhow::Result<Server> {
         let gateway = gateway::serve_silence().await?;
         let folder = tempfile::Builder::new().prefix("conveyor-").tempdir_in(scratch)?;
-        let data = folder.path().join("data");
-        let mut command = Command::new(program);
-        without_settings(&mut command);
-        command
-            .args(["dev", "--listen", "127.0.0.1:0", "--shutdown-grace-ms", "1000"])
-            .args(["--gateway-url", &format!("http://{gateway}"), "--data-dir"])
-            .arg(&data);
+        let place = Place::embedded(&folder.path().join("data"), &format!("http://{gateway}"))?;
+        let mut roles = Roles::new(program.to_owned(), place.variables, folder.path())?;
+        let mut flags = vec!["--shutdown-grace-ms".to_owned(), "1000".to_owned()];
         if rows > RUN_TASKS_MAX {
-            command.args(["--run-tasks-max", &rows.to_string()]);
+            flags.extend(["--run-tasks-max".to_owned(), rows.to_string()]);
         }
-        let mut service = Service::start("conveyor", &mut command, folder.path(), Signal::KILL)?;
-        let url = service.wait_for(|service| listening(&service.stdout()?)).await?;
-        // Asked for no key, `dev` makes one; so it is on no command line.
-        let api_key =
-            fs::read_to_string(data.join("api-key")).context("conveyor dev left no api-key file")?;
-        let conveyor = Conveyor::new(&url, api_key.trim().to_owned())?;
-        let process = Some(service.id());
-        Ok(Server { conveyor, process, started: Some(Started { service, _folder: folder }) })
+        let url = roles.start("dev", &flags).await?;
+        let conveyor = Conveyor::new(&url, place.api_keys[0].clone())?;
+        let process = roles.processes().next();
+        Ok(Server { conveyor, process, started: Some(Started { roles, _folder: folder }) })
     }
 
     pub fn memory(&self) -> anyhow::Result<Option<Memory>> {
@@ -65,11 +54,7 @@ impl Server {
     /// Leaves things as they were: ends what was started, or takes the job away again.
     pub async fn clean_up(self, job_id: &str) -> anyhow::Result<()> {
         match self.started {
-            Some(started) => {
-                let status = started.service.stop().await?;
-                ensure!(status.success(), "conveyor ended with {status} when it was told to stop");
-                Ok(())
-            }
+            Some(started) => started.roles.stop().await,
             None => {
                 self.conveyor.stop(job_id).await?;
                 self.conveyor.delete(job_id).await

@@ -2,26 +2,41 @@
 
 use super::partial;
 use super::service::Service;
-use crate::chance::Chance;
 use anyhow::{Context, ensure};
+use clap::Args;
+use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 use std::time::Duration;
 
 const DELAY_MAX_MS: u64 = 600_000;
 
-/// Shares are of the calls that they can befall, 0 to 1.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+// Shares are of the calls that they can befall, 0 to 1.
+#[derive(Clone, Debug, Default, PartialEq, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Faults {
+    /// Calls that are refused as too many, in the service's own form, and not passed on
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub throttle: f64,
+    /// Calls that are not passed on: the connection is closed
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub drop_requests: f64,
+    /// Calls that are done by the server, and then the connection is closed
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub drop_answers: f64,
+    /// DynamoDB: TransactWriteItems that are cancelled because another transaction has one of the items
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub conflict: f64,
+    /// DynamoDB, SQS: batches of which some are refused and the rest is done; their signature does not hold any more
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub partial: f64,
+    /// How long each call is held back, at least and at most: `0-200`, or one number
+    #[arg(long, value_name = "MS", default_value = "0")]
     pub delay_ms: Delay,
+    #[arg(skip)]
     pub blocked: bool,
     /// Only calls whose body has this text, such as the id of a job in the keys of its rows. Not for `blocked`.
+    #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub only: Option<String>,
 }
@@ -81,15 +96,15 @@ pub struct Luck {
 }
 
 impl Luck {
-    pub fn draw(chance: &mut Chance) -> Luck {
+    pub fn draw(chance: &mut Rng) -> Luck {
         Luck {
-            throttle: chance.unit(),
-            drop_request: chance.unit(),
-            drop_answer: chance.unit(),
-            conflict: chance.unit(),
-            partial: chance.unit(),
-            delay: chance.unit(),
-            seed: chance.at_most(u64::MAX),
+            throttle: chance.f64(),
+            drop_request: chance.f64(),
+            drop_answer: chance.f64(),
+            conflict: chance.f64(),
+            partial: chance.f64(),
+            delay: chance.f64(),
+            seed: chance.u64(..),
         }
     }
 
@@ -100,8 +115,8 @@ impl Luck {
     }
 
     /// Repeats for the same call.
-    pub fn chance(&self) -> Chance {
-        Chance::new(self.seed)
+    pub fn chance(&self) -> Rng {
+        Rng::with_seed(self.seed)
     }
 }
 
@@ -137,7 +152,7 @@ mod tests {
 
     #[test]
     fn faults_befall_the_calls_that_they_can() {
-        let luck = Luck::draw(&mut Chance::new(1));
+        let luck = Luck::draw(&mut Rng::with_seed(1));
         let of = |operation, faults: Faults| decide(operation, &faults, &luck);
         let all = || Faults { drop_answers: 1.0, conflict: 1.0, partial: 1.0, ..Faults::default() };
         assert_eq!(of("TransactWriteItems", Faults::default()), NONE);
@@ -162,7 +177,7 @@ mod tests {
     #[test]
     fn shares_are_kept_and_a_seed_repeats_them() {
         let plans = |seed| {
-            let mut chance = Chance::new(seed);
+            let mut chance = Rng::with_seed(seed);
             let faults = Faults { throttle: 0.3, drop_answers: 0.1, ..Faults::default() };
             (0..2_000).map(|_| decide("PutItem", &faults, &Luck::draw(&mut chance))).collect::<Vec<_>>()
         };
@@ -178,7 +193,7 @@ mod tests {
         assert_eq!((delay("0-200").unwrap(), delay("50").unwrap()), (Delay(0, 200), Delay(50, 50)));
         assert!(delay("fast").is_err() && delay("").is_err() && delay("1-").is_err());
         let faults = Faults { delay_ms: Delay(3, 5), ..Faults::default() };
-        let mut chance = Chance::new(1);
+        let mut chance = Rng::with_seed(1);
         let drawn: Vec<_> =
             (0..100).map(|_| Luck::draw(&mut chance).delay(&faults).as_millis() as u64).collect();
         assert!((3..=5).all(|ms| drawn.contains(&ms)) && drawn.iter().all(|ms| (3..=5).contains(ms)));

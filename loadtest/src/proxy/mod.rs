@@ -3,28 +3,30 @@
 //! The servers that run on one machine never throttle, never see two transactions meet, and never lose an answer.
 
 mod call;
-mod control;
 mod faults;
 mod partial;
 mod refusal;
 mod service;
 mod stats;
 
-use crate::chance::Chance;
 use crate::process::stop_signal;
 use anyhow::{Context, ensure};
 use axum::body::Body;
+use axum::extract::State;
+use axum::http::StatusCode;
 use axum::http::uri::Authority;
+use axum::routing::get;
+use axum::{Json, Router};
 use clap::Args;
-use faults::{Delay, Faults, Luck};
+use fastrand::Rng;
+use faults::{Faults, Luck};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use service::Service;
-use stats::{Fault, Stats};
-use std::io::Write;
+use stats::{Counts, Fault, Stats};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -74,24 +76,8 @@ pub struct Settings {
     /// Address of the control endpoint; none without it
     #[arg(long, value_name = "ADDRESS")]
     control: Option<SocketAddr>,
-    /// Calls that are refused as too many, in the service's own form, and not passed on
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
-    throttle: f64,
-    /// Calls that are not passed on: the connection is closed
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
-    drop_requests: f64,
-    /// Calls that are done by the server, and then the connection is closed
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
-    drop_answers: f64,
-    /// DynamoDB: TransactWriteItems that are cancelled because another transaction has one of the items
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
-    conflict: f64,
-    /// DynamoDB, SQS: batches of which some are refused and the rest is done; their signature does not hold any more
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
-    partial: f64,
-    /// How long each call is held back, at least and at most: `0-200`, or one number
-    #[arg(long, value_name = "MS", default_value = "0")]
-    delay_ms: Delay,
+    #[command(flatten)]
+    faults: Faults,
     /// Decides every random choice
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
@@ -104,45 +90,25 @@ struct Proxy {
     upstream: Authority,
     client: Client<HttpConnector, Body>,
     faults: watch::Sender<Faults>,
-    chance: Mutex<Chance>,
+    chance: Mutex<Rng>,
     stats: Stats,
 }
 
-impl Settings {
-    fn faults(&self) -> Faults {
-        Faults {
-            throttle: self.throttle,
-            drop_requests: self.drop_requests,
-            drop_answers: self.drop_answers,
-            conflict: self.conflict,
-            partial: self.partial,
-            delay_ms: self.delay_ms,
-            blocked: false,
-            only: None,
-        }
-    }
-}
-
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
-    let proxy = Arc::new(Proxy::new(&settings)?);
+    let Settings { service, upstream, faults, seed, .. } = settings;
+    let proxy = Arc::new(Proxy::new(service, &upstream, faults, seed)?);
     let calls = listen(settings.listen).await?;
     let control = match settings.control {
         Some(address) => Some(listen(address).await?),
         None => None,
     };
-    let mut said = format!("listening on http://{}\n", calls.local_addr()?);
+    println!("listening on http://{}", calls.local_addr()?);
     if let Some(control) = &control {
-        said += &format!("control on http://{}\n", control.local_addr()?);
-    }
-    {
-        let mut out = std::io::stdout().lock();
-        out.write_all(said.as_bytes())?;
-        // Whoever started us through a pipe waits for these lines.
-        out.flush()?;
+        println!("control on http://{}", control.local_addr()?);
     }
     let controlled = async {
         match control {
-            Some(listener) => axum::serve(listener, control::router(proxy.clone())).await,
+            Some(listener) => axum::serve(listener, control_of(proxy.clone())).await,
             None => std::future::pending().await,
         }
     };
@@ -152,6 +118,32 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         served = controlled => served.context("the control endpoint stopped"),
         signal = stop_signal() => signal,
     }
+}
+
+/// The proxy's own HTTP: faults are changed and counts are read while it runs.
+fn control_of(proxy: Arc<Proxy>) -> Router {
+    Router::new()
+        .route("/faults", get(show_faults).put(set_faults))
+        .route("/stats", get(show_stats))
+        .with_state(proxy)
+}
+
+async fn show_faults(State(proxy): State<Arc<Proxy>>) -> Json<Faults> {
+    Json(proxy.faults.borrow().clone())
+}
+
+/// All of them at once: what is left out does not happen any more.
+async fn set_faults(
+    State(proxy): State<Arc<Proxy>>,
+    Json(faults): Json<Faults>,
+) -> Result<Json<Faults>, (StatusCode, String)> {
+    faults.check(proxy.service).map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
+    proxy.faults.send_replace(faults.clone());
+    Ok(Json(faults))
+}
+
+async fn show_stats(State(proxy): State<Arc<Proxy>>) -> Json<Counts> {
+    Json(proxy.stats.counts())
 }
 
 /// A proxy in this process, for as long as this is kept.
@@ -166,7 +158,7 @@ impl Serving {
     /// In front of a DynamoDB, without a fault.
     pub async fn start(dynamodb_url: &str) -> anyhow::Result<Serving> {
         let upstream = Url::parse(dynamodb_url)?;
-        let proxy = Arc::new(Proxy::before(Service::DynamoDb, &upstream, Faults::default(), 1)?);
+        let proxy = Arc::new(Proxy::new(Service::DynamoDb, &upstream, Faults::default(), 1)?);
         let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
         let url = format!("http://{}", listener.local_addr()?);
         let calls = tokio::spawn(serve(listener, proxy.clone()));
@@ -229,11 +221,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
 }
 
 impl Proxy {
-    fn new(settings: &Settings) -> anyhow::Result<Proxy> {
-        Proxy::before(settings.service, &settings.upstream, settings.faults(), settings.seed)
-    }
-
-    fn before(service: Service, upstream: &Url, faults: Faults, seed: u64) -> anyhow::Result<Proxy> {
+    fn new(service: Service, upstream: &Url, faults: Faults, seed: u64) -> anyhow::Result<Proxy> {
         faults.check(service)?;
         ensure!(upstream.scheme() == "http", "--upstream is an http URL");
         ensure!(upstream.path() == "/" && upstream.query().is_none(), "--upstream has no path");
@@ -244,7 +232,7 @@ impl Proxy {
             .pool_idle_timeout(IDLE_MAX)
             .pool_timer(TokioTimer::new())
             .build(connector);
-        let chance = Mutex::new(Chance::new(seed));
+        let chance = Mutex::new(Rng::with_seed(seed));
         let (faults, _) = watch::channel(faults);
         Ok(Proxy { service, upstream, client, faults, chance, stats: Stats::default() })
     }

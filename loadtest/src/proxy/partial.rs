@@ -3,7 +3,7 @@
 //! What is passed on has another body than the one that was signed. Servers that check the signature of a body (AWS does)
 //! would refuse it.
 
-use crate::chance::Chance;
+use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
 /// What is passed on, if anything is left of it, and what is not.
@@ -37,7 +37,7 @@ pub fn is_batch(operation: &str) -> bool {
 
 /// Cuts about half of a batch out: at least one of it, and never all unless there is only one. `None` if the request is
 /// not a batch, or an empty one.
-pub fn cut(operation: &str, request: Value, chance: &mut Chance) -> Option<Cut> {
+pub fn cut(operation: &str, request: Value, chance: &mut Rng) -> Option<Cut> {
     match operation {
         "BatchExecuteStatement" => cut_statements(request, chance),
         "BatchWriteItem" => cut_items(request, "UnprocessedItems", Value::as_array_mut, chance),
@@ -49,14 +49,14 @@ pub fn cut(operation: &str, request: Value, chance: &mut Chance) -> Option<Cut> 
     }
 }
 
-fn cut_statements(mut request: Value, chance: &mut Chance) -> Option<Cut> {
+fn cut_statements(mut request: Value, chance: &mut Rng) -> Option<Cut> {
     let statements = request.get_mut("Statements")?.as_array_mut()?;
     let picks = pick(statements.len(), chance)?;
     keep(statements, &mut picks.iter().map(|refused| !refused));
     let some_left = !statements.is_empty();
     let codes = picks.iter().map(|refused| {
         let codes = ["ThrottlingError", "ProvisionedThroughputExceeded"];
-        refused.then(|| codes[chance.at_most(1) as usize])
+        refused.then(|| codes[chance.u64(..=1) as usize])
     });
     Some(Cut { refused: Refused::Statements(codes.collect()), rest: some_left.then_some(request) })
 }
@@ -69,7 +69,7 @@ fn cut_items(
     mut request: Value,
     name: &'static str,
     items_of: fn(&mut Value) -> Option<&mut Vec<Value>>,
-    chance: &mut Chance,
+    chance: &mut Rng,
 ) -> Option<Cut> {
     let tables = request.get_mut("RequestItems")?.as_object_mut()?;
     let items: usize = tables.values_mut().filter_map(items_of).map(|items| items.len()).sum();
@@ -86,7 +86,7 @@ fn cut_items(
     Some(Cut { refused: Refused::Items { name, tables: refused }, rest: some_left.then_some(request) })
 }
 
-fn cut_entries(mut request: Value, chance: &mut Chance) -> Option<Cut> {
+fn cut_entries(mut request: Value, chance: &mut Rng) -> Option<Cut> {
     let entries = request.get_mut("Entries")?.as_array_mut()?;
     let picks = pick(entries.len(), chance)?;
     let refused = entries.iter().zip(&picks).filter(|(_, refused)| **refused);
@@ -97,10 +97,10 @@ fn cut_entries(mut request: Value, chance: &mut Chance) -> Option<Cut> {
 }
 
 /// Which of so many are refused.
-fn pick(count: usize, chance: &mut Chance) -> Option<Vec<bool>> {
+fn pick(count: usize, chance: &mut Rng) -> Option<Vec<bool>> {
     let last = count.checked_sub(1)? as u64;
-    let mut picks: Vec<bool> = (0..count).map(|_| chance.at_most(1) == 0).collect();
-    let one = chance.at_most(last) as usize;
+    let mut picks: Vec<bool> = (0..count).map(|_| chance.u64(..=1) == 0).collect();
+    let one = chance.u64(..=last) as usize;
     if picks.iter().all(|refused| !refused) {
         picks[one] = true;
     } else if last > 0 && picks.iter().all(|refused| *refused) {
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_part_is_refused_but_not_all() {
-        let mut chance = Chance::new(1);
+        let mut chance = Rng::with_seed(1);
         for count in 1..30 {
             let refused = pick(count, &mut chance).unwrap().into_iter().filter(|refused| *refused).count();
             assert!(refused >= 1 && (refused < count || count == 1), "{refused} of {count}");
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn every_statement_has_its_place_in_the_answer() {
         let request = json!({ "Statements": numbers(8), "ReturnConsumedCapacity": "TOTAL" });
-        let cut = cut("BatchExecuteStatement", request, &mut Chance::new(3)).unwrap();
+        let cut = cut("BatchExecuteStatement", request, &mut Rng::with_seed(3)).unwrap();
         let rest = cut.rest.unwrap();
         assert_eq!(rest["ReturnConsumedCapacity"], "TOTAL");
         // The server answers each with the number of its statement.
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn unprocessed_items_go_back_by_table() {
         let request = json!({ "RequestItems": { "a": numbers(4), "b": numbers(5) } });
-        let cut = cut("BatchWriteItem", request, &mut Chance::new(5)).unwrap();
+        let cut = cut("BatchWriteItem", request, &mut Rng::with_seed(5)).unwrap();
         let count = |tables: &Value| -> usize {
             let tables = tables.as_object().unwrap();
             tables.values().map(|items| items.as_array().unwrap().len()).sum()
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn unprocessed_keys_keep_what_was_asked_about_them() {
         let request = json!({ "RequestItems": { "a": { "Keys": numbers(2), "ConsistentRead": true } } });
-        let cut = cut("BatchGetItem", request, &mut Chance::new(1)).unwrap();
+        let cut = cut("BatchGetItem", request, &mut Rng::with_seed(1)).unwrap();
         assert_eq!(cut.rest.unwrap()["RequestItems"]["a"]["Keys"].as_array().unwrap().len(), 1);
         let answer = cut.refused.join(json!({ "Responses": {}, "UnprocessedKeys": {} }));
         let back = &answer["UnprocessedKeys"]["a"];
@@ -231,7 +231,7 @@ mod tests {
     fn entries_that_were_refused_failed_by_no_fault_of_the_sender() {
         let entries: Vec<Value> = (0..10).map(|n| json!({ "Id": n.to_string() })).collect();
         let request = json!({ "QueueUrl": "q", "Entries": entries });
-        let cut = cut("DeleteMessageBatch", request, &mut Chance::new(1)).unwrap();
+        let cut = cut("DeleteMessageBatch", request, &mut Rng::with_seed(1)).unwrap();
         let done = cut.rest.unwrap()["Entries"].clone();
         let answer = cut.refused.join(json!({ "Successful": done, "Failed": [{ "Id": "own" }] }));
         let (failed, done) = (answer["Failed"].as_array().unwrap(), answer["Successful"].as_array().unwrap());
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn a_batch_of_one_is_refused_whole() {
         let one = |operation, request| {
-            let cut = cut(operation, request, &mut Chance::new(1)).unwrap();
+            let cut = cut(operation, request, &mut Rng::with_seed(1)).unwrap();
             assert_eq!(cut.rest, None, "{operation}");
             cut.refused.join(json!({}))
         };
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn what_is_no_batch_is_left_alone() {
-        let chance = &mut Chance::new(1);
+        let chance = &mut Rng::with_seed(1);
         assert_eq!(cut("PutItem", json!({}), chance), None);
         assert_eq!(cut("BatchWriteItem", json!([]), chance), None);
         assert_eq!(cut("BatchExecuteStatement", json!({ "Statements": [] }), chance), None);

@@ -1,10 +1,10 @@
 //! Errors in the form in which each service sends them: the SDKs decide by status and code what is tried again.
 
 use super::service::Service;
-use crate::chance::Chance;
 use axum::body::Body;
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use fastrand::Rng;
 use serde_json::{Value, json};
 
 const JSON: &str = "application/x-amz-json-1.0";
@@ -15,9 +15,9 @@ const AVAILABILITY: &str = "com.amazon.coral.availability";
 const REQUEST_ID: &str = "INJECTED-BY-LOADTEST-PROXY";
 
 /// Too many requests.
-pub fn throttled(service: Service, method: &Method, chance: &mut Chance) -> Response {
+pub fn throttled(service: Service, method: &Method, chance: &mut Rng) -> Response {
     match service {
-        Service::DynamoDb => match chance.at_most(1) {
+        Service::DynamoDb => match chance.u64(..=1) {
             0 => error(
                 400,
                 &format!("{DYNAMODB}#ProvisionedThroughputExceededException"),
@@ -31,7 +31,7 @@ pub fn throttled(service: Service, method: &Method, chance: &mut Chance) -> Resp
         },
         // The model says 403, the manual 400.
         Service::Sqs => {
-            let status = if chance.at_most(1) == 0 { 400 } else { 403 };
+            let status = if chance.u64(..=1) == 0 { 400 } else { 403 };
             let mut answer = error(
                 status,
                 "com.amazonaws.sqs#RequestThrottled",
@@ -46,8 +46,8 @@ pub fn throttled(service: Service, method: &Method, chance: &mut Chance) -> Resp
 }
 
 /// A transaction that met another one at one of its items.
-pub fn conflict(items: usize, chance: &mut Chance) -> Response {
-    let met = chance.at_most(items.saturating_sub(1) as u64) as usize;
+pub fn conflict(items: usize, chance: &mut Rng) -> Response {
+    let met = chance.u64(..=items.saturating_sub(1) as u64) as usize;
     let reasons: Vec<Value> = (0..items)
         .map(|item| match item == met {
             true => {

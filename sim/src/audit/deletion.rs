@@ -4,9 +4,9 @@ use crate::audit::read;
 use crate::model::{JobModel, Presence};
 use crate::violation::{Check, Rule, require};
 use crate::world::World;
-use conveyor_domain::{JobStatus, QueueName, Timestamp};
-use conveyor_store::Error;
+use conveyor_domain::{JobStatus, QueueName, Task, Timestamp};
 use conveyor_store::port::{StatusFilter, TasksQuery, Tombstone};
+use conveyor_store::{Error, Result};
 
 const TOMBSTONES_MAX: u32 = 10_000;
 
@@ -32,9 +32,7 @@ pub async fn absent(world: &mut World, number: usize) -> Check {
         format!("{job} is gone, and nobody remembers it: {remembered:?}")
     })?;
     let run = read("a run", store.run(job.key.job, job.key.run).await)?;
-    let query =
-        TasksQuery { key: job.key, filter: StatusFilter::All, after: None, limit: 1, max_bytes: usize::MAX };
-    let rows = store.tasks(query).await;
+    let rows = first_row(world, job).await;
     require(run.is_none() && rows == Err(Error::NotFound), Rule::Deletion, || {
         format!("{job} is gone, and its run or rows are not: {run:?}, {rows:?}")
     })?;
@@ -43,25 +41,30 @@ pub async fn absent(world: &mut World, number: usize) -> Check {
     require(ingest.is_none() && events.is_empty(), Rule::Deletion, || {
         format!("{job} is gone, and its timeline is not: {ingest:?}, {events:?}")
     })?;
-    let depth = read("a queue", world.truth.queue.depth(QueueName::Run(job.key.run), world.now()).await)?;
-    require(depth.visible + depth.hidden == 0, Rule::Deletion, || {
-        format!("{job} is gone, and messages of it are left: {depth:?}")
-    })
+    no_messages(world, job).await
 }
 
 /// A run that was deleted and removed, of a job that is there. That it is not listed is looked at with the others.
 pub async fn run_removed(world: &World, number: usize) -> Check {
     let (job, store) = (&world.model.jobs[number], &world.truth.store);
-    let query =
-        TasksQuery { key: job.key, filter: StatusFilter::All, after: None, limit: 1, max_bytes: usize::MAX };
-    let rows = store.tasks(query).await;
+    let rows = first_row(world, job).await;
     let tally = read("a tally", store.tally(job.key, false).await)?;
     require(rows == Err(Error::NotFound) && tally.is_none(), Rule::Deletion, || {
         format!("{job}: its run was removed, and its rows were not: {rows:?}, {tally:?}")
     })?;
+    no_messages(world, job).await
+}
+
+async fn first_row(world: &World, job: &JobModel) -> Result<Vec<Task>> {
+    let query =
+        TasksQuery { key: job.key, filter: StatusFilter::All, after: None, limit: 1, max_bytes: usize::MAX };
+    world.truth.store.tasks(query).await
+}
+
+async fn no_messages(world: &World, job: &JobModel) -> Check {
     let depth = read("a queue", world.truth.queue.depth(QueueName::Run(job.key.run), world.now()).await)?;
     require(depth.visible + depth.hidden == 0, Rule::Deletion, || {
-        format!("{job}: its run was removed, and messages of it are left: {depth:?}")
+        format!("{job}: its run is gone, and messages of it are left: {depth:?}")
     })
 }
 

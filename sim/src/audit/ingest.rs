@@ -5,7 +5,7 @@ use crate::audit::read;
 use crate::faults::is_simulated;
 use crate::model::{JobModel, ListModel};
 use crate::operator::letter_of;
-use crate::tally::Tally;
+use crate::tally::Summary;
 use crate::violation::{Check, Rule, Violation, require};
 use crate::world::World;
 use conveyor_domain::ingest::Phase;
@@ -34,7 +34,7 @@ pub async fn check(world: &mut World, number: usize, view: &JobView) -> Check {
     if !state.phase.is_over() && !list.tampered {
         pinned(world, job, list).await?;
     }
-    let turn = usize::try_from(world.step).unwrap_or(0) + number;
+    let turn = world.turn(number);
     let reported = reported(&found.log);
     if !reported.is_empty() {
         report(world, job, list, &reported[turn % reported.len()]).await?;
@@ -46,7 +46,7 @@ pub async fn check(world: &mut World, number: usize, view: &JobView) -> Check {
     Ok(())
 }
 
-fn count(tally: &mut Tally, event: &IngestEvent) {
+fn count(tally: &mut Summary, event: &IngestEvent) {
     match event {
         IngestEvent::ChunkCommitted { .. } => tally.chunks += 1,
         IngestEvent::Latched => tally.lists_read += 1,

@@ -12,7 +12,7 @@ const PAGE_LIMITS: [u32; 3] = [1, 4, 50];
 /// Pages through each caller's jobs.
 pub async fn check(world: &mut World) -> Check {
     for caller in world.callers.clone() {
-        let limit = PAGE_LIMITS[usize::try_from(world.step).unwrap_or(0) % PAGE_LIMITS.len()];
+        let limit = PAGE_LIMITS[world.turn(0) % PAGE_LIMITS.len()];
         let (mut listed, mut before) = (Vec::new(), None);
         loop {
             // Pages are short, and the list is the same.

@@ -30,7 +30,7 @@ async fn pages(world: &World, job: &JobModel, filter: StatusFilter, limit: u32) 
 }
 
 pub async fn scan(world: &World, number: usize) -> Check<Vec<Task>> {
-    let turn = usize::try_from(world.step).unwrap_or(0) + number;
+    let turn = world.turn(number);
     let limit = PAGE_LIMITS[turn % PAGE_LIMITS.len()];
     pages(world, &world.model.jobs[number], StatusFilter::All, limit).await
 }
@@ -90,7 +90,7 @@ fn shows_its_settle(job: &JobModel, row: &Task) -> Check {
 /// The same rows read in other ways: filtered, one by one, with their history and their bodies. A part at a time: over a
 /// run every row has its turn.
 pub async fn other_reads(world: &World, number: usize, rows: &[Task]) -> Check {
-    let (job, turn) = (&world.model.jobs[number], usize::try_from(world.step).unwrap_or(0) + number);
+    let (job, turn) = (&world.model.jobs[number], world.turn(number));
     let filter = FILTERS[turn % FILTERS.len()];
     let filtered = pages(world, job, filter, PAGE_LIMITS[turn % PAGE_LIMITS.len()]).await?;
     let expected = rows.iter().filter(|row| filter.admits(row.status));

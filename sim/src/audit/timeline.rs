@@ -11,7 +11,7 @@ const PAGE_LIMITS: [u32; 3] = [7, 50, 1_000];
 
 pub async fn check(world: &mut World, number: usize, view: &JobView) -> Check {
     let job = &world.model.jobs[number];
-    let turn = usize::try_from(world.step).unwrap_or(0) + number;
+    let turn = world.turn(number);
     let entries = pages(world, job, PAGE_LIMITS[turn % PAGE_LIMITS.len()]).await?;
     if view.job.status == JobStatus::Deleted {
         // Removed in steps, with everything else of the job: what is left of it is as it was.

@@ -7,11 +7,10 @@ use crate::port::{
 };
 use bytes::Bytes;
 use conveyor_domain::ingest::Source;
-use conveyor_domain::ingest::upload::Declared;
 use conveyor_domain::{
     CallerId, ClaimToken, Clock, Entropy, FailureClass, Format, JobId, JobSpec, ListSpec, OnInvalidRows,
     Outcome, Problem, ResultRef, RunId, Spend, Staged, TaskId, TaskInput, TaskRef, Timestamp, Upload,
-    UploadId, WorkerId, lifecycle, limits,
+    UploadId, WorkerId, lifecycle,
 };
 use futures::StreamExt;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -118,18 +117,7 @@ impl World {
     }
 
     pub fn new_upload(&self) -> Upload {
-        Upload {
-            id: UploadId::new(self.now(), &self.entropy),
-            caller: self.caller,
-            spec: ListSpec::Lines,
-            multipart: false,
-            declared: Declared::default(),
-            parts_handle: None,
-            staged: None,
-            claimed: false,
-            created: self.now(),
-            expires: self.now().after(limits::UPLOAD_TTL),
-        }
+        Upload::new(UploadId::new(self.now(), &self.entropy), self.caller, ListSpec::Lines, self.now())
     }
 
     pub async fn upload(&self) -> Upload {

@@ -1,6 +1,7 @@
 //! Flags of the AWS backend. Endpoints, region and credentials are the SDK's own: `AWS_REGION`, `AWS_ENDPOINT_URL`,
 //! `AWS_ENDPOINT_URL_DYNAMODB` and so on.
 
+use crate::server::args::ms;
 use anyhow::{Context, ensure};
 use clap::Args;
 use conveyor_aws::{Settings, Timeouts};
@@ -60,10 +61,6 @@ pub struct AwsArgs {
     /// Tries of a call that fails for a reason that may pass
     #[arg(long, env = "CONVEYOR_AWS_ATTEMPTS_MAX", value_name = "N", default_value_t = limits::AWS_ATTEMPTS_MAX, value_parser = clap::value_parser!(u32).range(1..=100), help_heading = "AWS")]
     pub aws_attempts_max: u32,
-}
-
-fn ms(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl AwsArgs {

@@ -2,17 +2,17 @@
 //! has `absent.rs` in its place.
 
 mod args;
-mod machines;
 
 pub use args::AwsArgs;
 
 use anyhow::Context;
-use conveyor_aws::{StepFunctions, Timeouts};
+use async_trait::async_trait;
+use conveyor_aws::{StepFunctions, TaskAnswer, Timeouts};
 use conveyor_domain::Entropy;
+use conveyor_domain::delivery::Answer;
 use conveyor_notify::StateMachines;
 use conveyor_store::server_time::ServerTime;
 use conveyor_store::{Backend, clock_watch};
-use machines::Machines;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,4 +47,26 @@ pub async fn machines(args: &AwsArgs) -> anyhow::Result<Arc<dyn StateMachines>> 
 /// Step Functions, for a backend that has no settings of AWS.
 pub async fn machines_alone() -> anyhow::Result<Arc<dyn StateMachines>> {
     Ok(Arc::new(Machines(StepFunctions::connect(Timeouts::default()).await)))
+}
+
+/// What the deliverer asks of Step Functions. Neither knows the other.
+struct Machines(StepFunctions);
+
+#[async_trait]
+impl StateMachines for Machines {
+    async fn succeed(&self, token: &str, output: &str) -> Answer {
+        of_task(self.0.succeed(token, output).await)
+    }
+
+    async fn fail(&self, token: &str, error: &str, cause: &str) -> Answer {
+        of_task(self.0.fail(token, error, cause).await)
+    }
+}
+
+fn of_task(answer: TaskAnswer) -> Answer {
+    match answer {
+        TaskAnswer::Taken => Answer::Taken,
+        TaskAnswer::Refused(code) => Answer::Refused(code),
+        TaskAnswer::NotHeard(why) => Answer::Transport(why),
+    }
 }

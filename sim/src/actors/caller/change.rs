@@ -75,23 +75,7 @@ impl Caller {
                     Refusal::RunTasksMax => job.total() as usize + count > RUN_TASKS_MAX as usize,
                     Refusal::JobDeleted => job.asked.deleted,
                     Refusal::Ingesting => job.is_ingesting(),
-                    Refusal::RunNotStoppable
-                    | Refusal::RunNotPausable
-                    | Refusal::NotDrained
-                    | Refusal::RunEnded
-                    | Refusal::NotIngesting
-                    | Refusal::UploadClaimed
-                    | Refusal::UploadComplete
-                    | Refusal::TooManyUploads
-                    | Refusal::RunHasDescendants
-                    | Refusal::RunNotTerminal
-                    | Refusal::AnotherRunBegan
-                    | Refusal::NoPriorRun
-                    | Refusal::JobNotScheduled
-                    | Refusal::FireIsOver
-                    | Refusal::JobTooLarge
-                    | Refusal::NothingToStop
-                    | Refusal::NothingToPause => false,
+                    _ => false,
                 };
                 require(fair, Rule::Lifecycle, || {
                     format!("{name}: tasks were refused without a reason: {refusal}")
@@ -161,26 +145,7 @@ impl Caller {
                 let fair = match refusal {
                     Refusal::RunNotStoppable => command == Command::Stop && self.has_ended(world, id).await?,
                     Refusal::JobDeleted => before.deleted,
-                    Refusal::JobNotOpen
-                    | Refusal::LastBatchReceived
-                    | Refusal::RunTasksMax
-                    | Refusal::NotDrained
-                    | Refusal::RunNotPausable
-                    | Refusal::Ingesting
-                    | Refusal::RunEnded
-                    | Refusal::NotIngesting
-                    | Refusal::UploadClaimed
-                    | Refusal::UploadComplete
-                    | Refusal::TooManyUploads
-                    | Refusal::RunHasDescendants
-                    | Refusal::RunNotTerminal
-                    | Refusal::AnotherRunBegan
-                    | Refusal::NoPriorRun
-                    | Refusal::JobNotScheduled
-                    | Refusal::FireIsOver
-                    | Refusal::JobTooLarge
-                    | Refusal::NothingToStop
-                    | Refusal::NothingToPause => false,
+                    _ => false,
                 };
                 require(fair, Rule::Lifecycle, || {
                     format!("{name}: {command:?} was refused without a reason: {refusal}")

@@ -11,7 +11,6 @@ use crate::uploads::{StagedList, UploadModel};
 use crate::violation::{Check, Rule, require};
 use crate::world::World;
 use conveyor_domain::ingest::Source;
-use conveyor_domain::ingest::upload::Declared;
 use conveyor_domain::{
     JobId, ListSpec, OnInvalidRows, Refusal, RunId, Staged, Timestamp, Upload, UploadId, WorkerId, lifecycle,
     limits,
@@ -27,16 +26,8 @@ impl Caller {
         let list = draw_list(world);
         let ttl = if dice.chance(0.2) { dice.ms(20_000, 200_000) } else { dice.ms(600_000, 3_600_000) };
         let upload = Upload {
-            id: UploadId::new(now, dice.entropy()),
-            caller: self.id,
-            spec: list.spec.clone(),
-            multipart: false,
-            declared: Declared::default(),
-            parts_handle: None,
-            staged: None,
-            claimed: false,
-            created: now,
             expires: now.after(ttl),
+            ..Upload::new(UploadId::new(now, dice.entropy()), self.id, list.spec.clone(), now)
         };
         let number = world.model.uploads.len();
         world.model.uploads.push(UploadModel::new(number, upload.clone()));

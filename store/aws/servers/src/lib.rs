@@ -37,6 +37,5 @@ pub use start::Server;
 
 /// What the servers need of the machine, beyond Python and what is installed for each.
 pub mod needs {
-    pub use crate::install::java::JAVA;
-    pub use crate::install::npm::NPM;
+    pub use crate::install::system::{JAVA, NPM};
 }

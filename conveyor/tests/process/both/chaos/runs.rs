@@ -3,7 +3,6 @@
 use super::roles::World;
 use bytes::Bytes;
 use conveyor_domain::ingest::Source;
-use conveyor_domain::ingest::upload::Declared;
 use conveyor_domain::{
     JobId, JobSpec, ListSpec, OnInvalidRows, RunId, Staged, TaskInput, Upload, UploadId, lifecycle, limits,
 };
@@ -110,18 +109,7 @@ fn list(run: usize) -> (String, u32) {
 /// Accepts a list. Also says where its bytes are.
 pub async fn accept(world: &World, list: String) -> (RunKey, BlobKey) {
     let now = world.clock.now();
-    let upload = Upload {
-        id: UploadId::new(now, &world.entropy),
-        caller: world.caller,
-        spec: ListSpec::Lines,
-        multipart: false,
-        declared: Declared::default(),
-        parts_handle: None,
-        staged: None,
-        claimed: false,
-        created: now,
-        expires: now.after(limits::UPLOAD_TTL),
-    };
+    let upload = Upload::new(UploadId::new(now, &world.entropy), world.caller, ListSpec::Lines, now);
     let backend = &world.backend;
     backend.store.create_upload(upload.clone(), u32::MAX).await.unwrap();
     let object: BlobKey = format!("uploads/{}/list", upload.id).parse().unwrap();

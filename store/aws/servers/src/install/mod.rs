@@ -1,14 +1,13 @@
 //! Installing servers, each in a folder of its own, when it is first wanted.
 
-pub(crate) mod java;
-pub(crate) mod npm;
 pub(crate) mod python;
-mod system;
+pub(crate) mod system;
 
 use crate::servers::{Kind, Recipe};
 use anyhow::{Context, Result, ensure};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Instant;
 use std::{env, thread};
 
@@ -170,10 +169,21 @@ impl Place {
     }
 }
 
+fn install_from_npm(folder: &Path, package: &str, version: &str) -> Result<()> {
+    system::NPM.meet()?;
+    let mut npm = Command::new("npm");
+    npm.arg("install").arg("--prefix").arg(folder).current_dir(folder);
+    // Scripts of a package have no business here: its files are all that is wanted.
+    npm.args(["--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]);
+    // A version never changes once it is published: what was fetched before is not asked for again.
+    npm.arg("--prefer-offline");
+    system::run(npm.arg(format!("{package}@{version}")))
+}
+
 impl Source {
     fn install(&self, folder: &Path) -> Result<()> {
         match self {
-            Source::Npm { package, version } => npm::install(folder, package, version),
+            Source::Npm { package, version } => install_from_npm(folder, package, version),
             Source::Python { requirements, at_least, then } => {
                 python::install(folder, requirements, *at_least, *then)
             }

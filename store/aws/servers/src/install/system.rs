@@ -22,6 +22,29 @@ impl Need {
     }
 }
 
+/// What installs the packages that ship a server. Node itself is not needed to run one.
+pub const NPM: Need =
+    Need { what: "npm", packages: &["npm"], is_met: || works(Command::new("npm").arg("--version")) };
+
+const JAVA_AT_LEAST: u32 = 17;
+
+/// The distribution's default is enough wherever it is not older than the jar.
+pub const JAVA: Need = Need {
+    what: "Java 17 or later",
+    packages: &["default-jre-headless"],
+    is_met: || java_version().is_some_and(|version| version >= JAVA_AT_LEAST),
+};
+
+fn java_version() -> Option<u32> {
+    let output = Command::new("java").arg("-version").output().ok()?;
+    parse_java(&String::from_utf8_lossy(&output.stderr))
+}
+
+/// The first number in the first quotes: `openjdk version "17.0.15" 2025-04-15`. Before 9 it was `"1.8.0_402"`.
+fn parse_java(text: &str) -> Option<u32> {
+    text.split('"').nth(1)?.split(['.', '-', '+']).next()?.parse().ok()
+}
+
 /// Servers are installed in parallel, but the package manager has one lock and fails at once if it is taken.
 static APT: Mutex<()> = Mutex::new(());
 
@@ -119,5 +142,15 @@ mod tests {
     #[test]
     fn what_is_there_is_not_installed() {
         meet("the shell", &["there-is-no-such-package"], || true).unwrap();
+    }
+
+    #[test]
+    fn the_version_is_found_in_what_java_says() {
+        assert_eq!(parse_java("openjdk version \"17.0.15\" 2025-04-15\nOpenJDK Runtime"), Some(17));
+        assert_eq!(parse_java("Picked up JAVA_TOOL_OPTIONS\nopenjdk version \"21\" 2023-09-19"), Some(21));
+        assert_eq!(parse_java("openjdk version \"22-ea\" 2024-03-19"), Some(22));
+        assert_eq!(parse_java("java version \"1.8.0_402\""), Some(1));
+        assert_eq!(parse_java("The operation couldn't be completed."), None);
+        assert!(JAVA.what.contains(&JAVA_AT_LEAST.to_string()));
     }
 }

@@ -1,6 +1,6 @@
 use super::{Launch, Recipe, Service};
 use crate::install::Source;
-use crate::install::java::JAVA;
+use crate::install::system::JAVA;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,6 @@
 mod http;
 mod port;
 mod process;
-mod wait;
 
 use crate::install::Installation;
 use crate::servers::{Kind, Launch};
@@ -13,7 +12,7 @@ use process::Process;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 pub(crate) use http::Request;
@@ -96,7 +95,7 @@ fn attempt(kind: Kind, installed: &Path, db_path: Option<&Path>) -> Result<Optio
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.number()));
     let mut unanswered = kind.services().iter().peekable();
     let mut last_answer = "none".to_owned();
-    let ready = wait::until(READY_WITHIN, POLL_EVERY, || {
+    let ready = until(READY_WITHIN, POLL_EVERY, || {
         if let Some(status) = process.ended()? {
             return Ok(Some(Err(format!("it ended with {status}"))));
         }
@@ -126,5 +125,27 @@ fn attempt(kind: Kind, installed: &Path, db_path: Option<&Path>) -> Result<Optio
             "it was not ready within {READY_WITHIN:?}; its last answer: {last_answer}\nits log ends with\n{}",
             process.log_tail()
         ),
+    }
+}
+
+/// Asks again and again until there is an answer; none within the limit is none.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "other processes run by the wall clock, and no runtime is blocked here"
+)]
+fn until<T>(
+    limit: Duration,
+    every: Duration,
+    mut ask: impl FnMut() -> Result<Option<T>>,
+) -> Result<Option<T>> {
+    let start = Instant::now();
+    loop {
+        if let Some(answer) = ask()? {
+            return Ok(Some(answer));
+        }
+        if start.elapsed() >= limit {
+            return Ok(None);
+        }
+        thread::sleep(every);
     }
 }

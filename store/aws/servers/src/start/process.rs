@@ -89,7 +89,7 @@ impl Drop for Process {
 #[cfg(target_os = "linux")]
 mod tests {
     use super::*;
-    use crate::start::wait;
+    use crate::start::until;
     use std::time::Duration;
 
     const WITHIN: Duration = Duration::from_secs(10);
@@ -102,12 +102,12 @@ mod tests {
         command.args(["-c", "sleep 1000 & sleep 1000 & echo $HOME > started; wait"]);
         let process = Process::spawn(&command, state.path(), &state.path().join("log")).unwrap();
         let started = || Ok(fs::read(state.path().join("started")).ok().filter(|text| !text.is_empty()));
-        assert!(wait::until(WITHIN, EVERY, started).unwrap().is_some(), "{}", process.log_tail());
+        assert!(until(WITHIN, EVERY, started).unwrap().is_some(), "{}", process.log_tail());
         (process, state)
     }
 
     fn is_gone(group: u32) -> bool {
-        wait::until(WITHIN, EVERY, || Ok((members(group) == 0).then_some(()))).unwrap().is_some()
+        until(WITHIN, EVERY, || Ok((members(group) == 0).then_some(()))).unwrap().is_some()
     }
 
     /// How many processes of a group run. Whoever has inherited the dead may take its time to bury them.
@@ -136,7 +136,7 @@ mod tests {
         let (mut process, state) = family();
         // What the system does for an owner that was killed.
         drop(process.child.stdin.take());
-        let ended = wait::until(WITHIN, EVERY, || process.ended()).unwrap();
+        let ended = until(WITHIN, EVERY, || process.ended()).unwrap();
         assert!(ended.is_some_and(|status| !status.success()));
         assert!(is_gone(process.child.id()));
         assert!(!state.path().exists());
