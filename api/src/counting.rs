@@ -151,22 +151,36 @@ fn refuse(source: &Source, records_max: u32) -> Result<()> {
     if let Some(ListCount::Fault { fault, line, detail }) = source.staged.count.as_deref() {
         return Err(ApiError::list(*fault, *line, &format!("{detail}.")));
     }
-    let Some(rows) = source.counted() else { return Ok(()) };
-    if rows.records > records_max {
+    match source.counted() {
+        Some(rows) => refuse_rows(
+            rows.records,
+            rows.valid as usize,
+            &invalid(rows),
+            source.on_invalid_rows,
+            records_max,
+        ),
+        None => Ok(()),
+    }
+}
+
+/// Refuses rows that the ingest of their list would fail with.
+pub(crate) fn refuse_rows(
+    records: u32,
+    valid: usize,
+    invalid: &InvalidTasks,
+    on_invalid_rows: OnInvalidRows,
+    records_max: u32,
+) -> Result<()> {
+    if records > records_max {
         let detail = format!("The list has more than {records_max} records.");
         return Err(ApiError::list(ListFault::TooManyRows, None, &detail));
     }
-    match source.on_invalid_rows {
-        OnInvalidRows::Fail if rows.invalid() > 0 => {
-            return Err(ApiError::invalid_rows(rows.records, &invalid(rows)));
-        }
+    match on_invalid_rows {
+        OnInvalidRows::Fail if !invalid.is_empty() => return Err(ApiError::invalid_rows(records, invalid)),
         OnInvalidRows::Fail | OnInvalidRows::Skip => {}
     }
-    match rows.valid {
-        0 => {
-            let detail = format!("None of {} rows is valid.", rows.records);
-            Err(ApiError::no_valid_rows(&detail, &invalid(rows)))
-        }
+    match valid {
+        0 => Err(ApiError::no_valid_rows(&format!("None of {records} rows is valid."), invalid)),
         _ => Ok(()),
     }
 }

@@ -1,7 +1,7 @@
 //! Events of a job as they happen, in the format of server-sent events.
 
-use crate::problem::{ApiError, Code, Result};
-use crate::shares::{Full, Place};
+use crate::problem::{Code, Result};
+use crate::shares::Place;
 use crate::show;
 use crate::state::Shared;
 use axum::body::Body;
@@ -30,13 +30,8 @@ pub(crate) fn answer(
     hidden: Option<RunId>,
     after: u64,
 ) -> Result<Response> {
-    let place = state.streams.take(caller).map_err(|full| match full {
-        Full::Own => {
-            let detail = "The caller has as many event streams as it may; end one, or ask for pages.";
-            ApiError::new(Code::TooManyStreams, detail)
-        }
-        Full::All => ApiError::overloaded(),
-    })?;
+    let detail = "The caller has as many event streams as it may; end one, or ask for pages.";
+    let place = state.streams.take(caller).map_err(|full| full.refuse(Code::TooManyStreams, detail))?;
     let following = Following::new(state, caller, job, hidden, after, place);
     let events = stream::unfold(following, |mut following| async move {
         let text = following.next().await?;

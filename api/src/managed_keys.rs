@@ -9,7 +9,7 @@ use crate::state::ApiState;
 use conveyor_domain::job::record::Expected;
 use conveyor_domain::{
     ApiKey, ApiKeyId, KeyHash, Opens, OperatorHash, Record, RecordKind, RecordVersion, RecordWrite,
-    Timestamp, Unreadable, api_key,
+    Timestamp, api_key,
 };
 use conveyor_store::port::{RecordsQuery, readable};
 use conveyor_store::{Error, Store};
@@ -91,14 +91,14 @@ pub(crate) async fn revoke(state: &ApiState, id: ApiKeyId) -> Result<bool> {
 
 async fn find(store: &dyn Store, id: ApiKeyId) -> conveyor_store::Result<Option<(Record, ApiKey)>> {
     let Some(record) = store.record(&api_key::record_key(id)).await? else { return Ok(None) };
-    let kept = record.parse().map_err(corrupt)?;
+    let kept = record.parse()?;
     Ok(Some((record, kept)))
 }
 
 /// Whether it is an operator key that is not revoked. Looked up by its hash: how long that takes tells nothing about keys.
 pub(crate) async fn is_operator(store: &dyn Store, hash: KeyHash) -> conveyor_store::Result<bool> {
     let Some(index) = store.record(&api_key::operator_key(hash)).await? else { return Ok(false) };
-    let OperatorHash { key } = index.parse().map_err(corrupt)?;
+    let OperatorHash { key } = index.parse()?;
     let found = find(store, key).await?;
     Ok(found
         .is_some_and(|(_, kept)| kept.is_accepted() && kept.hash == hash && kept.opens == Opens::Operator))
@@ -119,7 +119,7 @@ pub(crate) async fn list(
     };
     let read = |record: &Record| {
         let id = record.key.id.parse().map_err(|_| Error::Corrupt("id of an API key".to_owned()))?;
-        let key = readable("api_key", || record.key.id.clone(), record.parse().map_err(corrupt))?;
+        let key = readable("api_key", || record.key.id.clone(), record.parse().map_err(Error::from))?;
         Ok((id, key))
     };
     store.records(query).await?.iter().map(read).collect()
@@ -179,8 +179,4 @@ pub async fn settle_keys(
     }
     absent.sort_by_key(|key| key.0);
     Ok(absent)
-}
-
-fn corrupt(unreadable: Unreadable) -> Error {
-    Error::Corrupt(unreadable.to_string())
 }

@@ -34,6 +34,20 @@ pub(crate) fn link_expires(now: Timestamp, ttl: Duration, seen_until: Timestamp)
     (until > now).then_some(Timestamp(until.as_ms() - until.as_ms().rem_euclid(1000)))
 }
 
+/// The address of something that can be read by whoever has its URL.
+pub(crate) trait ReadPath: fmt::Display + Sized {
+    fn signed(&self, caller: CallerId, secret: &Secret, base: &BaseUrl, expires: Timestamp) -> String {
+        Allowed::read(self, Some(&caller.to_string())).url(secret, base, expires)
+    }
+
+    /// The caller that a URL is counted for. URLs of earlier versions name none.
+    fn verify(&self, secret: &Secret, query: &Params, now: Timestamp) -> Result<Option<CallerId>> {
+        let caller = query.get("caller");
+        Allowed::read(self, caller).verify(secret, query, now)?;
+        caller.map(|caller| caller.parse().map_err(|_| refuse())).transpose()
+    }
+}
+
 /// The address of one body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ContentPath {
@@ -48,27 +62,7 @@ impl fmt::Display for ContentPath {
     }
 }
 
-impl ContentPath {
-    pub fn signed(&self, caller: CallerId, secret: &Secret, base: &BaseUrl, expires: Timestamp) -> String {
-        Allowed::read(self, Some(&caller.to_string())).url(secret, base, expires)
-    }
-
-    pub fn verify(&self, secret: &Secret, query: &Params, now: Timestamp) -> Result<Option<CallerId>> {
-        verify_read(self, secret, query, now)
-    }
-}
-
-/// The caller that a URL is counted for. URLs of earlier versions name none.
-fn verify_read(
-    path: &impl fmt::Display,
-    secret: &Secret,
-    query: &Params,
-    now: Timestamp,
-) -> Result<Option<CallerId>> {
-    let caller = query.get("caller");
-    Allowed::read(path, caller).verify(secret, query, now)?;
-    caller.map(|caller| caller.parse().map_err(|_| refuse())).transpose()
-}
+impl ReadPath for ContentPath {}
 
 /// The address of one export.
 #[derive(Clone, Copy, Debug)]
@@ -84,15 +78,7 @@ impl fmt::Display for ExportPath {
     }
 }
 
-impl ExportPath {
-    pub fn signed(&self, caller: CallerId, secret: &Secret, base: &BaseUrl, expires: Timestamp) -> String {
-        Allowed::read(self, Some(&caller.to_string())).url(secret, base, expires)
-    }
-
-    pub fn verify(&self, secret: &Secret, query: &Params, now: Timestamp) -> Result<Option<CallerId>> {
-        verify_read(self, secret, query, now)
-    }
-}
+impl ReadPath for ExportPath {}
 
 /// Where the bytes of an upload go: all of them, or one part. Whose it is is part of the path, because no lookup goes
 /// without its caller (SPEC 13).

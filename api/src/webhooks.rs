@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use conveyor_domain::delivery::signing_keys::signing_keys_key;
 use conveyor_domain::job::record::Expected;
 use conveyor_domain::{CallerId, SigningKeys, TestSent, UrlFault, WebhookConfig};
+use conveyor_store::Error;
 
 #[async_trait]
 pub trait Webhooks: Send + Sync {
@@ -50,7 +51,7 @@ pub(crate) async fn signing_keys(state: &ApiState, caller: CallerId) -> Result<(
     match state.store().record(&signing_keys_key(caller)).await? {
         None => Ok((SigningKeys::default(), Expected::Absent)),
         Some(record) => {
-            let keys = record.parse().map_err(|e| ApiError::internal(e.to_string()))?;
+            let keys = record.parse().map_err(Error::from)?;
             Ok((keys, Expected::Version(record.version)))
         }
     }

@@ -11,7 +11,7 @@ pub(crate) async fn active_key(
     caller: CallerId,
 ) -> Result<Option<(KeyId, SigningSecret)>> {
     let Some(record) = backend.store.record(&signing_keys_key(caller)).await? else { return Ok(None) };
-    let keys: SigningKeys = record.parse().map_err(|e| Error::Corrupt(e.to_string()))?;
+    let keys: SigningKeys = record.parse()?;
     let Some(key) = keys.active else { return Ok(None) };
     let opened = key.open(caller, secret).map_err(|e| Error::Corrupt(e.to_string()))?;
     Ok(Some((key.kid, opened)))

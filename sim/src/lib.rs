@@ -15,7 +15,6 @@ pub mod disk;
 pub mod driver;
 pub mod faults;
 pub mod flaky;
-pub mod frozen;
 pub mod gate;
 pub mod lists;
 pub mod many;

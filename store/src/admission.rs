@@ -170,10 +170,7 @@ impl Admission<'_> {
     pub async fn holdings(&self, caller: CallerId) -> Result<(Expected, Holdings)> {
         match self.store.record(&key_of(caller)).await? {
             None => Ok((Expected::Absent, Holdings::default())),
-            Some(record) => {
-                let holdings = record.parse().map_err(|e| Error::Corrupt(e.to_string()))?;
-                Ok((Expected::Version(record.version), holdings))
-            }
+            Some(record) => Ok((Expected::Version(record.version), record.parse()?)),
         }
     }
 

@@ -5,8 +5,8 @@ use crate::sweep::Sweep;
 use conveyor_domain::ingest::Entry;
 use conveyor_domain::repair::dead_letter::{Redrive, Verdict, judge, may_redrive};
 use conveyor_domain::{
-    DeadLetter, IngestEvent, IngestRef, IngestState, JobId, LetterId, ListFault, LogOutOfOrder, QueueName,
-    Run, RunId, Timestamp, limits,
+    DeadLetter, IngestEvent, IngestRef, IngestState, JobId, LetterId, ListFault, QueueName, Run, RunId,
+    Timestamp, limits,
 };
 use conveyor_store::port::{Appended, Ingest, RunKey};
 use conveyor_store::{Backend, Error, Result};
@@ -166,7 +166,7 @@ async fn redrive_ingest(
     }
     must_append(sweep, key, &state, IngestEvent::Redriven).await?;
     // What is sent now is later than the event; what was sent before it is of the past.
-    state.apply(state.events, &IngestEvent::Redriven).map_err(out_of_order)?;
+    state.apply(state.events, &IngestEvent::Redriven)?;
     send(sweep, IngestRef { progress: state.progress, ..message }.to_string()).await?;
     sweep.backend.store.forget_letter(letter.id).await
 }
@@ -289,11 +289,7 @@ pub(crate) async fn ingest_of(backend: &Backend, letter: &DeadLetter) -> Result<
 }
 
 pub(crate) fn state_of(ingest: &Ingest) -> Result<IngestState> {
-    IngestState::fold(&ingest.log).map_err(out_of_order)
-}
-
-fn out_of_order(error: LogOutOfOrder) -> Error {
-    Error::Corrupt(error.to_string())
+    Ok(IngestState::fold(&ingest.log)?)
 }
 
 fn failed(detail: String) -> IngestEvent {
@@ -306,7 +302,7 @@ fn moved_on() -> Error {
 
 /// Whether the event stands, or there is nothing left for it to stand in.
 async fn append(sweep: &Sweep<'_>, key: RunKey, state: &IngestState, event: IngestEvent) -> Result<bool> {
-    let entry: Entry = state.entry(event).map_err(out_of_order)?;
+    let entry: Entry = state.entry(event)?;
     let appended = sweep.backend.store.append(key, entry, sweep.clock.now()).await?;
     Ok(matches!(appended, Appended::Done | Appended::Gone))
 }

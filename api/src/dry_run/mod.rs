@@ -6,7 +6,7 @@ mod tally;
 use crate::auth::Caller;
 use crate::counting;
 use crate::direct;
-use crate::owned::upload_of;
+use crate::path::upload_of;
 use crate::problem::{ApiError, Code, Result};
 use crate::shares::bodies::room_within;
 use crate::split::{Lines, Rest};

@@ -192,8 +192,7 @@ impl Keyed {
             now = clock_watch::removal_time(state.store(), now).await?;
         }
         let seen = see(record.as_ref(), &self.fingerprint, now);
-        let seen = seen.map_err(|unreadable| Error::Corrupt(unreadable.to_string()))?;
-        Ok((record, seen))
+        Ok((record, seen.map_err(Error::from)?))
     }
 
     async fn write_claim(&self, state: &ApiState) -> Result<Option<RecordVersion>> {

@@ -5,7 +5,7 @@ mod base;
 mod survey;
 
 use crate::idempotency::{Snapshot, Turn};
-use crate::owned::rows_of;
+use crate::path::rows_of;
 use crate::problem::{ApiError, Code, Result};
 use crate::show::{self, is_there};
 use crate::state::ApiState;

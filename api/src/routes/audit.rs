@@ -1,7 +1,7 @@
 //! Everything that is stored of a run, counted, and its bodies, verified (SPEC 6.14).
 
 use crate::cursor::Cursors;
-use crate::owned::OwnedRun;
+use crate::path::OwnedRun;
 use crate::problem::{ApiError, Code, Result};
 use crate::query::{NoQuery, Query};
 use crate::show;

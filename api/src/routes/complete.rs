@@ -5,7 +5,7 @@ use super::uploads::take_place;
 use crate::body::LargeJson;
 use crate::counting;
 use crate::direct;
-use crate::owned::{OwnedUpload, upload_of};
+use crate::path::{OwnedUpload, upload_of};
 use crate::problem::{ApiError, Code, Result};
 use crate::shares::in_flight;
 use crate::show;

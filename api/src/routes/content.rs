@@ -1,13 +1,12 @@
 //! Result bodies, for a caller with its key and for whoever holds a result URL.
 
-use crate::owned::{OwnedRun, task_of};
-use crate::path::{Id, Path};
+use crate::path::{Id, OwnedRun, Path, task_of};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::{NoQuery, Query};
 use crate::request_rates::Who;
 use crate::shares::in_flight;
 use crate::show::is_there;
-use crate::signed_url::{ContentPath, READ_PARAMS};
+use crate::signed_url::{ContentPath, READ_PARAMS, ReadPath};
 use crate::state::{ApiState, Shared};
 use axum::body::{Body, Bytes};
 use axum::extract::State;

@@ -3,17 +3,17 @@
 use crate::auth::Operator;
 use crate::body;
 use crate::cursor::Cursors;
-use crate::operations::{LetterFilter, Redriven};
+use crate::operations::{LetterFilter, LetterView, Redriven};
 use crate::path::Id;
 use crate::problem::{ApiError, Code, Result};
 use crate::query::{NoQuery, Params, Query};
-use crate::show::{became, letter as shown, letter_outcome};
 use crate::state::{ApiState, Shared};
 use crate::wire::read;
 use axum::Json;
 use axum::extract::State;
+use conveyor_domain::repair::dead_letter::Verdict;
 use conveyor_domain::{LetterId, limits};
-use conveyor_wire::{self as wire, Became, LetterOutcome, Letters, RedriveLetters};
+use conveyor_wire::{self as wire, Became, LetterOutcome, Letters, NextSweep, RedriveLetters, Time};
 use std::str::FromStr;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
@@ -136,6 +136,40 @@ fn not_empty(error: Option<String>) -> Result<Option<String>> {
 fn id_in<T: FromStr>(query: &Params, name: &str) -> Result<Option<T>> {
     let Some(text) = query.get(name) else { return Ok(None) };
     text.parse().map(Some).map_err(|_| ApiError::invalid(format!("`{name}` must be an id.")))
+}
+
+fn shown(view: LetterView) -> wire::Letter {
+    let next_sweep = match view.verdict {
+        Verdict::Acknowledge => NextSweep::Acknowledge,
+        Verdict::SendAgain => NextSweep::SendAgain,
+        Verdict::Keep => NextSweep::Keep,
+        Verdict::FailRun(_) => NextSweep::FailRun,
+    };
+    wire::Letter {
+        letter_id: view.letter.id,
+        job_id: view.run.map(|key| key.job),
+        run_id: view.run.map(|key| key.run),
+        body: view.letter.body,
+        first_at: Time(view.letter.first),
+        last_at: Time(view.letter.last),
+        tries: view.tries,
+        redrives: view.redrives,
+        last_error: view.last_error,
+        next_sweep: next_sweep.into(),
+    }
+}
+
+fn letter_outcome(redriven: Option<Redriven>) -> LetterOutcome {
+    match redriven {
+        Some(Redriven::Sent) => LetterOutcome::Sent,
+        Some(Redriven::Acknowledged) => LetterOutcome::Acknowledged,
+        Some(Redriven::Refused) => LetterOutcome::RedriveLimit,
+        None => LetterOutcome::Gone,
+    }
+}
+
+fn became(letter_id: LetterId, outcome: LetterOutcome) -> wire::Became {
+    wire::Became { letter_id, outcome: outcome.into(), error: None }
 }
 
 /// One after the other, not faster than asked for, and not for longer than an answer may take.

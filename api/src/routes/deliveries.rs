@@ -1,8 +1,7 @@
 //! Notifications of a job, and what came of them (SPEC 6.21).
 
 use crate::cursor::Cursors;
-use crate::owned::OwnedJob;
-use crate::path::Id;
+use crate::path::{Id, OwnedJob};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::{NoQuery, Query};
 use crate::state::ApiState;
@@ -14,6 +13,7 @@ use conveyor_domain::job::record::Expected;
 use conveyor_domain::{
     Delivery, DeliveryState, EventId, Job, JobId, Record, RecordKind, RecordVersion, RecordWrite,
 };
+use conveyor_store::Error;
 use conveyor_store::port::{JobView, RecordsQuery, readable};
 use conveyor_wire::{self as wire, Deliveries, Time};
 
@@ -37,7 +37,8 @@ pub(super) async fn list(
     let next_cursor = asked.page(&mut records, |record| record.key.id.clone());
     let now = state.judged_at(|now| records.iter().any(|record| record.is_over(now))).await?;
     let kept = records.iter().filter(|record| !record.is_over(now));
-    let read = |record: &Record| readable("delivery", || record.key.id.clone(), parsed(record));
+    let read =
+        |record: &Record| readable("delivery", || record.key.id.clone(), record.parse().map_err(Error::from));
     let mut deliveries = Vec::new();
     for record in kept {
         deliveries.extend(read(record)?.map(|delivery| shown(record, delivery, false)));
@@ -101,12 +102,8 @@ async fn find(state: &ApiState, job: JobId, event: EventId) -> Result<(Record, D
     if record.is_over(state.judged_at(|now| record.is_over(now)).await?) {
         return Err(ApiError::not_found());
     }
-    let delivery = parsed(&record)?;
+    let delivery = record.parse().map_err(Error::from)?;
     Ok((record, delivery))
-}
-
-fn parsed(record: &Record) -> conveyor_store::Result<Delivery> {
-    record.parse().map_err(|e| conveyor_store::Error::Corrupt(e.to_string()))
 }
 
 /// `whole`: with what is sent.

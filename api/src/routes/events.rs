@@ -2,7 +2,7 @@
 
 use crate::cursor::Cursors;
 use crate::event_stream;
-use crate::owned::OwnedJob;
+use crate::path::OwnedJob;
 use crate::problem::{ApiError, Result};
 use crate::query::Query;
 use crate::show;

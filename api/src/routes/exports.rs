@@ -2,26 +2,30 @@
 
 use crate::body::LargeJson;
 use crate::cursor::Cursors;
-use crate::owned::OwnedRun;
-use crate::path::Id;
+use crate::path::{Id, OwnedRun, Path};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::{NoQuery, Query};
-use crate::signed_url::{BaseUrl, ExportPath, Link, link_expires};
-use crate::state::ApiState;
+use crate::request_rates::Who;
+use crate::shares::in_flight;
+use crate::signed_url::{BaseUrl, ExportPath, Link, READ_PARAMS, ReadPath, link_expires};
+use crate::state::{ApiState, Shared};
 use crate::wire::read;
-use axum::Json;
-use axum::http::StatusCode;
-use axum::http::header::{LOCATION, RETRY_AFTER};
+use axum::body::Body;
+use axum::http::header::{
+    CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, LOCATION, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{Extensions, StatusCode};
 use axum::response::{IntoResponse, Response};
+use axum::{Json, extract};
 use conveyor_domain::export::{Progress, State};
 use conveyor_domain::job::record::Expected;
 use conveyor_domain::{
-    CallerId, Export, ExportId, JobStatus, Record, RecordKind, RecordWrite, RunId, RunStatus, Unreadable,
-    limits,
+    CallerId, Export, ExportId, JobId, JobStatus, Record, RecordKind, RecordWrite, RunId, RunStatus, limits,
 };
 use conveyor_store::Error;
 use conveyor_store::port::{BlobKey, RecordsQuery, RunKey, Validity, readable};
 use conveyor_wire::{self as wire, ExportStatus, Exports, StartExport, Time};
+use futures::TryStreamExt;
 
 /// How long a caller waits before it looks [s].
 const LOOK_AFTER: &str = "2";
@@ -94,6 +98,40 @@ pub(super) async fn remove(found: OwnedRun, Id(id): Id<ExportId>, _: NoQuery) ->
     Err(Error::Unavailable("the export is written to all the time".to_owned()).into())
 }
 
+/// The file of an export, for whoever holds its URL. On S3 the URL leads there, and nobody comes here.
+pub(super) async fn by_signature(
+    extract::State(state): extract::State<Shared>,
+    Path((Id(job), Id(run), Id(export))): Path<(Id<JobId>, Id<RunId>, Id<ExportId>)>,
+    query: Query,
+    extensions: Extensions,
+) -> Result<Response> {
+    let query = query.only(READ_PARAMS)?;
+    // Before any lookup: without a signature nobody learns what exists.
+    let caller = ExportPath { job, run, export }.verify(&state.secret, &query, state.now())?;
+    in_flight::admit(&state, &extensions, Who::Signed(caller)).await?;
+    let view = state.store().run(job, run).await?;
+    view.filter(|view| view.run.status != RunStatus::Deleted).ok_or_else(ApiError::not_found)?;
+    let (_, export) = export_of(&state, run, export).await?;
+    let State::Completed { object, size } = &export.state else { return Err(ApiError::not_found()) };
+    let key: BlobKey = object.parse().map_err(|_| corrupt(export.id))?;
+    let bytes = match state.backend.blobs.read(&key).await {
+        Ok(bytes) => bytes,
+        Err(Error::NotFound) => return Err(ApiError::not_found()),
+        Err(error) => return Err(error.into()),
+    };
+    let id = export.id;
+    // An answer that began well can only be broken off.
+    let bytes =
+        bytes.inspect_err(move |error| tracing::error!(export = %id, %error, "an export cannot be read"));
+    let headers = [
+        (CONTENT_TYPE, export.format.content_type().to_owned()),
+        (CONTENT_LENGTH, size.to_string()),
+        (CONTENT_DISPOSITION, format!("attachment; filename=\"{}\"", file_name(&export))),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
+    ];
+    Ok((headers, Body::from_stream(bytes)).into_response())
+}
+
 /// An export of a run that is deleted is not there, whether or not anybody has removed it yet.
 fn kept(found: &OwnedRun) -> Result<RunKey> {
     let deleted = found.job.status == JobStatus::Deleted || found.view.run.status == RunStatus::Deleted;
@@ -101,9 +139,9 @@ fn kept(found: &OwnedRun) -> Result<RunKey> {
 }
 
 /// An export that can be seen, with its record.
-pub(super) async fn export_of(state: &ApiState, run: RunId, id: ExportId) -> Result<(Record, Export)> {
+async fn export_of(state: &ApiState, run: RunId, id: ExportId) -> Result<(Record, Export)> {
     let record = state.store().record(&Export::key(run, id)).await?.ok_or_else(ApiError::not_found)?;
-    let export: Export = record.parse().map_err(unreadable)?;
+    let export: Export = record.parse().map_err(Error::from)?;
     match export.is_there(state.judged_at(|now| !export.is_there(now)).await?) {
         true => Ok((record, export)),
         false => Err(ApiError::not_found()),
@@ -136,8 +174,7 @@ async fn newest(
 fn parsed(records: &[Record]) -> Result<Vec<Export>> {
     let mut exports = Vec::new();
     for record in records {
-        let parsed = record.parse().map_err(|e| Error::Corrupt(e.to_string()));
-        exports.extend(readable("export", || record.key.id.clone(), parsed)?);
+        exports.extend(readable("export", || record.key.id.clone(), record.parse().map_err(Error::from))?);
     }
     Ok(exports)
 }
@@ -207,14 +244,10 @@ fn status(export: &Export) -> ExportStatus {
 }
 
 /// What whoever downloads it is to call it.
-pub(super) fn file_name(export: &Export) -> String {
+fn file_name(export: &Export) -> String {
     format!("results-{}.{}", export.run, export.format.as_str())
 }
 
-pub(super) fn corrupt(export: ExportId) -> ApiError {
+fn corrupt(export: ExportId) -> ApiError {
     Error::Corrupt(format!("export {export}: its object key is not one")).into()
-}
-
-fn unreadable(error: Unreadable) -> ApiError {
-    Error::Corrupt(error.to_string()).into()
 }

@@ -1,6 +1,6 @@
 //! The ingest of a run: how far it is, and which rows it rejected (SPEC 6.11).
 
-use crate::owned::OwnedRun;
+use crate::path::OwnedRun;
 use crate::problem::{ApiError, Code, Result};
 use crate::query::{NoQuery, Params, Query};
 use crate::rejected_rows;
@@ -17,7 +17,7 @@ use conveyor_wire as wire;
 
 pub(super) async fn show(found: OwnedRun, _: NoQuery) -> Result<Json<wire::Ingest>> {
     let ingest = ingest_of(&found).await?;
-    let folded = IngestState::fold(&ingest.log).map_err(|e| Error::Corrupt(e.to_string()))?;
+    let folded = IngestState::fold(&ingest.log).map_err(Error::from)?;
     Ok(Json(show::ingest(found.view.run.id, &folded, &ingest.log, found.job.spec.hidden_run())))
 }
 
@@ -61,19 +61,11 @@ async fn ingest_of(run: &OwnedRun) -> Result<Ingest> {
 
 /// The objects in which rejected rows are reported, in the order of the list.
 fn reports_of(ingest: &Ingest) -> Result<Vec<BlobKey>> {
-    let report = |event: &IngestEvent| match event {
-        IngestEvent::ChunkCommitted { report, .. } | IngestEvent::Failed { report, .. } => report.clone(),
-        IngestEvent::Accepted { .. }
-        | IngestEvent::Replaying { .. }
-        | IngestEvent::SourcePinned { .. }
-        | IngestEvent::Validated { .. }
-        | IngestEvent::Counted { .. }
-        | IngestEvent::TotalSet { .. }
-        | IngestEvent::Latched
-        | IngestEvent::Cut { .. }
-        | IngestEvent::AttemptFailed { .. }
-        | IngestEvent::Resent
-        | IngestEvent::Redriven => None,
+    let report = |event: &IngestEvent| {
+        if let IngestEvent::ChunkCommitted { report, .. } | IngestEvent::Failed { report, .. } = event {
+            return report.clone();
+        }
+        None
     };
     let keys = ingest.log.iter().filter_map(|logged| report(&logged.event));
     let parsed = keys.map(|key| key.parse());

@@ -1,6 +1,8 @@
+//! Jobs and their runs: looked at, closed, deleted, steered.
+
 use crate::auth::Caller;
 use crate::cursor::Cursors;
-use crate::owned::{OwnedJob, with_latest_kept};
+use crate::path::{OwnedJob, OwnedRun, with_latest_kept};
 use crate::problem::{ApiError, Result};
 use crate::query::{NoQuery, Query};
 use crate::show::{self, is_there};
@@ -11,8 +13,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::{MethodRouter, post};
 use conveyor_domain::{Command, JobStatus, limits};
-use conveyor_store::port::JobsQuery;
-use conveyor_wire::{Job, Jobs, Run};
+use conveyor_store::port::{JobsQuery, RunsQuery};
+use conveyor_wire::{Job, Jobs, Run, Runs};
 
 pub(super) async fn list(caller: Caller, State(state): State<Shared>, query: Query) -> Result<Json<Jobs>> {
     let query = query.only(&["status", "type", "limit", "cursor"])?;
@@ -60,4 +62,27 @@ pub(super) fn on_run(command: Command) -> MethodRouter<Shared> {
         Ok(Json(show::run(&owned.apply(command).await?.latest)))
     };
     post(handle)
+}
+
+pub(super) async fn runs(OwnedJob { state, caller, view }: OwnedJob, query: Query) -> Result<Json<Runs>> {
+    let job = view.job.id;
+    let asked = query.page(Cursors::new(&state, caller.id, &format!("runs|{job}")))?;
+    let look = limits::LIST_LOOK_MAX;
+    let query = RunsQuery { job, before: asked.after, limit: asked.limit + 1, look };
+    let mut page = state.list(caller.id, state.store().runs(query)).await?;
+    let next_cursor = asked.scanned(&mut page, |view| view.run.id);
+    Ok(Json(Runs { runs: page.rows.iter().map(show::run).collect(), next_cursor }))
+}
+
+pub(super) async fn run(found: OwnedRun, _: NoQuery) -> Json<Run> {
+    Json(show::run(&found.view))
+}
+
+pub(super) async fn delete_run(found: OwnedRun, _: NoQuery) -> Result<(StatusCode, Json<Run>)> {
+    let state = &found.state;
+    let view = state.store().delete_run(found.key(), state.now()).await?;
+    if view.run.sequence == 1 {
+        forget(state, found.job.id).await;
+    }
+    Ok((StatusCode::ACCEPTED, Json(show::run(&view))))
 }

@@ -9,19 +9,16 @@ mod content;
 mod dead_letters;
 mod deliveries;
 mod events;
-mod exported;
 mod exports;
 mod hmac;
 mod ingest;
 mod inputs;
 mod jobs;
 mod keys;
-mod leases;
 mod limits;
 mod reconcile;
 mod rerun;
 mod results;
-mod runs;
 mod schedule;
 mod submit;
 mod tasks;
@@ -117,7 +114,7 @@ fn described() -> Routes {
 fn with_signature() -> Routes {
     Routes::new()
         .route("/v1/content/{job}/{run}/{task}", get(content::by_signature))
-        .route("/v1/exports/{job}/{run}/{export}", get(exported::by_signature))
+        .route("/v1/exports/{job}/{run}/{export}", get(exports::by_signature))
         .route("/v1/uploads/{caller}/{upload}", put(uploads::put_whole))
         .route("/v1/uploads/{caller}/{upload}/parts/{number}", put(uploads::put_part))
         .method_not_allowed_fallback(method_not_allowed)
@@ -141,7 +138,7 @@ fn with_key() -> Routes {
         .route("/v1/jobs/{job}/limits", get(limits::show))
         .route("/v1/jobs/{job}/schedule", put(schedule::replace))
         .route("/v1/jobs/{job}/schedule/state", post(schedule::turn))
-        .route("/v1/leases", get(leases::list))
+        .route("/v1/leases", get(limits::leases))
         .route("/v1/jobs/{job}/rerun", post(rerun::rerun))
         .route("/v1/jobs/{job}/webhook", get(webhook::show).put(webhook::put).delete(webhook::delete))
         .route("/v1/webhook/test", post(webhook::test))
@@ -152,8 +149,8 @@ fn with_key() -> Routes {
         .route("/v1/jobs/{job}/deliveries/{event}", get(deliveries::show))
         .route("/v1/jobs/{job}/deliveries/{event}/replay", post(deliveries::replay))
         .route("/v1/jobs/{job}/events", get(events::list))
-        .route("/v1/jobs/{job}/runs", get(runs::list))
-        .route("/v1/jobs/{job}/runs/{run}", get(runs::show).delete(runs::delete))
+        .route("/v1/jobs/{job}/runs", get(jobs::runs))
+        .route("/v1/jobs/{job}/runs/{run}", get(jobs::run).delete(jobs::delete_run))
         .route("/v1/jobs/{job}/runs/{run}/audit", get(audit::show))
         .route("/v1/jobs/{job}/runs/{run}/audit/bodies", get(audit::bodies))
         .route("/v1/jobs/{job}/runs/{run}/ingest", get(ingest::show))

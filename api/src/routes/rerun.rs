@@ -1,6 +1,6 @@
 use crate::body;
 use crate::idempotency::{self, Intent};
-use crate::owned::OwnedJob;
+use crate::path::OwnedJob;
 use crate::problem::Result;
 use crate::query::Query;
 use crate::rerun::{plan, start};

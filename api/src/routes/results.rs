@@ -1,13 +1,13 @@
 use crate::cursor::Cursors;
-use crate::owned::OwnedRun;
+use crate::path::OwnedRun;
 use crate::problem::Result;
 use crate::query::Query;
-use crate::result_url;
-use crate::signed_url::{BaseUrl, Link};
+use crate::signed_url::{BaseUrl, ContentPath, Link, ReadPath, link_expires};
+use crate::state::ApiState;
 use axum::Json;
-use conveyor_domain::job::retention::{is_expired, is_over};
-use conveyor_domain::{Problem, RunId, Task, TaskStatus, limits};
-use conveyor_store::port::{RunKey, StatusFilter, TasksQuery};
+use conveyor_domain::job::retention::{is_expired, is_over, result_ttl};
+use conveyor_domain::{Job, JobSpec, Problem, ResultRef, Run, RunId, Task, TaskStatus, Timestamp, limits};
+use conveyor_store::port::{BlobKey, RunKey, StatusFilter, TasksQuery, Validity};
 use conveyor_wire::{self as wire, Results, Time};
 
 /// `processing` is what the batch client calls everything that has not ended.
@@ -40,9 +40,9 @@ pub(super) async fn list(found: OwnedRun, base: BaseUrl, query: Query) -> Result
     let now = state.judged_at(|now| tasks.iter().any(|task| is_past(task, now))).await?;
     // One that is over is not there, whether or not it was removed yet.
     for task in tasks.into_iter().filter(|task| !is_over(task, now)) {
-        let result_url = result_url::of(state, &base, &found.job, &found.view.run, &task).await?;
+        let link = result_url(state, &base, &found.job, &found.view.run, &task).await?;
         let expired = is_expired(&task, spec, now);
-        results.push(shown(run, task, expired, result_url));
+        results.push(shown(run, task, expired, link));
     }
     Ok(Json(Results { results, next_cursor }))
 }
@@ -75,4 +75,44 @@ fn shown(run: RunId, task: Task, expired: bool, result: Option<Link>) -> wire::T
         created_at: Time(task.created),
         updated_at: Time(task.updated),
     }
+}
+
+/// Where the body of a result can be had without a key: from the storage itself where it lets callers in and the body has
+/// an object of its own, from us otherwise (SPEC 10). `None` for a task that has no result.
+async fn result_url(
+    state: &ApiState,
+    base: &BaseUrl,
+    job: &Job,
+    run: &Run,
+    task: &Task,
+) -> Result<Option<Link>> {
+    if task.status != TaskStatus::Successful {
+        return Ok(None);
+    }
+    let from = state.now();
+    let Some(until) = link_expires(from, state.config.result_url_ttl, seen_until(&job.spec, run, task))
+    else {
+        return Ok(None);
+    };
+    if let (Some(direct), Some((object, result))) = (state.direct(), own_object(task)) {
+        let validity = Validity { from, until };
+        let url = direct.get_url(&object, result.format.content_type(), None, validity).await?;
+        return Ok(Some(Link { url, expires: until }));
+    }
+    let path = ContentPath { job: run.job, run: run.id, task: task.id };
+    Ok(Some(Link { url: path.signed(job.caller, &state.secret, base, until), expires: until }))
+}
+
+/// Nobody who asks us sees a result past its time, and a URL, which asks nobody, must not show it either.
+fn seen_until(spec: &JobSpec, run: &Run, task: &Task) -> Timestamp {
+    let until = task.ended().after(result_ttl(spec));
+    match run.status.is_terminal() {
+        true => until.min(run.updated.after(limits::ROWS_KEPT)),
+        false => until,
+    }
+}
+
+fn own_object(task: &Task) -> Option<(BlobKey, &ResultRef)> {
+    let result = task.result.as_ref().filter(|result| result.whole)?;
+    Some((result.object.as_ref()?.parse().ok()?, result))
 }

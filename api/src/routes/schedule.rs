@@ -1,7 +1,7 @@
 //! The schedule of a job (SPEC 6.20): another rule, paused, going on. What runs already goes on.
 
 use crate::body;
-use crate::owned::OwnedJob;
+use crate::path::OwnedJob;
 use crate::problem::Result;
 use crate::show;
 use crate::submit::check_fires;

@@ -1,7 +1,6 @@
 use crate::body::{self, JsonBody};
 use crate::idempotency::{self, Intent, Snapshot, Turn};
-use crate::owned::{OwnedJob, OwnedRun};
-use crate::path::Id;
+use crate::path::{Id, OwnedJob, OwnedRun};
 use crate::problem::{ApiError, Result};
 use crate::query::NoQuery;
 use crate::shares::in_flight;

@@ -4,12 +4,11 @@
 use super::inputs::refuse_closed;
 use crate::body::{announced_length, check_encoding};
 use crate::incoming::Incoming;
-use crate::owned::upload_of;
-use crate::path::{Id, Path};
+use crate::path::{Id, Path, upload_of};
 use crate::problem::{ApiError, Code, Result};
 use crate::query::Query;
 use crate::request_rates::Who;
-use crate::shares::{Full, Place, in_flight};
+use crate::shares::{Place, in_flight};
 use crate::signed_url::{SIGNATURE_PARAMS, UploadPath};
 use crate::staged;
 use crate::state::{ApiState, Shared};
@@ -123,13 +122,8 @@ async fn receive(
 
 /// Of those that take in a list, or join the parts of one.
 pub(super) fn take_place(state: &ApiState, caller: CallerId) -> Result<Place<CallerId>> {
-    state.uploads.take(caller).map_err(|full| match full {
-        Full::Own => {
-            let detail = "The caller uploads as many lists at once as it may; wait for one to end.";
-            ApiError::new(Code::TooManyUploads, detail)
-        }
-        Full::All => ApiError::overloaded(),
-    })
+    let detail = "The caller uploads as many lists at once as it may; wait for one to end.";
+    state.uploads.take(caller).map_err(|full| full.refuse(Code::TooManyUploads, detail))
 }
 
 fn quoted(staged: &Staged) -> String {

@@ -2,7 +2,7 @@
 
 use crate::auth::Caller;
 use crate::body;
-use crate::owned::OwnedJob;
+use crate::path::OwnedJob;
 use crate::problem::{ApiError, Result};
 use crate::query::NoQuery;
 use crate::show;

@@ -81,11 +81,12 @@ async fn take_place(
 ) -> Result<()> {
     let own = state.own_requests.turn(who, limits::REQUESTS_WAITING_OF_CALLER_MAX);
     let own = tokio::time::timeout(limits::PLACE_WAIT, own).await.ok().transpose()?.flatten();
-    let own = own.ok_or_else(too_many)?;
-    let place = places.take(who).map_err(|full| match full {
-        Full::Own => too_many(),
-        Full::All => ApiError::overloaded(),
-    })?;
+    let too_many = |full: Full| {
+        let detail = "The caller has as many requests under way as it may; wait for one to end.";
+        full.refuse(Code::TooManyInFlight, detail)
+    };
+    let own = own.ok_or_else(|| too_many(Full::Own))?;
+    let place = places.take(who).map_err(too_many)?;
     if let Some(InFlight(cell)) = extensions.get() {
         let here = extensions.get::<Peer>().map(Peer::give_place);
         let admitted = Admitted {
@@ -102,11 +103,6 @@ async fn take_place(
     Ok(())
 }
 
-fn too_many() -> ApiError {
-    let detail = "The caller has as many requests under way as it may; wait for one to end.";
-    ApiError::new(Code::TooManyInFlight, detail)
-}
-
 /// Room for an answer of so many bytes, before it is made.
 pub(crate) async fn room_for(state: &ApiState, in_flight: Option<&InFlight>, bytes: u64) -> Result<()> {
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -114,10 +110,9 @@ pub(crate) async fn room_for(state: &ApiState, in_flight: Option<&InFlight>, byt
     if bytes <= limits::ANSWER_PIECE_BYTES || admitted.room.get().is_some() {
         return Ok(());
     }
-    let room = state.answers.room(admitted.who, bytes).await.map_err(|full| match full {
-        Full::Own => too_many_bytes(),
-        Full::All => ApiError::overloaded(),
-    })?;
+    let detail = "The caller has as many bytes of answers under way as it may; read those first.";
+    let room = state.answers.room(admitted.who, bytes).await;
+    let room = room.map_err(|full| full.refuse(Code::TooManyBytes, detail))?;
     // Set before only if one request has two answers; then the first room stays.
     let _ = admitted.room.set(room);
     Ok(())
@@ -131,11 +126,6 @@ pub(crate) async fn with_room(State(state): State<Shared>, request: Request, nex
         room_for(&state, in_flight.as_ref(), bytes).await?;
     }
     Ok(response)
-}
-
-fn too_many_bytes() -> ApiError {
-    let detail = "The caller has as many bytes of answers under way as it may; read those first.";
-    ApiError::new(Code::TooManyBytes, detail)
 }
 
 /// Who asks, once that is known.

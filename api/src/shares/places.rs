@@ -1,5 +1,6 @@
 //! Places that callers share: so many of all, so many of one, and never all that are left (a dynamic threshold, SPEC 6.27).
 
+use crate::problem::{ApiError, Code};
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -27,6 +28,16 @@ pub(crate) enum Full {
     Own,
     /// Nobody gets one.
     All,
+}
+
+impl Full {
+    /// `own` says what the caller has too many of.
+    pub fn refuse(self, code: Code, own: &str) -> ApiError {
+        match self {
+            Full::Own => ApiError::new(code, own),
+            Full::All => ApiError::overloaded(),
+        }
+    }
 }
 
 impl<K: Copy + Eq + Hash + Debug> Places<K> {

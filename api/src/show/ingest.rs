@@ -77,23 +77,8 @@ fn warnings_of(unknown: &UnknownCounts) -> Vec<wire::RowWarning> {
 }
 
 fn fault_of(event: &IngestEvent) -> Option<wire::Fault> {
-    match event {
-        IngestEvent::Failed { fault, detail, line, .. } => {
-            Some(wire::Fault { code: (*fault).into(), detail: detail.clone(), line: *line })
-        }
-        IngestEvent::Accepted { .. }
-        | IngestEvent::Replaying { .. }
-        | IngestEvent::SourcePinned { .. }
-        | IngestEvent::Validated { .. }
-        | IngestEvent::Counted { .. }
-        | IngestEvent::ChunkCommitted { .. }
-        | IngestEvent::TotalSet { .. }
-        | IngestEvent::Latched
-        | IngestEvent::Cut { .. }
-        | IngestEvent::AttemptFailed { .. }
-        | IngestEvent::Resent
-        | IngestEvent::Redriven => None,
-    }
+    let IngestEvent::Failed { fault, detail, line, .. } = event else { return None };
+    Some(wire::Fault { code: (*fault).into(), detail: detail.clone(), line: *line })
 }
 
 /// Rows a second from the beginning to the last chunk, to a tenth; nothing before time has passed.

@@ -1,6 +1,5 @@
 //! What callers are shown: the domain's views as bodies of the wire.
 
-mod dead_letter;
 mod event;
 mod ingest;
 mod job;
@@ -9,7 +8,6 @@ mod repair;
 mod run;
 mod upload;
 
-pub(crate) use dead_letter::{became, letter, letter_outcome};
 pub(crate) use event::event;
 pub(crate) use ingest::{ingest, list_state};
 #[cfg(test)]

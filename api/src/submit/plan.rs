@@ -6,7 +6,7 @@ use crate::auth::Caller;
 use crate::counting;
 use crate::direct;
 use crate::invalid_tasks::InvalidTasks;
-use crate::owned::upload_of;
+use crate::path::upload_of;
 use crate::problem::{ApiError, Code, Result};
 use crate::shares::Room;
 use crate::shares::bodies::room_within;

@@ -1,5 +1,6 @@
 //! A staged list that is short enough to be written on the request: read whole, with all that its ingest would have logged.
 
+use crate::counting::refuse_rows;
 use crate::invalid_tasks::InvalidTasks;
 use crate::problem::{ApiError, Result};
 use crate::staged;
@@ -89,22 +90,8 @@ impl ShortList {
     }
 
     /// Refuses what an ingest would fail with.
-    pub fn check(&self, on_invalid_rows: OnInvalidRows, run_tasks_max: u32) -> Result<()> {
-        if self.end.index > run_tasks_max {
-            let detail = format!("The list has more than {run_tasks_max} records.");
-            return Err(ApiError::list(ListFault::TooManyRows, None, &detail));
-        }
-        match on_invalid_rows {
-            OnInvalidRows::Fail if !self.invalid.is_empty() => {
-                return Err(ApiError::invalid_rows(self.end.index, &self.invalid));
-            }
-            OnInvalidRows::Fail | OnInvalidRows::Skip => {}
-        }
-        if self.rows.is_empty() {
-            let detail = format!("None of {} rows is valid.", self.end.index);
-            return Err(ApiError::no_valid_rows(&detail, &self.invalid));
-        }
-        Ok(())
+    pub fn check(&self, on_invalid_rows: OnInvalidRows, records_max: u32) -> Result<()> {
+        refuse_rows(self.end.index, self.rows.len(), &self.invalid, on_invalid_rows, records_max)
     }
 
     /// What is known of it now, for the job whose parameters it was checked with.

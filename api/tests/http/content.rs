@@ -67,15 +67,7 @@ async fn a_task_without_a_body_says_why() {
     assert_eq!(failed.refused(422, "http_404"), "The target answered 404.");
     assert_eq!(failed.json()["status"], 404, "the task's own problem");
     let gone = BlobKey::job_prefix(key.job).to_string() + "/runs/x";
-    let result = ResultRef {
-        object: Some(gone),
-        whole: false,
-        offset: 0,
-        length: 1,
-        format: Format::Html,
-        http_status: 200,
-        crc32: None,
-    };
+    let result = ResultRef { object: Some(gone), length: 1, ..ResultRef::empty(Format::Html, 200) };
     world.settle(key, 2, Outcome::Successful(result)).await;
     world.get(&content(key, 2)).await.refused(410, "result_expired");
 }

@@ -49,6 +49,18 @@ async fn results_are_filtered_by_status() {
     assert_eq!(urls(&with("all").await).len(), 5);
 }
 
+/// The URLs of every page of a list of results.
+async fn pages(world: &World, base: &str) -> Vec<Vec<String>> {
+    let (mut path, mut pages) = (base.to_owned(), Vec::new());
+    loop {
+        let page = world.get(&path).await.json();
+        pages.push(urls(&page).into_iter().map(str::to_owned).collect::<Vec<_>>());
+        let Some(cursor) = page["next_cursor"].as_str() else { break };
+        path = format!("{base}&cursor={cursor}");
+    }
+    pages
+}
+
 /// A page looks at so many rows, and says that more follow, though it is empty.
 #[tokio::test]
 async fn a_filtered_page_ends_when_it_has_looked_far_enough() {
@@ -58,14 +70,7 @@ async fn a_filtered_page_ends_when_it_has_looked_far_enough() {
     let input = TaskInput::from_url("https://site.example/far").unwrap();
     world.backend.store.put_tasks(key, vec![(far, input)], world.now()).await.unwrap();
     world.succeed(key, far, Format::Html, b"far").await;
-    let base = format!("/v1/jobs/{}/results?status=successful", key.job);
-    let (mut path, mut pages) = (base.clone(), Vec::new());
-    loop {
-        let page = world.get(&path).await.json();
-        pages.push(urls(&page).into_iter().map(str::to_owned).collect::<Vec<_>>());
-        let Some(cursor) = page["next_cursor"].as_str() else { break };
-        path = format!("{base}&cursor={cursor}");
-    }
+    let pages = pages(&world, &format!("/v1/jobs/{}/results?status=successful", key.job)).await;
     assert_eq!(pages, [vec![], vec![], vec!["https://site.example/far".to_owned()]]);
 }
 
@@ -74,13 +79,7 @@ async fn pages_together_are_the_list() {
     let world = World::new().await;
     let RunKey { job, run } = world.submit("closed", 7).await;
     let base = format!("/v1/jobs/{job}/results");
-    let (mut path, mut seen) = (format!("{base}?limit=3"), Vec::new());
-    loop {
-        let page = world.get(&path).await.json();
-        seen.extend(urls(&page).into_iter().map(str::to_owned));
-        let Some(cursor) = page["next_cursor"].as_str() else { break };
-        path = format!("{base}?limit=3&cursor={cursor}");
-    }
+    let seen = pages(&world, &format!("{base}?limit=3")).await.concat();
     let all: Vec<String> = (0..7).map(|i| format!("https://site.example/{i}")).collect();
     assert_eq!(seen, all);
 
@@ -127,14 +126,7 @@ async fn heavy_rows_make_shorter_pages_and_none_is_left_out() {
     let tasks: Vec<_> =
         (0..400).map(|i| json!({"url": format!("https://site.example/{i}"), "metadata": metadata})).collect();
     let RunKey { job, .. } = world.submitted(json!({ "tasks": tasks })).await;
-    let base = format!("/v1/jobs/{job}/results?limit=1000");
-    let (mut path, mut pages) = (base.clone(), Vec::new());
-    loop {
-        let page = world.get(&path).await.json();
-        pages.push(urls(&page).into_iter().map(str::to_owned).collect::<Vec<_>>());
-        let Some(cursor) = page["next_cursor"].as_str() else { break };
-        path = format!("{base}&cursor={cursor}");
-    }
+    let pages = pages(&world, &format!("/v1/jobs/{job}/results?limit=1000")).await;
     assert!(pages.len() > 1, "one answer of {} rows", pages[0].len());
     let all: Vec<String> = (0..400).map(|i| format!("https://site.example/{i}")).collect();
     assert_eq!(pages.concat(), all);

@@ -26,12 +26,8 @@ async fn earlier(world: &World) -> RunKey {
             0 => Outcome::Failed { class: FailureClass::Blocked, problem: Problem::new(403, "x", "X") },
             _ => Outcome::Successful(ResultRef {
                 object: Some(format!("jobs/x/{}", task.id)),
-                whole: false,
-                offset: 0,
                 length: 1,
-                format: Format::Html,
-                http_status: 200,
-                crc32: None,
+                ..ResultRef::empty(Format::Html, 200)
             }),
         };
         let settles = vec![Settle::new(&claimed, outcome)];

@@ -6,7 +6,6 @@
 use crate::audit::read;
 use crate::faults::{Answer, answer};
 use crate::flaky::gated;
-use crate::frozen::with_frozen_timers;
 use crate::gate::Gate;
 use crate::lists::RECORDS_MAX;
 use crate::violation::{Check, Rule, Violation, require};
@@ -16,8 +15,9 @@ use conveyor_ingest::{IngestConfig, handle};
 use conveyor_store::port::{Delivery, RunKey};
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, Waker};
+use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
 
 /// Small, so that most lists take several chunks; drawn for each, so that two rarely cut a list alike.
@@ -158,4 +158,30 @@ async fn given_up_rightly(world: &World, message: IngestRef, before: &[LoggedEve
         let (name, sent) = (world.name(message.job), message.progress);
         format!("the message of {name} is a dead letter, and its list came from {sent} to {came}")
     })
+}
+
+/// Nobody ever drives it, so time stands still in it. Never dropped: that would have to wait, which nobody here may.
+static FROZEN: LazyLock<Runtime> = LazyLock::new(|| {
+    Builder::new_current_thread().enable_time().build().expect("a runtime that is never driven needs nothing")
+});
+
+/// Calls `make`; timers that are made meanwhile never ring: what rings when must depend on nothing but the seed.
+fn with_frozen_timers<T>(make: impl FnOnce() -> T) -> T {
+    let _entered = FROZEN.enter();
+    make()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn a_frozen_timer_never_rings() {
+        let mut timer = with_frozen_timers(|| Box::pin(tokio::time::sleep(Duration::from_millis(1))));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let rang = poll_fn(|context| Poll::Ready(Pin::new(&mut timer).poll(context).is_ready()));
+        assert!(!rang.await);
+    }
 }

@@ -44,12 +44,10 @@ pub async fn a_body_is_verified_when_it_is_read(harness: &dyn Harness) {
     let task = TaskId::of(RunId::from_bytes([7; 16]), 3);
     let of = |object: &str, crc32| ResultRef {
         object: Some(object.to_owned()),
-        whole: false,
         offset: 6,
         length: body.len() as u64,
-        format: Format::Html,
-        http_status: 200,
         crc32,
+        ..ResultRef::empty(Format::Html, 200)
     };
     let crc32 = Some(checksum::hash(&body));
     for (name, bytes) in [

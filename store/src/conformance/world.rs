@@ -221,12 +221,10 @@ pub fn success() -> Outcome {
     let object = Some("jobs/x/results/1".to_owned());
     Outcome::Successful(ResultRef {
         object,
-        whole: false,
         offset: 3,
         length: 5,
-        format: Format::Html,
-        http_status: 200,
         crc32: Some(0xcbf4_3926),
+        ..ResultRef::empty(Format::Html, 200)
     })
 }
 

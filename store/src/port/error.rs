@@ -1,4 +1,4 @@
-use conveyor_domain::Refusal;
+use conveyor_domain::{LogOutOfOrder, Refusal, Unreadable};
 
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -29,4 +29,16 @@ pub enum Error {
     /// What is stored cannot be read. An operator has to look.
     #[error("stored data is corrupt: {0}")]
     Corrupt(String),
+}
+
+impl From<Unreadable> for Error {
+    fn from(unreadable: Unreadable) -> Error {
+        Error::Corrupt(unreadable.to_string())
+    }
+}
+
+impl From<LogOutOfOrder> for Error {
+    fn from(error: LogOutOfOrder) -> Error {
+        Error::Corrupt(error.to_string())
+    }
 }

@@ -9,9 +9,7 @@ use crate::repair::{Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, after, 
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
-use conveyor_domain::{
-    IngestEvent, IngestRef, IngestState, LogOutOfOrder, QueueName, Run, Timestamp, limits,
-};
+use conveyor_domain::{IngestEvent, IngestRef, IngestState, QueueName, Run, Timestamp, limits};
 use conveyor_store::port::{Appended, Emptiness, Ingest, RunKey};
 use conveyor_store::{Backend, Error, Result};
 use futures::FutureExt;
@@ -211,6 +209,6 @@ async fn give_up(sweep: &Sweep<'_>, key: RunKey, state: &IngestState) -> Result<
 }
 
 async fn append(sweep: &Sweep<'_>, key: RunKey, state: &IngestState, event: IngestEvent) -> Result<Appended> {
-    let entry = state.entry(event).map_err(|e: LogOutOfOrder| Error::Corrupt(e.to_string()))?;
+    let entry = state.entry(event)?;
     sweep.backend.store.append(key, entry, sweep.clock.now()).await
 }

@@ -43,14 +43,19 @@ async fn ended(damaged: &Damaged, keys: &[RunKey]) -> Vec<RunKey> {
     ended
 }
 
+/// Both say that they are there before there is anything to do.
+async fn two_that_are_there() -> (Damaged, [Sweeper; 2], CancellationToken) {
+    let (damaged, stop) = (Damaged::new(), CancellationToken::new());
+    let both = ids().map(|id| sweeper(&damaged, id));
+    for one in &both {
+        one.sweep(Pace::Often, &stop).await;
+    }
+    (damaged, both, stop)
+}
+
 #[tokio::test]
 async fn each_finding_is_fixed_by_one_and_the_one_that_is_left_takes_over() {
-    let damaged = Damaged::new();
-    let [one, two] = ids().map(|id| sweeper(&damaged, id));
-    let stop = CancellationToken::new();
-    // Both say that they are there before there is anything to do.
-    one.sweep(Pace::Often, &stop).await;
-    two.sweep(Pace::Often, &stop).await;
+    let (damaged, [one, _two], stop) = two_that_are_there().await;
     let keys = lost(&damaged, 20).await;
     let is_of = |id: WorkerId| move |key: &&RunKey| owner(&ids(), Subject::Run(key.job, key.run)) == Some(id);
     let first: Vec<RunKey> = keys.iter().filter(is_of(ids()[0])).copied().collect();
@@ -71,11 +76,7 @@ async fn each_finding_is_fixed_by_one_and_the_one_that_is_left_takes_over() {
 
 #[tokio::test]
 async fn two_at_once_do_everything_and_nothing_twice() {
-    let damaged = Damaged::new();
-    let [one, two] = ids().map(|id| sweeper(&damaged, id));
-    let stop = CancellationToken::new();
-    one.sweep(Pace::Often, &stop).await;
-    two.sweep(Pace::Often, &stop).await;
+    let (damaged, [one, two], stop) = two_that_are_there().await;
     let keys = lost(&damaged, 20).await;
     let unsent = damaged.world.submit(false, 7).await;
     damaged.lose_messages(QueueName::Run(unsent.run));
@@ -89,11 +90,7 @@ async fn two_at_once_do_everything_and_nothing_twice() {
 
 #[tokio::test]
 async fn one_that_ends_says_so_and_is_not_waited_for() {
-    let damaged = Damaged::new();
-    let [one, two] = ids().map(|id| sweeper(&damaged, id));
-    let stop = CancellationToken::new();
-    one.sweep(Pace::Often, &stop).await;
-    two.sweep(Pace::Often, &stop).await;
+    let (damaged, [one, two], stop) = two_that_are_there().await;
     let ends = CancellationToken::new();
     ends.cancel();
     run(two, ends).await;

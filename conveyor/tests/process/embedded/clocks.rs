@@ -38,16 +38,15 @@ async fn a_clock_that_is_60_days_ahead_for_a_while_removes_nothing_and_stops_not
     let content = format!("{}/v1/jobs/{job}/tasks/{task}/history", client.url);
     let status = async || client.get(content.strip_prefix(&client.url).unwrap()).await.0;
     until("a sweeper has seen the time", async || clock_of(&server).await["seen_at"].is_string()).await;
+    let in_doubt = async || {
+        let clock = async || clock_of(&server).await;
+        until_fits("the time is in doubt", clock, |clock| clock["removal"] == "halted").await
+    };
     let under_way = client.submit(&urls("under-way", 2)).await;
     until("it is under way", async || gateway.in_flight() == 2).await;
 
     clock.set_ahead(60 * DAY_S);
-    until_fits(
-        "the time is in doubt",
-        async || clock_of(&server).await,
-        |clock| clock["removal"] == "halted",
-    )
-    .await;
+    in_doubt().await;
     reconcile(&server).await;
     assert_eq!(status().await, 200, "it is not past its time yet");
     let ready = client.get("/readyz").await;
@@ -67,12 +66,7 @@ async fn a_clock_that_is_60_days_ahead_for_a_while_removes_nothing_and_stops_not
     }
 
     clock.set_ahead(60 * DAY_S);
-    until_fits(
-        "the time is in doubt",
-        async || clock_of(&server).await,
-        |clock| clock["removal"] == "halted",
-    )
-    .await;
+    in_doubt().await;
     let mut confirm = conveyor();
     confirm.args(["clock", "confirm", "--json", "--server", &server.url, "--operator-key", OPERATOR_KEY]);
     let confirmed = run(confirm);

@@ -129,6 +129,16 @@ async fn a_wrong_counter_is_named_mended_and_gone() {
     says(&with(&server, &["audit", &job]), 1, &["NOT everything agrees", there]);
 }
 
+async fn done_again_as_the_audit_says(place: &Place, job: &str, server: Process) {
+    let rerun = format!("conveyor rerun {job} --status pending,processing");
+    says(&with(&server, &["audit", job]), 1, &["3 of its tasks are not", &rerun]);
+    server.stop().await;
+    let server = Process::start(place.role("dev"));
+    let arguments: Vec<&str> = rerun.split(' ').skip(1).chain(["--watch"]).collect();
+    says(&with(&server, &arguments), 0, &["10/10", "completed"]);
+    says(&with(&server, &["audit", job]), 0, &["everything agrees"]);
+}
+
 /// A run completes once: what was reset under it is done by another, as the audit says.
 #[tokio::test]
 async fn rows_that_were_reset_under_a_completed_run_are_done_again() {
@@ -137,13 +147,7 @@ async fn rows_that_were_reset_under_a_completed_run_are_done_again() {
     assert_eq!(place.sql("UPDATE tasks SET status = 0, result = NULL WHERE task_key % 3 = 0"), 3);
     let server = place.api();
     says(&with(&server, &["reconcile", "--job", &job]), 3, &["adds -3 successful to the counters"]);
-    let rerun = format!("conveyor rerun {job} --status pending,processing");
-    says(&with(&server, &["audit", &job]), 1, &["3 of its tasks are not", &rerun]);
-    server.stop().await;
-    let server = Process::start(place.role("dev"));
-    let arguments: Vec<&str> = rerun.split(' ').skip(1).chain(["--watch"]).collect();
-    says(&with(&server, &arguments), 0, &["10/10", "completed"]);
-    says(&with(&server, &["audit", &job]), 0, &["everything agrees"]);
+    done_again_as_the_audit_says(&place, &job, server).await;
 }
 
 /// The same of a run that is too long to be looked at row by row, while its counters still say that all of it is done.
@@ -157,13 +161,7 @@ async fn rows_that_were_reset_are_done_again_before_a_reconciliation() {
     server.stop().await;
     assert_eq!(place.sql("UPDATE tasks SET status = 0, result = NULL WHERE task_key % 3 = 0"), 3);
     let server = place.api();
-    let rerun = format!("conveyor rerun {job} --status pending,processing");
-    says(&with(&server, &["audit", &job]), 1, &["3 of its tasks are not", &rerun]);
-    server.stop().await;
-    let server = Process::start(place.role("dev"));
-    let arguments: Vec<&str> = rerun.split(' ').skip(1).chain(["--watch"]).collect();
-    says(&with(&server, &arguments), 0, &["10/10", "completed"]);
-    says(&with(&server, &["audit", &job]), 0, &["everything agrees"]);
+    done_again_as_the_audit_says(&place, &job, server).await;
 }
 
 #[tokio::test]
