@@ -126,15 +126,6 @@ pub fn conveyor_program(named: Option<&Path>) -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
-/// Settings of the caller's shell must not change what is measured.
-pub fn without_settings(command: &mut Command) {
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("CONVEYOR_") {
-            command.env_remove(name);
-        }
-    }
-}
-
 /// Where a role of Conveyor says that it listens.
 pub fn listening(stdout: &str) -> anyhow::Result<Option<Url>> {
     // Only whole lines: the last one may still be written.

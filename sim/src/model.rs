@@ -6,8 +6,8 @@ use crate::lists::List;
 use crate::uploads::UploadModel;
 use conveyor_domain::ingest::Source;
 use conveyor_domain::{
-    CallerId, ClaimToken, Command, Job, JobId, JobSpec, JobStatus, ListFault, LoggedEvent, Outcome, Run,
-    RunStatus, Storage, Task, TaskInput, TimelineEntry, UploadId,
+    CallerId, ClaimToken, Command, Job, JobId, JobSpec, JobStatus, ListFault, LoggedEvent, Run, RunStatus,
+    Storage, Task, TaskInput, TimelineEntry, UploadId,
 };
 use conveyor_store::port::{Acceptance, JobView, RunKey, Settle, Submission};
 use std::collections::{BTreeMap, BTreeSet};
@@ -290,9 +290,4 @@ impl Model {
 /// Whether somebody reads its list, or should. Nobody reads that of a run that was deleted.
 fn is_read(run: &Run) -> bool {
     run.is_ingesting() && run.status != RunStatus::Deleted
-}
-
-/// Whether an outcome ends its task.
-pub fn is_end(outcome: &Outcome) -> bool {
-    outcome.status().is_terminal()
 }

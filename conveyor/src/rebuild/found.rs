@@ -25,13 +25,6 @@ pub enum Rows {
 }
 
 impl Found {
-    pub fn job(&self) -> Option<&Job> {
-        match &self.rows {
-            Rows::Lost(_) => None,
-            Rows::Kept(kept) => Some(&kept.0),
-        }
-    }
-
     pub fn run(&self) -> Option<&Run> {
         match &self.rows {
             Rows::Lost(_) => None,

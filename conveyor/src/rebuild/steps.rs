@@ -31,7 +31,7 @@ impl Rebuilder {
         if !complete {
             found::check_source(&self.backend, &found.source).await?;
         }
-        let made_anew = found.job().is_none() || notes::is_taken(&self.backend, args.job, Note::Anew).await?;
+        let made_anew = found.run().is_none() || notes::is_taken(&self.backend, args.job, Note::Anew).await?;
         let owner = owner::key(args, made_anew)?;
         if args.dry_run {
             let foresight = Foresight { before, complete, resumes: made_anew && args.resume };

@@ -5,8 +5,8 @@ use super::caller_args::CallerArgs;
 use super::share_args::ShareArgs;
 use crate::domain_limit::{self, NamedLimit};
 use crate::secret_text::SecretText;
-use clap::builder::RangedU64ValueParser;
-use clap::{Args, ValueEnum};
+use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
+use clap::{ArgAction, Args, ValueEnum};
 use conveyor_domain::{DomainLimits, ParamPolicy, RetryPolicy, limits};
 use conveyor_ingest::IngestConfig;
 use conveyor_worker::gateway::{GatewayChoice, GatewayLimits};
@@ -34,13 +34,6 @@ pub enum GatewayParams {
 pub enum LogFormat {
     Text,
     Json,
-}
-
-/// Whether a task that is received has to be allowed to start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Gate {
-    On,
-    Off,
 }
 
 /// Where state lives: the same flags for servers and for whatever works on a backend without one.
@@ -246,8 +239,8 @@ pub struct ServerArgs {
 
     /// `off` receives without asking whether a task could start. It is there for `loadtest`, which measures what the gate
     /// saves, and for nothing else: tasks that cannot start are then received and given back, over and over
-    #[arg(long, env = "CONVEYOR_GATE", default_value = "on", hide = true)]
-    pub gate: Gate,
+    #[arg(long, env = "CONVEYOR_GATE", default_value = "on", value_parser = PossibleValuesParser::new(["on", "off"]).map(|gate| gate == "on"), action = ArgAction::Set, hide = true)]
+    pub gate: bool,
 
     /// How long a message that is worked on stays hidden from others, unless it is extended, which happens three times as
     /// often: what a killed process held comes back after this [ms]

@@ -26,7 +26,6 @@ pub use secrets::{API_KEY_FILE, find_secret};
 pub use system::{SystemClock, entropy, random_32};
 
 use anyhow::Context;
-use args::Gate;
 use conveyor_api::{Api, ApiConfig, MetricsText, OperatorKeys};
 use conveyor_domain::{Clock, Entropy, HeaderSeal, KeyHash, Secret, TaskRules, WorkerId};
 use conveyor_exports::{Builder, ExportConfig};
@@ -188,7 +187,7 @@ fn start_worker(parts: &Parts) -> anyhow::Result<()> {
         shutdown_grace: args.shutdown_grace(),
         visibility: args.visibility(),
         domain_limits: args.domain_limits()?,
-        gate: args.gate == Gate::On,
+        gate: args.gate,
         gateway_credential: args.gateway_api_key.clone().map(Credential::new),
         ..WorkerConfig::default()
     };

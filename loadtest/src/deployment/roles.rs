@@ -1,6 +1,6 @@
 //! The roles of Conveyor as processes of their own.
 
-use crate::process::{Service, listening, without_settings};
+use crate::process::{Service, listening};
 use anyhow::{Context, ensure};
 use reqwest::{Client, Url};
 use rustix::process::Signal;
@@ -113,7 +113,12 @@ impl Roles {
 
     fn command(&self, name: &str, folder: &Path) -> Command {
         let mut command = Command::new(&self.program);
-        without_settings(&mut command);
+        // Settings of the caller's shell must not change what is measured.
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("CONVEYOR_") {
+                command.env_remove(name);
+            }
+        }
         // Whatever a role thinks that it must keep: not in the caller's folder.
         command.arg(name).env("CONVEYOR_DATA_DIR", folder.join("data"));
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));

@@ -22,9 +22,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// and that is an error: give it more --rows.
 ///
 /// --check wants the median beside the throttled job to be at most 1.5 times that of a job alone.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize)]
 pub struct Settings {
     #[command(flatten)]
+    #[serde(skip)]
     common: Common,
     /// How many tasks a timed job has
     #[arg(long, value_name = "NUMBER", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=9_999))]
@@ -42,6 +43,7 @@ pub struct Settings {
     #[arg(long, value_name = "SHARE", default_value_t = 0.05)]
     share: f64,
     /// How many jobs are timed, each way
+    #[serde(skip)]
     #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     tries: u32,
     /// How many workers there are
@@ -51,19 +53,15 @@ pub struct Settings {
     #[arg(long, value_name = "MS", default_value_t = 200)]
     latency_ms: u64,
     /// Give up after this long
+    #[serde(skip)]
     #[arg(long, value_name = "SECONDS", default_value_t = 900)]
     deadline_seconds: u64,
 }
 
 #[derive(Clone, Debug, Serialize)]
 struct Report {
-    tasks: u64,
-    max_inflight: u32,
-    rows: u64,
-    rows_max_inflight: u32,
-    share: f64,
-    workers: u32,
-    latency_ms: u64,
+    #[serde(flatten)]
+    settings: Settings,
     alone_seconds: Vec<f64>,
     beside_seconds: Vec<f64>,
     beside_throttled_seconds: Vec<f64>,
@@ -120,13 +118,7 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
 
     let alone = median(&alone_seconds);
     Ok(Report {
-        tasks: settings.tasks,
-        max_inflight: settings.max_inflight,
-        rows: settings.rows,
-        rows_max_inflight: settings.rows_max_inflight,
-        share: settings.share,
-        workers: settings.workers,
-        latency_ms: settings.latency_ms,
+        settings: settings.clone(),
         beside_to_alone: round::ratio(median(&beside_seconds) / alone),
         throttled_to_alone: round::ratio(median(&beside_throttled_seconds) / alone),
         alone_seconds,
@@ -175,14 +167,20 @@ mod tests {
     use super::*;
 
     fn report(throttled_to_alone: f64) -> Report {
-        Report {
+        let settings = Settings {
+            common: Common { conveyor: None, check: false },
             tasks: 1,
             max_inflight: 1,
             rows: 1,
             rows_max_inflight: 1,
             share: 0.05,
+            tries: 1,
             workers: 1,
             latency_ms: 1,
+            deadline_seconds: 1,
+        };
+        Report {
+            settings,
             alone_seconds: vec![1.0],
             beside_seconds: vec![1.0],
             beside_throttled_seconds: vec![throttled_to_alone],

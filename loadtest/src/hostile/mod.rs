@@ -10,7 +10,7 @@ use crate::process::unless_stopped;
 use crate::round;
 use anyhow::{Context, ensure};
 use attack::{Attack, Kind};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use reqwest::Url;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
@@ -137,8 +137,7 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
     let victim = Victim::new(&settings.server, &settings.api_key)?;
     victim.serve(20).await;
     let (mut alone, mut attacked) = (Vec::new(), Vec::new());
-    let all = [Kind::Silent, Kind::HalfHead, Kind::HalfPreface, Kind::SlowBody, Kind::SlowReader, Kind::Sse];
-    let kinds = if settings.kind.is_empty() { &all[..] } else { &settings.kind[..] };
+    let kinds = if settings.kind.is_empty() { Kind::value_variants() } else { &settings.kind };
     let attacks = kinds.chunks(if settings.together { kinds.len() } else { 1 });
     let mut refused_alone = Vec::new();
     for addresses in ["others", "own"] {

@@ -1,6 +1,6 @@
 //! SPEC 3.2 at the moment of the answer: a task ends once, under one claim, and nothing reopens it.
 
-use crate::model::{JobModel, is_end};
+use crate::model::JobModel;
 use crate::violation::{Check, Rule, require};
 use conveyor_store::port::{Claim, Settle, Settled};
 
@@ -9,7 +9,7 @@ pub fn answered(job: &mut JobModel, settle: &Settle, answer: Settled) -> Check {
     let index = settle.task.index();
     let earlier = job.settled_under(index);
     let ours = earlier == Some(settle.token);
-    let ends = is_end(&settle.outcome);
+    let ends = settle.outcome.status().is_terminal();
     match answer {
         Settled::Applied => {
             require(earlier.is_none(), Rule::OnceEach, || {

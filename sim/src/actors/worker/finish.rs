@@ -7,7 +7,6 @@ use crate::actors::echo::Operation;
 use crate::audit::rows::expected_body;
 use crate::audit::settles;
 use crate::faults::{Answer, answer};
-use crate::model::is_end;
 use crate::violation::Check;
 use crate::world::World;
 use bytes::BytesMut;
@@ -112,7 +111,7 @@ impl Worker {
         for (settle, answer) in settles.iter().zip(&answers) {
             told.push(format!("{} {answer:?}", settle.task.index()));
             settles::answered(world.model.job(key.job), settle, *answer)?;
-            let first = *answer == Settled::Applied && is_end(&settle.outcome);
+            let first = *answer == Settled::Applied && settle.outcome.status().is_terminal();
             world.tally.tasks_settled += u64::from(first);
         }
         world.note(format!("{}: settles of {name}: {}", self.name, told.join(", ")));
