@@ -85,7 +85,7 @@ pub enum Redriven {
     Refused,
 }
 
-/// A reconciliation as the API answers it, for whoever does one without a server.
-pub fn reconciled_document(reconciled: &Reconciled) -> serde_json::Value {
-    serde_json::json!(show::reconciled(reconciled))
+/// A reconciliation as the API answers it, for a process that does one without a server.
+pub fn reconciled_document(reconciled: &Reconciled) -> conveyor_wire::Reconciled {
+    show::reconciled(reconciled)
 }

@@ -1,7 +1,7 @@
 //! `--domain-limit NAME=SPEC`: what may go to a site, as servers and submits are told it.
 
+use conveyor_client::wire::{Decimal, DomainLimitBody, DomainLimitsBody, Named};
 use conveyor_domain::{DomainLimit, DomainLimits, Rate, limits};
-use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
@@ -66,28 +66,24 @@ pub fn gather(given: &[NamedLimit]) -> Result<DomainLimits, String> {
 }
 
 /// As a submit has them.
-pub fn to_json(limits: &DomainLimits) -> Value {
-    let of = |limit: DomainLimit| {
-        let mut object = Map::new();
-        if let Some(rate) = limit.rate {
-            object.insert("per_second".to_owned(), json!(rate.per_second()));
-            object.insert("burst".to_owned(), json!(rate.burst()));
-        }
-        if let Some(max_inflight) = limit.max_inflight {
-            object.insert("max_inflight".to_owned(), json!(max_inflight));
-        }
-        Value::Object(object)
+pub fn to_wire(limits: &DomainLimits) -> Option<DomainLimitsBody> {
+    let of = |DomainLimit { rate, max_inflight }: DomainLimit| DomainLimitBody {
+        per_second: rate.map(|rate| Decimal(rate.per_second())),
+        burst: rate.map(|rate| rate.burst().into()),
+        max_inflight: max_inflight.map(Into::into),
     };
-    limits.iter().map(|(name, limit)| (name.to_owned(), of(limit))).collect::<Map<_, _>>().into()
+    let named: Named<_, _> = limits.iter().map(|(name, limit)| (name.to_owned(), of(limit))).collect();
+    Some(DomainLimitsBody(named)).filter(|limits| !limits.0.0.is_empty())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
 
     fn json_of(given: &[&str]) -> Value {
         let given: Vec<NamedLimit> = given.iter().map(|text| parse(text).unwrap()).collect();
-        to_json(&gather(&given).unwrap())
+        json!(to_wire(&gather(&given).unwrap()))
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! `loadtest drain`: how fast a running Conveyor accepts tasks and works them off.
 
-use crate::client::{Conveyor, Run};
+use crate::client::{Conveyor, reason};
 use crate::round;
 use anyhow::{bail, ensure};
 use clap::Args;
+use conveyor_client::wire::Run;
+use conveyor_client::{JobId, RunStatus};
 use reqwest::Url;
 use serde::Serialize;
 use std::time::Duration;
@@ -54,7 +56,7 @@ struct Report {
 }
 
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
-    let conveyor = Conveyor::new(&settings.server, settings.api_key.clone())?;
+    let conveyor = Conveyor::new(&settings.server, &settings.api_key)?;
     let begin = Instant::now();
     let deadline = begin + Duration::from_secs(settings.deadline_seconds);
     let jobs = submit_all(&conveyor, &settings, deadline).await?;
@@ -77,7 +79,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
 
 #[derive(Debug)]
 struct Job {
-    id: String,
+    id: JobId,
     tasks: u64,
 }
 
@@ -94,7 +96,11 @@ async fn submit_all(conveyor: &Conveyor, settings: &Settings, deadline: Instant)
         let urls: Vec<String> = (submitted..end).map(|n| format!("{}{n}", settings.target)).collect();
         let answer = conveyor.submit(&urls, settings.max_inflight).await?;
         let tasks = end - submitted;
-        ensure!(answer.accepted_tasks == tasks, "{} of {tasks} tasks were accepted", answer.accepted_tasks);
+        ensure!(
+            answer.accepted_tasks as u64 == tasks,
+            "{} of {tasks} tasks were accepted",
+            answer.accepted_tasks
+        );
         jobs.push(Job { id: answer.job_id, tasks });
         submitted = end;
     }
@@ -110,7 +116,7 @@ async fn wait_for_all(
 ) -> anyhow::Result<()> {
     for (done, job) in jobs.iter().enumerate() {
         loop {
-            let run = conveyor.latest_run(&job.id).await?;
+            let run = conveyor.latest_run(job.id).await?;
             if check(job, &run)? {
                 eprintln!("{} of {} jobs are done", done + 1, jobs.len());
                 break;
@@ -131,25 +137,24 @@ async fn wait_for_all(
 
 /// Whether the run is done. A benchmark of failures measures nothing, so they end it.
 fn check(job: &Job, run: &Run) -> anyhow::Result<bool> {
-    match run.status.as_str() {
-        "running" | "pending" => Ok(false),
-        "completed" if run.stats.failed > 0 => {
+    match run.status.known() {
+        Some(RunStatus::Running | RunStatus::Pending) => Ok(false),
+        Some(RunStatus::Completed) if run.stats.failed > 0 => {
             bail!("{} of {} tasks of job {} failed", run.stats.failed, job.tasks, job.id)
         }
-        "completed" => {
+        Some(RunStatus::Completed) => {
             let (total, completed) = (run.stats.total, run.stats.completed);
             ensure!(
-                total == job.tasks && completed == total,
+                u64::from(total) == job.tasks && completed == total,
                 "job {} is completed with {completed} of {total} tasks, and {} were submitted",
                 job.id,
                 job.tasks
             );
             Ok(true)
         }
-        other => {
-            let reason = run.failure_reason.as_deref().unwrap_or("no reason given");
+        Some(RunStatus::Stopped | RunStatus::Failed | RunStatus::Deleted) | None => {
             let detail = run.failure_detail.as_deref().unwrap_or_default();
-            bail!("the run of job {} ended as {other}: {reason} {detail}", job.id)
+            bail!("the run of job {} ended as {}: {} {detail}", job.id, run.status, reason(run))
         }
     }
 }
@@ -157,19 +162,11 @@ fn check(job: &Job, run: &Run) -> anyhow::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::RunStats;
+    use crate::client::run;
 
     fn judged(status: &str, total: u64, completed: u64, failed: u64) -> Result<bool, String> {
-        let job = Job { id: "J".to_owned(), tasks: 10 };
-        let stats = RunStats { total, completed, failed };
-        let failure_reason = (status == "failed").then(|| "insufficient_credits".to_owned());
-        let run = Run {
-            status: status.to_owned(),
-            stats,
-            ingest_status: None,
-            failure_reason,
-            failure_detail: None,
-        };
+        let run = run(status, None, total, completed, failed);
+        let job = Job { id: run.job_id, tasks: 10 };
         check(&job, &run).map_err(|error| error.to_string())
     }
 

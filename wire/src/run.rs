@@ -31,6 +31,23 @@ pub struct Run {
     pub failure_detail: Option<String>,
 }
 
+impl Run {
+    /// Whether the run does not change its status any more.
+    pub fn is_over(&self) -> bool {
+        self.status.known().is_some_and(|status| status.is_terminal())
+    }
+
+    /// Whether it waits for a caller to resume it.
+    pub fn is_paused(&self) -> bool {
+        self.pause_state.as_ref().is_some_and(|state| *state == PauseState::Paused) && !self.is_over()
+    }
+
+    /// Whether its list is still being read.
+    pub fn is_ingesting(&self) -> bool {
+        self.ingest_status.as_ref().is_some_and(|status| *status == IngestStatus::Pending)
+    }
+}
+
 words! {
     #[derive(JsonSchema)]
     #[schemars(inline)]

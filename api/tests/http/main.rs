@@ -5,6 +5,7 @@
 
 mod audit;
 mod canaries;
+mod client;
 mod content;
 mod dead_letters;
 mod deleted_runs;

@@ -2,25 +2,15 @@
 
 use super::args::{ClockArgs, ClockCommand};
 use super::failure::Failure;
-use super::http::{Answer, Api};
 use super::print::{self, Output};
-use serde::Deserialize;
+use conveyor_client::Client;
+use conveyor_client::wire::Clock;
 use std::process::ExitCode;
 
-#[derive(Debug, Deserialize)]
-struct Clock {
-    now: String,
-    skew_ms: Option<i64>,
-    seen_at: Option<String>,
-    removal: String,
-    believed_at: Option<String>,
-}
-
-pub async fn run(api: &Api, args: &ClockArgs, output: Output) -> Result<ExitCode, Failure> {
-    let answer: Answer<Clock> = match args.command {
-        ClockCommand::Show(_) => api.get(api.url(&["admin", "clock"])).await?,
-        // Repeating it changes nothing.
-        ClockCommand::Confirm(_) => api.post_again(api.url(&["admin", "clock", "confirm"]), None).await?,
+pub async fn run(api: &Client, args: &ClockArgs, output: Output) -> Result<ExitCode, Failure> {
+    let answer = match args.command {
+        ClockCommand::Show(_) => api.clock().await?,
+        ClockCommand::Confirm(_) => api.confirm_clock().await?,
     };
     print::line(&if output.json { answer.text } else { print::facts(rows(answer.document)) })?;
     Ok(ExitCode::SUCCESS)
@@ -28,11 +18,11 @@ pub async fn run(api: &Api, args: &ClockArgs, output: Output) -> Result<ExitCode
 
 fn rows(clock: Clock) -> Vec<(String, String)> {
     let rows = [
-        ("now", Some(clock.now)),
+        ("now", Some(clock.now.to_string())),
         ("skew", clock.skew_ms.map(|ms| format!("{ms} ms"))),
-        ("seen", clock.seen_at),
-        ("removal", Some(clock.removal)),
-        ("believed from", clock.believed_at),
+        ("seen", clock.seen_at.map(|at| at.to_string())),
+        ("removal", Some(clock.removal.to_string())),
+        ("believed from", clock.believed_at.map(|at| at.to_string())),
     ];
     rows.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }

@@ -1,16 +1,15 @@
 //! `conveyor results --out`: each body into a file of its own, and the failed tasks into one.
 
 use super::args::{ResultStatus, ResultsArgs};
-use super::document::{Job, Run, TaskResult};
 use super::failure::Failure;
-use super::http::{Answer, Api};
 use super::print::{self, Output};
 use super::progress;
-use super::results::{pages, parse};
-use conveyor_domain::{Problem, limits};
-use futures::{StreamExt, TryStreamExt, stream};
+use super::results::results;
+use conveyor_client::wire::{Task, TaskStatus};
+use conveyor_client::{Client, Raw};
+use conveyor_domain::{Format, Problem, limits};
+use futures::{StreamExt, TryStreamExt};
 use indicatif::ProgressBar;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::io;
 use std::path::Path;
@@ -42,7 +41,7 @@ enum Taken {
 }
 
 pub async fn run(
-    api: &Api,
+    api: &Client,
     args: &ResultsArgs,
     directory: &Path,
     output: Output,
@@ -71,31 +70,24 @@ pub async fn run(
 }
 
 /// How many bodies there are to fetch, for the bar.
-async fn expected(api: &Api, args: &ResultsArgs) -> Result<u64, Failure> {
+async fn expected(api: &Client, args: &ResultsArgs) -> Result<u64, Failure> {
     let run = match &args.run {
-        Some(run) => {
-            let answer: Answer<Run> = api.get(api.url(&["jobs", &args.job, "runs", run])).await?;
-            Some(answer.document)
-        }
-        None => {
-            let answer: Answer<Job> = api.get(api.url(&["jobs", &args.job])).await?;
-            answer.document.latest_run
-        }
+        Some(run) => Some(api.run(&args.job, run).await?.document),
+        None => api.job(&args.job).await?.document.latest_run,
     };
-    Ok(run.map_or(0, |run| run.stats.successful))
+    Ok(run.map_or(0, |run| run.stats.successful.into()))
 }
 
 async fn take_all(
-    api: &Api,
+    api: &Client,
     args: &ResultsArgs,
     directory: &Path,
     bar: &ProgressBar,
     output: Output,
 ) -> Result<Tally, Failure> {
     // Small pages: a result_url is good for a limited time from when its page was made.
-    let pages = pages(api, args, limits::RESULTS_PAGE_DEFAULT);
-    let rows = pages.map_ok(|page| stream::iter(page.into_iter().map(Ok))).try_flatten();
-    let taken = rows.map(|row| async { take(api, directory, &row?).await });
+    let rows = results(api, args, limits::RESULTS_PAGE_DEFAULT).raw();
+    let taken = rows.map_err(Failure::from).map(|row| async { take(api, directory, &row?).await });
     let mut taken = pin!(taken.buffer_unordered(CONCURRENCY));
 
     let mut failures = match args.status {
@@ -128,53 +120,50 @@ async fn take_all(
     Ok(tally)
 }
 
-async fn take(api: &Api, directory: &Path, row: &RawValue) -> Result<Taken, Failure> {
-    let task = parse(row)?;
-    match task.status.as_str() {
-        "successful" => {}
-        "failed" => return one_line(row).map(Taken::Failed),
-        "expired" => {
+async fn take(api: &Client, directory: &Path, row: &Raw<Task>) -> Result<Taken, Failure> {
+    let task = row.read()?;
+    match task.status.known() {
+        Some(TaskStatus::Successful) => {}
+        Some(TaskStatus::Failed) => return one_line(row).map(Taken::Failed),
+        Some(TaskStatus::Expired) => {
             let problem = Problem::new(410, "result_expired", "The result has expired");
-            return Ok(Taken::Missing(Failure::refused(problem.with_detail(task.task_id))));
+            return Ok(Taken::Missing(Failure::refused(problem.with_detail(task.task_id.to_string()))));
         }
-        _ => return Ok(Taken::Unfinished),
+        Some(TaskStatus::Pending | TaskStatus::Processing) | None => return Ok(Taken::Unfinished),
     }
     let Some(result_url) = &task.result_url else {
         return Err(Failure::not_understood(format!("task {} has no result_url", task.task_id)));
     };
-    let name = file_name(&task)?;
+    let name = file_name(&task);
     let (unfinished, path) = (directory.join(format!(".{name}.part")), directory.join(&name));
-    match api.download(result_url, &unfinished).await {
+    match api.download(result_url)?.save(&unfinished).await {
         Ok(()) => {}
         // The server answers, only not with this body: the others can still be had.
-        Err(failure) if failure.is_answer() => return Ok(Taken::Missing(failure)),
-        Err(failure) => return Err(failure),
+        Err(error) if error.problem().is_some() => return Ok(Taken::Missing(error.into())),
+        Err(error) => return Err(error.into()),
     }
     // Under its name there is a whole body or none.
     fs::rename(&unfinished, &path).await.map_err(|e| Failure::file(path.display().to_string(), &e))?;
     Ok(Taken::Downloaded)
 }
 
-/// `<task id>.<type>`. The id comes from a server: it must not lead out of the directory.
-fn file_name(task: &TaskResult) -> Result<String, Failure> {
-    let legal = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if task.task_id.is_empty() || !task.task_id.chars().all(legal) {
-        return Err(Failure::not_understood("a task id that is none"));
-    }
-    let extension = match task.format.as_deref() {
-        Some("html") => "html",
-        Some("json") => "json",
-        Some("markdown") => "md",
-        Some("plaintext") => "txt",
-        Some("pdf") => "pdf",
-        Some(_) | None => "bin",
+/// `<task id>.<type>`
+fn file_name(task: &Task) -> String {
+    let extension = match task.format.as_ref().and_then(|format| format.known()) {
+        Some(Format::Html) => "html",
+        Some(Format::Json) => "json",
+        Some(Format::Markdown) => "md",
+        Some(Format::Plaintext) => "txt",
+        Some(Format::Pdf) => "pdf",
+        None => "bin",
     };
-    Ok(format!("{}.{extension}", task.task_id))
+    format!("{}.{extension}", task.task_id)
 }
 
-fn one_line(row: &RawValue) -> Result<String, Failure> {
+fn one_line(row: &Raw<Task>) -> Result<String, Failure> {
     // Parsed and written again: what was sent may have line breaks.
-    let value: Value = serde_json::from_str(row.get()).map_err(|e| Failure::not_understood(e.to_string()))?;
+    let value: Value =
+        serde_json::from_str(row.text()).map_err(|e| Failure::not_understood(e.to_string()))?;
     Ok(format!("{value}\n"))
 }
 

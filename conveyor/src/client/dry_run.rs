@@ -1,85 +1,34 @@
 //! `conveyor submit --dry-run`: what a list would come to, without a job being made of it (SPEC 6.23).
 
 use super::failure::Failure;
-use super::http::{Answer, Api};
 use super::print::{self, Output, clean};
-use serde::Deserialize;
-use serde_json::Value;
+use super::submit::Submission;
+use conveyor_client::Client;
+use conveyor_client::wire::{Assumes, DomainCount, DryRun, Estimate, InvalidTask};
+use conveyor_domain::ingest::estimate::{Basis, Bound};
 use std::process::ExitCode;
 use std::time::Duration;
 
 /// Invalid rows, and domains, that a person is shown.
 const SHOWN_MAX: usize = 10;
 
-#[derive(Debug, Deserialize)]
-pub struct DryRun {
-    rows: u64,
-    valid: u64,
-    invalid: u64,
-    #[serde(default)]
-    invalid_tasks: Vec<InvalidRow>,
-    duplicates: u64,
-    domains: Domains,
-    would_answer: u16,
-    estimate: Estimate,
-}
-
-#[derive(Debug, Deserialize)]
-pub struct InvalidRow {
-    pub index: usize,
-    pub line: Option<u64>,
-    reason: String,
-    value: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Domains {
-    count: u64,
-    exact: bool,
-    top: Vec<Domain>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Domain {
-    domain: String,
-    tasks: u64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Estimate {
-    seconds: f64,
-    bound_by: String,
-    #[serde(default)]
-    assumes: Assumes,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Assumes {
-    seconds_per_task: f64,
-    basis: String,
-    measured_tasks: u64,
-}
-
 /// Asks, and prints the answer. `place` says where in the user's lists a row is.
 pub async fn run(
-    api: &Api,
-    body: &Value,
-    place: impl Fn(&InvalidRow) -> Option<String>,
+    api: &Client,
+    job: &Submission,
+    place: impl Fn(&InvalidTask) -> Option<String>,
     output: Output,
 ) -> Result<ExitCode, Failure> {
-    let mut url = api.url(&["jobs"]);
-    url.query_pairs_mut().append_pair("dry_run", "true");
-    let answer: Answer<DryRun> = api.post_again(url, Some(body)).await?;
+    let answer = api.dry_run(job).await?;
     match output.json {
         true => print::line(&answer.text)?,
         false => print::line(&print::facts(facts(&answer.document, place)))?,
     }
     // Like the submit itself.
-    Ok(if answer.document.would_answer < 400 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if answer.would_answer < 400 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn facts(report: &DryRun, place: impl Fn(&InvalidRow) -> Option<String>) -> Vec<(String, String)> {
+fn facts(report: &DryRun, place: impl Fn(&InvalidTask) -> Option<String>) -> Vec<(String, String)> {
     let row = |name: &str, value: String| (name.to_owned(), value);
     let mut rows = vec![
         row("rows", report.rows.to_string()),
@@ -93,7 +42,7 @@ fn facts(report: &DryRun, place: impl Fn(&InvalidRow) -> Option<String>) -> Vec<
     let at_least = if report.domains.exact { "" } else { "at least " };
     rows.push(row("duplicates", report.duplicates.to_string()));
     rows.push(row("domains", format!("{at_least}{}", report.domains.count)));
-    for Domain { domain, tasks } in report.domains.top.iter().take(SHOWN_MAX) {
+    for DomainCount { domain, tasks } in report.domains.top.iter().take(SHOWN_MAX) {
         rows.push(row(&format!("  {}", clean(domain)), tasks.to_string()));
     }
     rows.push(row("would be", fate(report.would_answer).to_owned()));
@@ -112,22 +61,25 @@ fn fate(would_answer: u16) -> &'static str {
 fn duration(estimate: &Estimate) -> String {
     let seconds = Duration::try_from_secs_f64(estimate.seconds.ceil()).unwrap_or_default();
     let about = indicatif::HumanDuration(seconds);
-    let because = match estimate.bound_by.as_str() {
-        "none" => String::new(),
+    let because = match &estimate.bound_by {
+        bound if *bound == Bound::None => String::new(),
         bound => format!(", because of {bound}"),
     };
     format!("about {about}{because}{}", assumed(&estimate.assumes))
 }
 
 /// What the estimate stands or falls with.
-fn assumed(Assumes { seconds_per_task, basis, measured_tasks }: &Assumes) -> String {
-    match basis.as_str() {
-        "measured" => format!(
-            ", if a task takes {seconds_per_task} s, as the last {measured_tasks} that were measured did"
+fn assumed(Assumes { seconds_per_task, basis, measured_tasks, .. }: &Assumes) -> String {
+    match basis.known() {
+        Some(Basis::Measured) => format!(
+            ", if a task takes {seconds_per_task} s, as the last {} that were measured did",
+            measured_tasks.unwrap_or_default()
         ),
-        "built_in_gateway" => ", with the gateway that is built in".to_owned(),
-        "nothing_measured" => format!(", if a task takes {seconds_per_task} s: none was measured yet"),
-        _ => String::new(),
+        Some(Basis::BuiltInGateway) => ", with the gateway that is built in".to_owned(),
+        Some(Basis::NothingMeasured) => {
+            format!(", if a task takes {seconds_per_task} s: none was measured yet")
+        }
+        None => String::new(),
     }
 }
 
@@ -142,7 +94,7 @@ mod tests {
             "dry_run": true, "rows": 4, "valid": 3, "invalid": 1, "duplicates": 1, "would_answer": 202,
             "invalid_tasks": [{"index": 3, "line": 5, "reason": "malformed_url", "value": "x"}],
             "domains": {"count": 100_000, "exact": false, "top": [{"domain": "a.example", "tasks": 2}]},
-            "estimate": {"seconds": 119.2, "bound_by": "rate_limit", "assumes": {"seconds_per_task": 2.0, "basis": "nothing_measured"}},
+            "estimate": {"seconds": 119.2, "bound_by": "rate_limit", "assumes": {"seconds_per_task": 2.0, "basis": "nothing_measured", "attempts_per_task": 1, "max_inflight": 1}},
         }))
         .unwrap();
         let rows = facts(&report, |row| Some(format!("urls.txt:{}", row.line?)));

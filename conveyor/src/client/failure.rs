@@ -2,6 +2,7 @@
 
 use super::print::{Output, clean};
 use conveyor_api::NO_OPERATOR_KEY;
+use conveyor_client::{Error, NotResumable};
 use conveyor_domain::job::failure::cut;
 use conveyor_domain::{Problem, limits};
 use conveyor_lists::ListError;
@@ -127,8 +128,9 @@ impl Failure {
     }
 
     /// An upload that cannot be gone on with.
-    pub fn not_resumable(detail: impl Into<String>) -> Failure {
-        Failure::said(FAILED, local("not_resumable", "The upload cannot be resumed").with_detail(detail))
+    pub fn not_resumable(why: NotResumable) -> Failure {
+        let problem = local("not_resumable", "The upload cannot be resumed");
+        Failure::said(FAILED, problem.with_detail(why.to_string()))
     }
 
     pub fn bad_rows(rows: &[InvalidTask]) -> Failure {
@@ -268,27 +270,36 @@ impl Failure {
         matches!(self, Failure::Said(said) if detail(said))
     }
 
-    /// Whether the server may do better later.
-    pub fn may_pass(&self) -> bool {
-        matches!(self, Failure::Said(said) if said.problem.status >= 500) || self.has_code(UNREACHABLE)
-    }
-
     pub fn has_invalid_tasks(&self) -> bool {
         matches!(self, Failure::Said(said) if said.problem.extra.contains_key("invalid_tasks"))
     }
 
+    #[cfg(test)]
     pub fn is_not_found(&self) -> bool {
-        matches!(self, Failure::Said(said) if said.problem.status == NOT_FOUND)
+        matches!(self, Failure::Said(said) if said.problem.status == 404)
     }
+}
 
-    pub fn is_answer(&self) -> bool {
-        matches!(self, Failure::Said(said) if said.problem.status != LOCAL)
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        match error {
+            Error::Refused { problem, .. } => Failure::refused(*problem),
+            Error::Unreachable { server, reason, .. } => Failure::unreachable(&server, &reason),
+            Error::NotUnderstood(what) => Failure::not_understood(what),
+            Error::Unreadable { name, source } => Failure::unreadable(&name, ListError::Read(source)),
+            Error::Unwritable { name, source } => Failure::file(name, &source),
+            Error::FileChanged(name) => Failure::file_changed(&name),
+            Error::NotResumable(NotResumable::Claimed) => Failure::not_resumable(NotResumable::Claimed),
+            Error::NotResumable(why) => {
+                Failure::not_resumable(why).with_hint("submit the file anew, without --resume")
+            }
+            Error::Usage(why) => Failure::usage(why),
+        }
     }
 }
 
 /// The status of a problem that no server reported.
 const LOCAL: u16 = 0;
-const NOT_FOUND: u16 = 404;
 const UNREACHABLE: &str = "server_unreachable";
 
 fn local(code: &str, title: &str) -> Problem {

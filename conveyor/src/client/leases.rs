@@ -2,36 +2,45 @@
 
 use super::args::LeasesArgs;
 use super::failure::Failure;
-use super::http::Api;
-use super::limits::{self, Lease};
-use super::paging;
-use super::print::{self, Output, clean};
-use comfy_table::Table;
+use super::print::{self, Output};
+use super::table::{self, Column, or_dash};
+use conveyor_client::Client;
+use conveyor_client::wire::{Holder, Lease, Limits};
 use conveyor_domain::limits::PAGE_MAX;
-use futures::StreamExt;
 use serde_json::Value;
-use std::pin::pin;
 use std::process::ExitCode;
+use std::rc::Rc;
 
-const HEADER: [&str; 7] = ["job", "held", "worker", "permits", "expires", "waiting", "name"];
-const WIDTHS: [u16; 6] = [28, 9, 28, 9, 26, 17];
+/// A holder of a lease; none of a lease that no worker holds anything of.
+type Held = (Rc<Lease>, Option<Holder>);
 
-pub async fn run(api: &Api, args: &LeasesArgs, output: Output) -> Result<ExitCode, Failure> {
+const COLUMNS: [Column<Held>; 7] = [
+    ("job", 28, |(lease, _)| lease.job_id.to_string()),
+    ("held", 9, |(lease, _)| format!("{}/{}", lease.held, lease.max_inflight)),
+    ("worker", 28, |(_, holder)| or_dash(holder.map(|holder| holder.worker).as_ref())),
+    ("permits", 9, |(_, holder)| holder.map_or(0, |holder| holder.permits).to_string()),
+    ("expires", 26, |(_, holder)| or_dash(holder.map(|holder| holder.expires_at).as_ref())),
+    ("waiting", 17, |(lease, _)| lease.waiting.reason.to_string()),
+    ("name", 0, |(lease, _)| lease.name.clone().unwrap_or_default()),
+];
+
+pub async fn run(api: &Client, args: &LeasesArgs, output: Output) -> Result<ExitCode, Failure> {
     match &args.job {
         Some(job) => one(api, job, output).await?,
-        None => all(api, output).await?,
+        None => table::list_of_rows(api.leases().query("limit", PAGE_MAX), rows, &COLUMNS, output).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn one(api: &Api, job: &str, output: Output) -> Result<(), Failure> {
-    let answer = limits::get(api, job).await?;
+async fn one(api: &Client, job: &str, output: Output) -> Result<(), Failure> {
+    let answer = api.limits(job).await?;
     if output.json {
         return print::line(&as_page(&answer.text)?.to_string());
     }
-    let mut table = first_table();
-    add(&mut table, Lease::from(answer.document));
-    print::print_table(table)
+    let Limits { job_id, run_id, name, max_inflight, in_flight: held, holders, waiting, .. } =
+        answer.document;
+    let lease = Lease { job_id, run_id, name, max_inflight, held, holders, waiting };
+    print::line(&table::text(&rows(lease), &COLUMNS.map(|(name, _, cell)| (name, 0, cell)), true))
 }
 
 /// One job's leases look like a page of many.
@@ -47,54 +56,18 @@ fn as_page(limits: &str) -> Result<Value, Failure> {
     Ok(serde_json::json!({ "leases": [lease] }))
 }
 
-async fn all(api: &Api, output: Output) -> Result<(), Failure> {
-    let mut url = api.url(&["leases"]);
-    url.query_pairs_mut().append_pair("limit", &PAGE_MAX.to_string());
-    let pages = paging::pages(api, url, "leases");
-    if output.json {
-        return paging::print_document(pages, "leases").await;
-    }
-    let mut pages = pin!(pages.enumerate());
-    while let Some((n, page)) = pages.next().await {
-        let mut table = if n == 0 { first_table() } else { print::plain_table() };
-        for item in &page? {
-            let lease =
-                serde_json::from_str(item.get()).map_err(|e| Failure::not_understood(e.to_string()))?;
-            add(&mut table, lease);
-        }
-        print::fix_widths(&mut table, &WIDTHS);
-        if n == 0 || !table.is_empty() {
-            print::print_table(table)?;
-        }
-    }
-    Ok(())
-}
-
-fn first_table() -> Table {
-    let mut table = print::plain_table();
-    table.set_header(HEADER);
-    table
-}
-
-/// A line for each holder; one that nobody holds anything of has a line too.
-fn add(table: &mut Table, lease: Lease) {
-    let held = format!("{}/{}", lease.held, lease.max_inflight);
-    let name = lease.name.unwrap_or_default();
-    let mut line = |worker: &str, permits: &str, expires: &str| {
-        let cells = [&lease.job_id, &held, worker, permits, expires, &lease.waiting.reason, &name];
-        table.add_row(cells.map(clean));
-    };
-    if lease.holders.is_empty() {
-        line("-", "0", "-");
-    }
-    for holder in &lease.holders {
-        line(&holder.worker, &holder.permits.to_string(), &holder.expires_at);
+fn rows(lease: Lease) -> Vec<Held> {
+    let lease = Rc::new(lease);
+    match lease.holders.is_empty() {
+        true => vec![(lease, None)],
+        false => lease.holders.iter().map(|holder| (Rc::clone(&lease), Some(*holder))).collect(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_job_is_a_page_of_one_lease() {
@@ -105,22 +78,17 @@ mod tests {
 
     #[test]
     fn every_holder_has_a_line_and_so_has_nobody() {
-        let mut table = print::plain_table();
-        let waiting = r#""waiting": {"reason": "working", "detail": "."}"#;
-        let held = format!(
-            r#"{{"job_id": "J", "max_inflight": 5, "held": 3, {waiting}, "holders": [
-                {{"worker": "W1", "permits": 2, "expires_at": "T"}}, {{"worker": "W2", "permits": 1, "expires_at": "T"}}]}}"#
-        );
-        add(&mut table, serde_json::from_str(&held).unwrap());
-        add(
-            &mut table,
-            serde_json::from_str(&format!(
-                r#"{{"job_id": "K", "max_inflight": 5, "held": 0, "name": "a list", {waiting}}}"#
-            ))
-            .unwrap(),
-        );
-        let lines: Vec<String> =
-            table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-        assert_eq!(lines, ["J 3/5 W1 2 T working", "J 3/5 W2 1 T working", "K 0/5 - 0 - working a list"]);
+        const ID: &str = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
+        const T: &str = "2026-11-16T05:00:15.912Z";
+        let lines = |held: u32, holders: Value, name: Option<&str>| -> Vec<String> {
+            let lease = json!({"job_id": ID, "run_id": ID, "max_inflight": 5, "held": held, "name": name,
+                               "holders": holders, "waiting": {"reason": "working", "detail": "."}});
+            let text = table::text(&rows(serde_json::from_value(lease).unwrap()), &COLUMNS, false);
+            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+        };
+        let holder = |permits: u32| json!({"worker": ID, "permits": permits, "expires_at": T});
+        let held = lines(3, json!([holder(2), holder(1)]), None);
+        assert_eq!(held, [format!("{ID} 3/5 {ID} 2 {T} working"), format!("{ID} 3/5 {ID} 1 {T} working")]);
+        assert_eq!(lines(0, json!([]), Some("a list")), [format!("{ID} 0/5 - 0 - working a list")]);
     }
 }

@@ -13,35 +13,33 @@ mod clock;
 mod control;
 mod deliveries;
 mod dlq;
-mod document;
 mod download;
 mod dry_run;
 mod events;
 mod export;
 mod failure;
-mod http;
 mod ingest;
 mod keys;
 mod leases;
 mod limits;
 mod list;
-mod paging;
 mod print;
 mod progress;
 mod reconcile;
 mod rejected;
 mod rerun;
 mod results;
-mod sse;
 mod status;
 mod submit;
+mod table;
 mod upload;
 mod uploads;
 
 pub use args::ClientCommand;
 
+use args::Connection;
+use conveyor_client::Client;
 use failure::Failure;
-use http::Api;
 use print::Output;
 use std::process::ExitCode;
 
@@ -59,7 +57,7 @@ async fn dispatch(command: ClientCommand, output: Output) -> Result<ExitCode, Fa
     {
         return reconcile::direct(args, output).await;
     }
-    let api = Api::new(command.connection())?;
+    let api = connect(command.connection())?;
     match command {
         ClientCommand::Submit(args) => submit::run(&api, args, output).await,
         ClientCommand::Status(args) => status::run(&api, &args, output).await,
@@ -84,6 +82,15 @@ async fn dispatch(command: ClientCommand, output: Output) -> Result<ExitCode, Fa
         ClientCommand::Keys(args) => keys::run(&api, &args, output).await.map_err(Failure::of_operator),
         ClientCommand::Clock(args) => clock::run(&api, &args, output).await.map_err(Failure::of_operator),
     }
+}
+
+fn connect(connection: Connection<'_>) -> Result<Client, Failure> {
+    let mut builder = Client::builder(connection.server().as_str())
+        .user_agent(concat!("conveyor/", env!("CARGO_PKG_VERSION")));
+    if let Some(key) = connection.key()? {
+        builder = builder.key(key.expose());
+    }
+    Ok(builder.build()?)
 }
 
 #[cfg(test)]

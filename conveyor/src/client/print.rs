@@ -1,8 +1,9 @@
 //! Standard output: tables for people, one document for programs.
 
-use super::document::{Ingest, Job, PauseReason, RowWarning, Run, Spend, Stats};
 use super::failure::Failure;
+use super::ingest;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
+use conveyor_client::wire::{Ingest, IngestState, Job, PauseReason, RowWarning, Run, Spend, Stats};
 use std::io::{self, IsTerminal, Write};
 
 const BAR_CHARS: u64 = 24;
@@ -77,10 +78,6 @@ pub fn plain_table() -> Table {
     table
 }
 
-pub fn print_table(table: Table) -> Result<(), Failure> {
-    line(&table_text(table))
-}
-
 pub fn table_text(mut table: Table) -> String {
     if table.style() == presets::NOTHING {
         for column in table.column_iter_mut() {
@@ -92,26 +89,24 @@ pub fn table_text(mut table: Table) -> String {
 }
 
 /// A table that is printed in parts keeps its shape from part to part.
-pub fn fix_widths(table: &mut Table, widths: &[u16]) {
-    let fixed = |w: &u16| ColumnConstraint::LowerBoundary(Width::Fixed(*w));
-    table.set_constraints(widths.iter().map(fixed));
+pub fn fix_widths(table: &mut Table, widths: impl Iterator<Item = u16>) {
+    table.set_constraints(widths.map(|width| ColumnConstraint::LowerBoundary(Width::Fixed(width))));
 }
 
 fn job_rows(job: &Job, ingest: Option<&Ingest>) -> Vec<(String, String)> {
-    let mut rows = vec![("job", job.job_id.clone())];
-    let mut add = |name, value: &Option<String>| {
-        if let Some(value) = value {
-            rows.push((name, value.clone()));
-        }
-    };
-    add("name", &job.name);
-    add("external id", &job.external_id);
-    add("status", &Some(job.status.clone()));
-    add("schedule", &job.schedule_state);
-    add("next run", &job.next_scheduled_run);
-    add("created", &job.created_at);
-    add("updated", &job.updated_at);
-    let mut rows: Vec<_> = rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let rows = [
+        ("job", Some(job.job_id.to_string())),
+        ("name", job.name.clone()),
+        ("external id", job.external_id.clone()),
+        ("status", Some(job.status.to_string())),
+        // Only a scheduled job has these, and one that fires no more only the first.
+        ("schedule", job.schedule_state.as_ref().map(|state| state.to_string())),
+        ("next run", job.next_scheduled_run.map(|at| at.to_string())),
+        ("created", Some(job.created_at.to_string())),
+        ("updated", Some(job.updated_at.to_string())),
+    ];
+    let given = |(name, value): (&str, Option<String>)| Some((name.to_owned(), value?));
+    let mut rows: Vec<_> = rows.into_iter().filter_map(given).collect();
     if let Some(run) = &job.latest_run {
         rows.extend(run_rows(run));
     }
@@ -120,20 +115,22 @@ fn job_rows(job: &Job, ingest: Option<&Ingest>) -> Vec<(String, String)> {
 }
 
 fn ingest_rows(ingest: &Ingest) -> Vec<(String, String)> {
-    let state = match ingest.share() {
-        Some((read, size)) if ingest.state == "reading" => format!("reading, {}%", read * 100 / size),
-        Some(_) | None => ingest.state.clone(),
+    let state = match ingest::share(ingest) {
+        Some((read, size)) if ingest.state == IngestState::Reading => {
+            format!("reading, {}%", read * 100 / size)
+        }
+        Some(_) | None => ingest.state.to_string(),
     };
     let Ingest { rows_read, rows_accepted, rows_rejected, .. } = ingest;
     let rows = format!("{rows_read} read, {rows_accepted} accepted, {rows_rejected} rejected");
     let mut lines = vec![("list".to_owned(), state), ("rows".to_owned(), rows)];
-    for RowWarning { field, rows } in &ingest.warnings {
+    for RowWarning { field, rows, .. } in &ingest.warnings {
         lines.push(("ignored field".to_owned(), format!("{field}, in {rows} rows")));
     }
-    if ingest.more_warnings > 0 {
-        lines.push(("ignored field".to_owned(), format!("others, {} times", ingest.more_warnings)));
+    if let Some(more) = ingest.more_warnings.filter(|more| *more > 0) {
+        lines.push(("ignored field".to_owned(), format!("others, {more} times")));
     }
-    if let Some(trouble) = ingest.trouble() {
+    if let Some(trouble) = ingest::trouble(ingest) {
         lines.push(("list error".to_owned(), trouble));
     }
     lines
@@ -143,7 +140,7 @@ fn run_rows(run: &Run) -> Vec<(String, String)> {
     let row = |name: &str, value: String| (name.to_owned(), value);
     let mut rows = vec![
         row("run", format!("{} (number {})", run.run_id, run.run_sequence)),
-        row("run status", run.state()),
+        row("run status", state(run)),
         row("progress", progress(&run.stats)),
         row("successful", run.stats.successful.to_string()),
         row("failed", run.stats.failed.to_string()),
@@ -160,12 +157,18 @@ fn run_rows(run: &Run) -> Vec<(String, String)> {
         rows.push(row("paused by", format!("{code}: {detail}")));
     }
     if let Some(reason) = &run.failure_reason {
-        rows.push(row("failure", reason.clone()));
+        rows.push(row("failure", reason.to_string()));
     }
     if let Some(detail) = &run.failure_detail {
         rows.push(row("detail", detail.clone()));
     }
     rows
+}
+
+/// Its status, and whether it is paused in it.
+pub fn state(run: &Run) -> String {
+    let paused = if run.is_paused() { ", paused" } else { "" };
+    format!("{}{paused}", run.status)
 }
 
 /// `[######..................] 25/100 (25%)`; of a list that nobody has counted, `25/26+ (still counting)`.
@@ -174,6 +177,7 @@ pub fn progress(stats: &Stats) -> String {
     if stats.total_is_final == Some(false) {
         return format!("{completed}/{total}+ (still counting)");
     }
+    let (total, completed) = (u64::from(total), u64::from(completed));
     let share = |of: u64| (completed.min(total) * of).checked_div(total).unwrap_or(0);
     let done = "#".repeat(share(BAR_CHARS) as usize);
     let left = ".".repeat((BAR_CHARS - share(BAR_CHARS)) as usize);
@@ -183,30 +187,31 @@ pub fn progress(stats: &Stats) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::tests;
+    use serde_json::json;
 
-    fn stats(completed: u64, total: u64) -> Stats {
-        Stats { total, completed, ..Stats::default() }
+    fn stats(completed: u32, total: u32, is_final: Option<bool>) -> Stats {
+        let stats = json!({"total": total, "completed": completed, "successful": completed, "failed": 0,
+                           "total_is_final": is_final});
+        serde_json::from_value(stats).unwrap()
     }
 
     #[test]
     fn progress_never_says_done_too_early() {
-        assert_eq!(progress(&stats(0, 0)), "[........................] 0/0 (0%)");
-        assert_eq!(progress(&stats(25, 100)), "[######..................] 25/100 (25%)");
-        assert_eq!(progress(&stats(9_998, 9_999)), "[#######################.] 9998/9999 (99%)");
-        assert_eq!(progress(&stats(3, 3)), "[########################] 3/3 (100%)");
-        let counting = Stats { total_is_final: Some(false), ..stats(0, 1) };
-        assert_eq!(progress(&counting), "0/1+ (still counting)");
+        assert_eq!(progress(&stats(0, 0, None)), "[........................] 0/0 (0%)");
+        assert_eq!(progress(&stats(25, 100, None)), "[######..................] 25/100 (25%)");
+        assert_eq!(progress(&stats(9_998, 9_999, None)), "[#######################.] 9998/9999 (99%)");
+        assert_eq!(progress(&stats(3, 3, None)), "[########################] 3/3 (100%)");
+        assert_eq!(progress(&stats(0, 1, Some(false))), "0/1+ (still counting)");
     }
 
     #[test]
     fn what_was_spent_and_why_nothing_goes_on_are_shown() {
-        let run: Run = serde_json::from_value(serde_json::json!({
-            "run_id": "R", "run_sequence": 1, "status": "running", "pause_state": "paused",
-            "pause_reason": {"code": "failure_ratio", "detail": "11 of 20 tasks failed."},
-            "stats": {"total": 40, "completed": 20, "successful": 9, "failed": 11,
-                "spend": {"credits": 20, "cost": 0.0056}},
-        }))
-        .unwrap();
+        let mut run = tests::run_of("running");
+        run["pause_state"] = json!("paused");
+        run["pause_reason"] = json!({"code": "failure_ratio", "detail": "11 of 20 tasks failed."});
+        run["stats"]["spend"] = json!({"credits": 20, "cost": 0.0056});
+        let run: Run = serde_json::from_value(run).unwrap();
         let rows = run_rows(&run);
         let value = |name: &str| rows.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
         assert_eq!(value("spent"), Some("0.0056 (20 credits)"));
@@ -215,18 +220,19 @@ mod tests {
 
     #[test]
     fn a_job_is_shown_with_its_run_and_reasons() {
-        let job: Job = serde_json::from_value(serde_json::json!({
-            "job_id": "J", "status": "closed", "name": "n", "type": "regular",
-            "latest_run": {"run_id": "R", "run_sequence": 1, "status": "failed", "pause_state": "paused", "failure_reason": "insufficient_credits",
-                "stats": {"total": 4, "completed": 2, "successful": 1, "failed": 1, "failure_reasons": {"blocked": 1},
-                    "inconsistent": true}},
-        }))
-        .unwrap();
-        let ingest: Ingest = serde_json::from_value(serde_json::json!({
+        let mut job = tests::job("failed");
+        job["name"] = json!("n");
+        let run = &mut job["latest_run"];
+        run["pause_state"] = json!("paused");
+        run["failure_reason"] = json!("insufficient_credits");
+        run["stats"] = json!({"total": 4, "completed": 2, "successful": 1, "failed": 1, "failure_reasons": {"blocked": 1},
+                              "inconsistent": true});
+        let job: Job = serde_json::from_value(job).unwrap();
+        let ingest: Ingest = serde_json::from_value(tests::ingest(json!({
             "state": "reading", "rows_read": 5, "rows_accepted": 4, "rows_rejected": 1, "bytes_read": 50,
             "size_bytes": 200, "compression": "none", "last_error": "the store does not answer",
             "warnings": [{"code": "unknown_field", "field": "urll", "rows": 3}],
-        }))
+        })))
         .unwrap();
         let rows = job_rows(&job, Some(&ingest));
         let value = |name: &str| rows.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());

@@ -1,17 +1,15 @@
 //! Following a run to its end: its list is read, its tasks are done.
 
-use super::document::{Ingest, Job, Run, Stats};
 use super::failure::Failure;
-use super::http::{Answer, Api};
 use super::ingest;
 use super::print::Output;
+use conveyor_client::wire::{Ingest, Job, Run, Stats};
+use conveyor_client::{Answer, Client};
+use conveyor_domain::RunStatus;
+use futures::TryStreamExt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::fmt::Write;
 use std::process::ExitCode;
-use std::time::Duration;
-
-const POLL_FIRST: Duration = Duration::from_millis(100);
-const POLL_MAX: Duration = Duration::from_secs(1);
 
 const READING: &str = "reading {bar:24} {percent}%, eta {eta}, {wide_msg}";
 /// For a list whose end is not known.
@@ -19,7 +17,7 @@ const READING_ON: &str = "reading for {elapsed}, {wide_msg}";
 const DRAINING: &str = "{bar:24} {pos}/{len} {rate}, eta {eta}, {wide_msg}";
 
 /// Polls the job until its latest run is over, and gives the last answer. Ctrl-C ends the watching, not the job.
-pub async fn watch(api: &Api, job: &str, output: Output) -> Result<Answer<Job>, Failure> {
+pub async fn watch(api: &Client, job: &str, output: Output) -> Result<Answer<Job>, Failure> {
     tokio::select! {
         biased;
         () = ctrl_c() => Err(Failure::interrupted(job)),
@@ -30,29 +28,27 @@ pub async fn watch(api: &Api, job: &str, output: Output) -> Result<Answer<Job>, 
 /// The exit code of a command that waited for a run: failed tasks are results, a run that did not complete is not.
 pub fn exit_code(job: &Job) -> ExitCode {
     match &job.latest_run {
-        Some(run) if run.is_over() && !run.is_completed() => ExitCode::FAILURE,
+        Some(run) if run.is_over() && run.status != RunStatus::Completed => ExitCode::FAILURE,
         Some(_) | None => ExitCode::SUCCESS,
     }
 }
 
-async fn poll(api: &Api, job: &str, output: Output) -> Result<Answer<Job>, Failure> {
+async fn poll(api: &Client, job: &str, output: Output) -> Result<Answer<Job>, Failure> {
     let mut phases = Phases::new(output);
-    let mut wait = POLL_FIRST;
-    loop {
-        let answer: Answer<Job> = api.get(api.url(&["jobs", job])).await?;
-        phases.say_paused(job, answer.document.latest_run.as_ref().is_some_and(Run::is_paused));
-        match &answer.document.latest_run {
+    let mut looks = api.watch(job);
+    while let Some(answer) = looks.try_next().await? {
+        phases.say_paused(job, answer.latest_run.as_ref().is_some_and(Run::is_paused));
+        match &answer.latest_run {
             Some(run) if run.is_over() => return Ok(answer),
-            Some(run) if run.is_ingesting() => match ingest::find(api, job, &run.run_id).await? {
+            Some(run) if run.is_ingesting() => match ingest::find(api, answer.job_id, run.run_id).await? {
                 Some(ingest) => phases.show_ingest(run, &ingest),
                 None => phases.show_drain(run),
             },
             Some(run) => phases.show_drain(run),
             None => {}
         }
-        tokio::time::sleep(wait).await;
-        wait = (wait * 5 / 4).min(POLL_MAX);
     }
+    Err(Failure::not_understood(format!("job {job} has no run that ends")))
 }
 
 /// The bar of the phase that the run is in.
@@ -72,8 +68,8 @@ impl Phases {
     fn show_ingest(&mut self, run: &Run, ingest: &Ingest) {
         self.say_trouble(ingest);
         let rate = ingest.rows_per_second.map(|rate| format!(", {rate:.0} rows/s")).unwrap_or_default();
-        let message = format!("{}{rate}, {} done", ingest.rows(), run.stats.completed);
-        match ingest.share() {
+        let message = format!("{}{rate}, {} done", ingest::rows(ingest), run.stats.completed);
+        match ingest::share(ingest) {
             Some((read, size)) => self.show(READING, read, size, message),
             None => self.show(READING_ON, 0, 0, message),
         }
@@ -83,7 +79,7 @@ impl Phases {
         let Stats { successful, failed, .. } = run.stats;
         let paused = if run.is_paused() { ", paused" } else { "" };
         let message = format!("{successful} ok, {failed} failed{paused}");
-        self.show(DRAINING, run.stats.completed, run.stats.total, message);
+        self.show(DRAINING, run.stats.completed.into(), run.stats.total.into(), message);
     }
 
     fn show(&mut self, template: &'static str, position: u64, length: u64, message: String) {
@@ -105,7 +101,7 @@ impl Phases {
 
     /// Once for each thing that is wrong: on a pipe nothing else would tell why nothing happens.
     fn say_trouble(&mut self, ingest: &Ingest) {
-        let trouble = ingest.trouble();
+        let trouble = ingest::trouble(ingest);
         if let Some(trouble) = trouble.as_ref().filter(|_| trouble != self.trouble) {
             self.say(&format!("the list is {}: {trouble}", ingest.state));
         }

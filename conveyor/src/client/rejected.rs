@@ -1,17 +1,16 @@
 //! `conveyor rejected`: the rows of a list that were not taken.
 
 use super::args::{self, RejectedArgs, ReportFormat};
-use super::document::Job;
 use super::failure::Failure;
-use super::http::{Answer, Api, Attempt};
 use super::print::{self, Output};
-use reqwest::Response;
+use conveyor_client::{Client, Download, Error};
+use futures::{StreamExt, TryStreamExt};
 use serde_json::json;
 use std::path::Path;
+use std::pin::pin;
 use std::process::ExitCode;
-use url::Url;
 
-pub async fn run(api: &Api, args: &RejectedArgs, output: Output) -> Result<ExitCode, Failure> {
+pub async fn run(api: &Client, args: &RejectedArgs, output: Output) -> Result<ExitCode, Failure> {
     if output.json && args.out.is_none() && args.format == ReportFormat::Csv {
         return Err(Failure::usage("--json prints JSON: use --out for a report in CSV"));
     }
@@ -19,59 +18,55 @@ pub async fn run(api: &Api, args: &RejectedArgs, output: Output) -> Result<ExitC
         Some(run) => run.clone(),
         None => latest_run(api, &args.job).await?,
     };
-    let mut url = api.url(&["jobs", &args.job, "runs", &run, "ingest", "rejected"]);
-    url.query_pairs_mut().append_pair("format", &args::word(args.format));
+    let rows = api.rejected(&args.job, run).query("format", args::word(args.format));
     match &args.out {
-        Some(path) => save(api, url, path, output).await?,
-        None if output.json => print_document(api, url).await?,
-        None => print(api, url).await?,
+        Some(path) => save(rows, path, output).await?,
+        None if output.json => print_document(rows).await?,
+        None => each_piece(&rows, print::out_bytes).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-pub async fn latest_run(api: &Api, job: &str) -> Result<String, Failure> {
-    let answer: Answer<Job> = api.get(api.url(&["jobs", job])).await?;
-    let run = answer.document.latest_run.map(|run| run.run_id);
+pub async fn latest_run(api: &Client, job: &str) -> Result<String, Failure> {
+    let run = api.job(job).await?.document.latest_run.map(|run| run.run_id.to_string());
     run.ok_or_else(|| Failure::not_understood(format!("job {job} has no run")))
 }
 
-/// The rows as they arrive; `None` for a run that had no list, of which nothing can have been rejected.
-async fn open(api: &Api, url: Url) -> Result<Option<Response>, Failure> {
-    match api.stream(url, "*/*", None).await.map_err(Attempt::into_failure) {
-        Ok(response) => Ok(Some(response)),
-        Err(failure) if failure.is_not_found() => Ok(None),
-        Err(failure) => Err(failure),
-    }
-}
-
-async fn print(api: &Api, url: Url) -> Result<(), Failure> {
-    let Some(mut response) = open(api, url).await? else { return Ok(()) };
-    while let Some(piece) = api.piece(&mut response).await.map_err(Attempt::into_failure)? {
-        print::out_bytes(piece.as_ref())?;
+/// Takes the rows as they arrive; none of a run that had no list, of which nothing can have been rejected.
+async fn each_piece(
+    rows: &Download,
+    mut take: impl FnMut(&[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let pieces = match rows.pieces().await {
+        Ok(pieces) => pieces.boxed(),
+        Err(error) if error.is_not_found() => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let mut pieces = pin!(pieces);
+    while let Some(piece) = pieces.try_next().await? {
+        take(&piece)?;
     }
     Ok(())
 }
 
 /// Lines of JSON as one document. It stays open if the answer breaks off: half a report must not pass for one.
-async fn print_document(api: &Api, url: Url) -> Result<(), Failure> {
-    let mut opening = "{\"rejected\":[";
-    print::out(opening)?;
-    opening = "";
-    if let Some(mut response) = open(api, url).await? {
-        let mut line: Vec<u8> = Vec::new();
-        while let Some(piece) = api.piece(&mut response).await.map_err(Attempt::into_failure)? {
-            for byte in piece.as_ref() {
-                match byte {
-                    b'\n' => {
-                        print_item(&mut opening, &line)?;
-                        line.clear();
-                    }
-                    byte => line.push(*byte),
+async fn print_document(rows: Download) -> Result<(), Failure> {
+    print::out("{\"rejected\":[")?;
+    let (mut before, mut line) = ("", Vec::new());
+    let take = |piece: &[u8]| {
+        for byte in piece {
+            match byte {
+                b'\n' => {
+                    print_item(&mut before, &line)?;
+                    line.clear();
                 }
+                byte => line.push(*byte),
             }
         }
-        print_item(&mut opening, &line)?;
-    }
+        Ok(())
+    };
+    each_piece(&rows, take).await?;
+    print_item(&mut before, &line)?;
     print::line("]}")
 }
 
@@ -83,15 +78,16 @@ fn print_item(before: &mut &'static str, line: &[u8]) -> Result<(), Failure> {
     print::out_bytes(line)
 }
 
-async fn save(api: &Api, url: Url, path: &Path, output: Output) -> Result<(), Failure> {
+async fn save(rows: Download, path: &Path, output: Output) -> Result<(), Failure> {
     let unfinished = path.with_added_extension("part");
-    match api.save(url, &unfinished).await {
+    match rows.save(&unfinished).await {
         Ok(()) => {}
-        Err(failure) if failure.is_not_found() => {
-            std::fs::write(&unfinished, "")
-                .map_err(|e| Failure::file(unfinished.display().to_string(), &e))?;
+        Err(error) if error.is_not_found() => {
+            let name = unfinished.display().to_string();
+            let empty = std::fs::write(&unfinished, "");
+            empty.map_err(|source| Error::Unwritable { name, source })?;
         }
-        Err(failure) => return Err(failure),
+        Err(error) => return Err(error.into()),
     }
     // Under its name there is a whole report or none.
     let renamed = tokio::fs::rename(&unfinished, path).await;

@@ -1,20 +1,25 @@
 //! `conveyor submit`: a list becomes a job.
 
 use super::args::SubmitArgs;
-use super::document::Submitted;
 use super::failure::Failure;
-use super::http::{Answer, Api};
 use super::list::{Input, List, Single, Told};
-use super::print::{self, Output, clean};
+use super::print::{self, Output};
 use super::progress::ctrl_c;
-use super::upload::{self, Staging};
+use super::upload::{self, Staged};
 use super::{dry_run, ingest, limits, status};
 use crate::domain_limit;
-use conveyor_domain::OnInvalidRows;
-use serde_json::{Map, Value, json};
+use conveyor_client::wire::{
+    Decimal, ExternalId, JobType, RetryBody, SubmitJob, SubmitStatus, Submitted, ZenRowsParams,
+};
+use conveyor_client::{Answer, Client};
+use conveyor_domain::IngestStatus;
+use serde_json::Value;
 use std::process::ExitCode;
 
-pub async fn run(api: &Api, args: SubmitArgs, output: Output) -> Result<ExitCode, Failure> {
+/// A job whose tasks are as the user wrote them, and whose schedule has the right form: the server says what is wrong.
+pub type Submission = SubmitJob<Vec<Value>, Value>;
+
+pub async fn run(api: &Client, args: SubmitArgs, output: Output) -> Result<ExitCode, Failure> {
     // Before anything is uploaded for a job that cannot be.
     let job = job(&args)?;
     let prepared = prepare(api, &args, output).await?;
@@ -26,38 +31,38 @@ pub async fn run(api: &Api, args: SubmitArgs, output: Output) -> Result<ExitCode
         Prepared::Inline(list) => submit_inline(api, job, list, output).await?,
         Prepared::Staged(staging) => submit_staged(api, job, &args, &staging).await?,
     };
-    let Submitted { job_id, accepted_tasks, latest_run } = &answer.document;
-    let ingest_status = latest_run.as_ref().and_then(|run| run.ingest_status.as_deref());
-    output.remark(&match ingest_status {
-        Some("pending") => "accepted; the list is being read".to_owned(),
-        Some(_) | None => format!("{accepted_tasks} tasks accepted"),
+    let Submitted { job_id, accepted_tasks, latest_run, .. } = &answer.document;
+    let ingest_status = latest_run.as_ref().and_then(|run| run.ingest_status.as_ref());
+    output.remark(&match ingest_status.is_some_and(|status| *status == IngestStatus::Pending) {
+        true => "accepted; the list is being read".to_owned(),
+        false => format!("{accepted_tasks} tasks accepted"),
     });
     if !output.json {
         // Alone on its line: `JOB=$(conveyor submit urls.txt)`.
-        print::line(&clean(job_id))?;
+        print::line(&job_id.to_string())?;
     }
     if args.watch {
-        return status::watch(api, job_id, output).await;
+        return status::watch(api, &job_id.to_string(), output).await;
     }
     if output.json {
         print::line(&answer.text)?;
     } else if let Some(run) = latest_run.as_ref().filter(|_| was_staged) {
-        ingest::remark_rejected(ingest::find(api, job_id, &run.run_id).await?.as_ref(), job_id, output);
+        ingest::remark_rejected(ingest::find(api, *job_id, run.run_id).await?.as_ref(), *job_id, output);
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Asks what the submit would come to.
 async fn try_out(
-    api: &Api,
-    mut job: Value,
+    api: &Client,
+    mut job: Submission,
     args: &SubmitArgs,
     prepared: Prepared<'_>,
     output: Output,
 ) -> Result<ExitCode, Failure> {
     match prepared {
         Prepared::Inline(mut list) => {
-            job["tasks"] = Value::Array(std::mem::take(&mut list.tasks));
+            job.tasks = Some(std::mem::take(&mut list.tasks));
             dry_run::run(api, &job, |row| list.place(row.index), output).await
         }
         Prepared::Staged(staging) => {
@@ -72,11 +77,11 @@ async fn try_out(
 enum Prepared<'a> {
     /// To be sent with the submit.
     Inline(List),
-    Staged(Staging<'a>),
+    Staged(Staged<'a>),
 }
 
 /// Gathers what is to be submitted, or uploads it.
-async fn prepare<'a>(api: &'a Api, args: &'a SubmitArgs, output: Output) -> Result<Prepared<'a>, Failure> {
+async fn prepare<'a>(api: &Client, args: &'a SubmitArgs, output: Output) -> Result<Prepared<'a>, Failure> {
     let told = Told { format: args.format, delimiter: args.delimiter };
     let single = match args.inputs.as_slice() {
         [one] => Some(Input::of(one)).filter(|input| !matches!(input, Input::Url(_))),
@@ -103,42 +108,39 @@ async fn prepare<'a>(api: &'a Api, args: &'a SubmitArgs, output: Output) -> Resu
 }
 
 async fn submit_inline(
-    api: &Api,
-    mut job: Value,
+    api: &Client,
+    mut job: Submission,
     mut list: List,
     output: Output,
 ) -> Result<Answer<Submitted>, Failure> {
     for remark in &list.remarks {
         output.remark(remark);
     }
-    job["tasks"] = Value::Array(std::mem::take(&mut list.tasks));
-    let answer = api.post_once(api.url(&["jobs"]), Some(&job)).await;
+    job.tasks = Some(std::mem::take(&mut list.tasks));
+    let answer = api.submit(&job).await.map_err(Failure::from);
     answer.map_err(|e| with_way_out(e.with_places(|task| list.place(task.index?))))
 }
 
 async fn submit_staged(
-    api: &Api,
-    job: Value,
+    api: &Client,
+    job: Submission,
     args: &SubmitArgs,
-    staging: &Staging<'_>,
+    staging: &Staged<'_>,
 ) -> Result<Answer<Submitted>, Failure> {
     let job = of_upload(job, args, staging);
     let answer = tokio::select! {
         biased;
         () = ctrl_c() => Err(Failure::submit_interrupted()),
-        answer = api.post_once(api.url(&["jobs"]), Some(&job)) => answer,
+        answer = api.submit(&job) => answer.map_err(Failure::from),
     };
     let name = Input::of(&args.inputs[0]).name();
     let placed = |failure: Failure| failure.with_places(|task| Some(format!("{name}:{}", task.line?)));
     answer.map_err(|failure| staging.explained(placed(failure)))
 }
 
-fn of_upload(mut job: Value, args: &SubmitArgs, staging: &Staging<'_>) -> Value {
-    job["file_input_id"] = json!(staging.upload);
-    if let Some(on_invalid_rows) = args.on_invalid_rows {
-        job["on_invalid_rows"] = json!(OnInvalidRows::from(on_invalid_rows));
-    }
-    job
+fn of_upload(job: Submission, args: &SubmitArgs, staged: &Staged<'_>) -> Submission {
+    let on_invalid_rows = args.on_invalid_rows.map(Into::into);
+    SubmitJob { file_input_id: Some(staged.upload), on_invalid_rows, ..job }
 }
 
 fn with_way_out(failure: Failure) -> Failure {
@@ -151,49 +153,32 @@ fn with_way_out(failure: Failure) -> Failure {
 }
 
 /// The job without its tasks.
-fn job(args: &SubmitArgs) -> Result<Value, Failure> {
-    let mut job = json!({ "type": "regular", "status": "closed" });
-    if let Some(schedule) = &args.schedule {
-        job["type"] = json!("scheduled");
-        job["schedule"] = schedule.clone();
+fn job(args: &SubmitArgs) -> Result<Submission, Failure> {
+    let mut schedule = args.schedule.clone();
+    if let Some(schedule) = schedule.as_mut().filter(|schedule| schedule.get("rate").is_none()) {
         // An interval has no zone.
-        if schedule.get("rate").is_none() {
-            job["schedule"]["timezone"] = json!(args.timezone.as_deref().unwrap_or("UTC"));
-        }
-    }
-    if let Some(name) = &args.name {
-        job["name"] = json!(name);
-    }
-    if let Some(external_id) = &args.external_id {
-        job["external_id"] = json!(external_id);
-    }
-    if let Some(max_inflight) = args.max_inflight {
-        job["max_inflight"] = json!(max_inflight);
-    }
-    if let Some(rate) = args.rate {
-        job["rate_limit"] = limits::rate_limit(rate, args.burst);
-    }
-    if let Some(attempts_max) = args.attempts_max {
-        job["retry"] = json!({ "attempts_max": attempts_max });
-    }
-    if let Some(ratio) = args.max_failure_ratio {
-        job["max_failure_ratio"] = json!(ratio);
-    }
-    if let Some(days) = args.result_ttl_days {
-        job["result_ttl_days"] = json!(days);
+        schedule["timezone"] = args.timezone.as_deref().unwrap_or("UTC").into();
     }
     let domain_limits = domain_limit::gather(&args.domain_limits).map_err(Failure::usage)?;
-    if !domain_limits.is_empty() {
-        job["domain_limits"] = domain_limit::to_json(&domain_limits);
-    }
-    let mut params = Map::new();
+    let mut params = ZenRowsParams::default();
     for (key, value) in &args.params {
-        if params.insert(key.clone(), json!(value)).is_some() {
+        if params.0.insert(key.clone(), value.as_str().into()).is_some() {
             return Err(Failure::usage(format!("--param {key} is given twice")));
         }
     }
-    if !params.is_empty() {
-        job["zenrows_params"] = Value::Object(params);
-    }
-    Ok(job)
+    Ok(SubmitJob {
+        kind: Some(if schedule.is_some() { JobType::Scheduled } else { JobType::Regular }),
+        status: Some(SubmitStatus::Closed),
+        schedule,
+        name: args.name.as_deref().map(Into::into),
+        external_id: args.external_id.clone().map(ExternalId),
+        max_inflight: args.max_inflight.map(Into::into),
+        rate_limit: args.rate.map(|rate| limits::rate_limit(rate, args.burst)),
+        retry: args.attempts_max.map(|n| RetryBody { attempts_max: Some(n.into()), ..RetryBody::default() }),
+        max_failure_ratio: args.max_failure_ratio.map(Decimal),
+        result_ttl_days: args.result_ttl_days.map(Into::into),
+        domain_limits: domain_limit::to_wire(&domain_limits),
+        zenrows_params: Some(params).filter(|params| !params.0.is_empty()),
+        ..SubmitJob::default()
+    })
 }

@@ -23,7 +23,7 @@ pub use aws::AwsArgs;
 pub use backend::Opened;
 pub use operations::Repairs;
 pub use secrets::{API_KEY_FILE, find_secret};
-pub use system::{SystemClock, entropy, random_32};
+pub use system::{SystemClock, entropy};
 
 use anyhow::Context;
 use conveyor_api::{Api, ApiConfig, MetricsText, OperatorKeys};

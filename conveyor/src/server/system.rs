@@ -105,7 +105,7 @@ pub fn entropy() -> anyhow::Result<Entropy> {
     Ok(Entropy::from_seed(random_32()?))
 }
 
-pub fn random_32() -> anyhow::Result<[u8; 32]> {
+pub(super) fn random_32() -> anyhow::Result<[u8; 32]> {
     let mut bytes = [0; 32];
     SysRng.try_fill_bytes(&mut bytes)?;
     Ok(bytes)

@@ -2,11 +2,13 @@
 
 use super::report::{ENUMERATION, Phase, Seen};
 use super::usage::{S3, Usage};
-use crate::client::{Conveyor, Run};
+use crate::client::{Conveyor, reason};
 use crate::deployment::Roles;
 use crate::dispatch;
 use crate::ingest::{check_results, is_ingested};
 use anyhow::ensure;
+use conveyor_client::wire::Run;
+use conveyor_client::{JobId, RunStatus};
 use reqwest::Url;
 use std::path::Path;
 use std::time::Duration;
@@ -82,29 +84,29 @@ pub async fn measure(
     let mut meter = Meter::start(roles).await?;
     let deleted_before = meter.before.queues_deleted;
 
-    let (job_id, upload) = dispatch::submit(conveyor, job.tasks, job.max_inflight, job.scratch).await?;
+    let (job_id, target) = dispatch::submit(conveyor, job.tasks, job.max_inflight, job.scratch).await?;
     let mut submitted = meter.cut("submit").await?;
     // Sent by us on behalf of the caller: no role counts it, and it is charged all the same.
-    if upload.is_some_and(|upload| !upload.goes_to(api)) {
+    if target.is_some_and(|target| Url::parse(&target).is_ok_and(|target| target.origin() != api.origin())) {
         submitted.usage.add_calls(S3, "PutObject", 1);
     }
 
-    look.until(meter.roles, &job_id, |run| is_ingested(run, job.tasks)).await?;
+    look.until(meter.roles, job_id, |run| is_ingested(run, job.tasks)).await?;
     let ingested = meter.cut("ingest").await?;
 
     if !job.overlap {
         start_workers(meter.roles, job).await?;
     }
-    look.until(meter.roles, &job_id, |run| is_drained(run, job.tasks)).await?;
+    look.until(meter.roles, job_id, |run| is_drained(run, job.tasks)).await?;
     let drained = meter.cut("drain").await?;
 
-    look.until(meter.roles, &job_id, |run| is_completed(run, job.tasks)).await?;
+    look.until(meter.roles, job_id, |run| is_completed(run, job.tasks)).await?;
     let queue_deleted = queue_is_gone(meter.roles, deleted_before).await?;
     let completed = meter.cut("completion").await?;
 
-    check_results(conveyor, &job_id, job.tasks, job.deadline).await?;
+    check_results(conveyor, job_id, job.tasks, job.deadline).await?;
     let enumeration = meter.cut(ENUMERATION).await?;
-    let task_shard_count = conveyor.task_shard_count(&job_id).await?;
+    let task_shard_count = conveyor.task_shard_count(job_id).await?;
     Ok(Measured {
         phases: vec![submitted, ingested, drained, completed],
         enumeration,
@@ -131,7 +133,7 @@ impl Look<'_> {
     async fn until(
         &mut self,
         roles: &mut Roles,
-        job_id: &str,
+        job_id: JobId,
         is_there: impl Fn(&Run) -> anyhow::Result<bool>,
     ) -> anyhow::Result<()> {
         loop {
@@ -154,7 +156,7 @@ impl Look<'_> {
 
 fn is_drained(run: &Run, tasks: u64) -> anyhow::Result<bool> {
     expect_alive(run)?;
-    Ok(run.stats.completed == tasks)
+    Ok(u64::from(run.stats.completed) == tasks)
 }
 
 fn is_completed(run: &Run, tasks: u64) -> anyhow::Result<bool> {
@@ -162,14 +164,18 @@ fn is_completed(run: &Run, tasks: u64) -> anyhow::Result<bool> {
     let failed = run.stats.failed;
     // Retries would be in the bill.
     ensure!(failed == 0, "{failed} of {tasks} tasks failed");
-    Ok(run.status == "completed")
+    Ok(run.status == RunStatus::Completed)
 }
 
 /// Only a job that goes through measures anything.
 fn expect_alive(run: &Run) -> anyhow::Result<()> {
-    let reason = run.failure_reason.as_deref().unwrap_or("no reason given");
-    let alive = matches!(run.status.as_str(), "pending" | "running" | "completed");
-    ensure!(alive, "the run ended as {}: {reason}", run.status);
+    let alive = [RunStatus::Pending, RunStatus::Running, RunStatus::Completed];
+    ensure!(
+        alive.iter().any(|status| run.status == *status),
+        "the run ended as {}: {}",
+        run.status,
+        reason(run)
+    );
     Ok(())
 }
 
@@ -189,16 +195,10 @@ async fn queue_is_gone(roles: &mut Roles, deleted_before: u64) -> anyhow::Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::RunStats;
+    use crate::client;
 
     fn run(status: &str, ingest_status: Option<&str>, completed: u64) -> Run {
-        Run {
-            status: status.to_owned(),
-            stats: RunStats { total: 10, completed, failed: 0 },
-            ingest_status: ingest_status.map(str::to_owned),
-            failure_reason: None,
-            failure_detail: None,
-        }
+        client::run(status, ingest_status, 10, completed, 0)
     }
 
     #[test]

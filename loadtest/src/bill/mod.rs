@@ -101,7 +101,7 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
     let api = roles.start("api", &[]).await?;
     roles.start("ingest", &[]).await?;
     roles.start("sweeper", &[]).await?;
-    let conveyor = Conveyor::new(&api, place.api_keys[0].clone())?;
+    let conveyor = Conveyor::new(&api, &place.api_keys[0])?;
     let job = Job {
         tasks: settings.tasks,
         workers: settings.workers,

@@ -125,14 +125,14 @@ async fn hold(settings: &Settings) -> anyhow::Result<Steady> {
     let begin = Instant::now();
     let deadline = begin + 2 * at_full_speed(settings, tasks) + Duration::from_secs(120);
     let (job_id, _) = job::submit(&conveyor, tasks, settings.cap, system.scratch()).await?;
-    let run = job::watch(&mut system, &conveyor, &job_id, LOOK_EVERY, deadline).await?;
+    let run = job::watch(&mut system, &conveyor, job_id, LOOK_EVERY, deadline).await?;
     let elapsed = begin.elapsed().as_secs_f64();
     let (history, _) = system.gateway.history()?;
     let span = history.saturation(cap, tasks);
     let steady = Steady {
         tasks,
-        completed: run.stats.completed,
-        failed: run.stats.failed,
+        completed: run.stats.completed.into(),
+        failed: run.stats.failed.into(),
         elapsed_seconds: round::seconds(elapsed),
         max_in_flight: history.max_since(0),
         average_in_flight: span.and_then(|span| history.average(span)).map(round::ratio),

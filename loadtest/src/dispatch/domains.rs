@@ -4,12 +4,11 @@ use super::excess::{most_at_once, worst_excess};
 use super::job::{self, missing};
 use super::system::{Backend, Plan, System};
 use super::{Common, Findings, conclude};
-use crate::client::RateLimit;
 use crate::round;
 use anyhow::ensure;
 use clap::{Args, ValueEnum};
+use conveyor_client::wire::{Decimal, DomainLimitBody, DomainLimitsBody, Named, SubmitJob};
 use serde::Serialize;
-use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -108,15 +107,20 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
     let mut system = System::start(&Plan { workers: settings.workers, ..plan }).await?;
     let conveyor = system.caller()?;
     let Settings { domains, tasks, order, per_second, burst, .. } = *settings;
-    let rate_limit = RateLimit { per_second, burst };
-    let limits = json!({ "domain_limits": { "*": rate_limit } });
+    let of_each = DomainLimitBody {
+        per_second: Some(Decimal(per_second)),
+        burst: Some(burst.into()),
+        ..DomainLimitBody::default()
+    };
+    let domain_limits = Some(DomainLimitsBody(Named(vec![("*".to_owned(), of_each)])));
+    let limits = SubmitJob { domain_limits, ..SubmitJob::default() };
     let begin = Instant::now();
     let deadline = begin + Duration::from_secs(settings.deadline_seconds);
     let submitted = conveyor.submit_limited(&urls(domains, tasks, order), 100, limits).await?;
-    let run = job::watch(&mut system, &conveyor, &submitted.job_id, LOOK_EVERY, deadline).await?;
+    let run = job::watch(&mut system, &conveyor, submitted.job_id, LOOK_EVERY, deadline).await?;
     let elapsed = begin.elapsed().as_secs_f64();
     let messages_received = system.metric("conveyor_messages_received_total").await?;
-    let completed = run.stats.completed;
+    let completed = u64::from(run.stats.completed);
     let arrivals = system.gateway.arrivals_by_host()?;
     let at_once = most_at_once(per_second, burst);
     let excesses = arrivals.values().filter_map(|arrivals| worst_excess(arrivals, per_second, at_once));
@@ -130,7 +134,7 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
         per_second,
         burst,
         completed,
-        failed: run.stats.failed,
+        failed: run.stats.failed.into(),
         nominal_seconds: round::seconds(nominal),
         elapsed_seconds: round::seconds(elapsed),
         nominal_ratio: round::ratio(elapsed / nominal),

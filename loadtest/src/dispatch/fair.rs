@@ -7,6 +7,7 @@ use crate::client::Conveyor;
 use crate::round;
 use anyhow::ensure;
 use clap::Args;
+use conveyor_client::JobId;
 use serde::Serialize;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -100,14 +101,14 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
     eprintln!("idle: {idle_seconds:?} s");
 
     let (large_job, _) = job::submit(&large, rows, settings.slots, system.scratch()).await?;
-    let large_completed_before = wait_until_busy(&mut system, &large, &large_job, rows, deadline).await?;
+    let large_completed_before = wait_until_busy(&mut system, &large, large_job, rows, deadline).await?;
     let begin = Instant::now();
     let busy_seconds = small.seconds(&mut system, settings.tries).await?;
     eprintln!("busy: {busy_seconds:?} s");
-    let run = large.latest_run(&large_job).await?;
+    let run = large.latest_run(large_job).await?;
     let took = begin.elapsed().as_secs_f64();
     ensure!(!is_over(&run)?, "the large job was done before the last small one: give it more --rows");
-    let large_completed_after = run.stats.completed;
+    let large_completed_after = u64::from(run.stats.completed);
     let max_in_flight = system.gateway.counts().max_in_flight;
     // What is left of the large job is of no interest, and neither is an orderly end.
     drop(system);
@@ -135,7 +136,7 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
 async fn wait_until_busy(
     system: &mut System,
     large: &Conveyor,
-    job_id: &str,
+    job_id: JobId,
     rows: u64,
     deadline: Instant,
 ) -> anyhow::Result<u64> {
@@ -143,11 +144,11 @@ async fn wait_until_busy(
         system.expect_running()?;
         let run = large.latest_run(job_id).await?;
         ensure!(!is_over(&run)?, "the large job was done before it was ingested: give it more --rows");
-        let ingested = run.ingest_status.as_deref() != Some("pending");
+        let ingested = !run.is_ingesting();
         if ingested && run.stats.completed > 0 {
             let in_flight = system.gateway.counts().in_flight;
             eprintln!("{} of {rows} are completed, {in_flight} are in flight", run.stats.completed);
-            return Ok(run.stats.completed);
+            return Ok(run.stats.completed.into());
         }
         ensure!(Instant::now() < deadline, "the deadline passed with {} rows ingested", run.stats.total);
         sleep(GLANCE_EVERY).await;

@@ -142,7 +142,7 @@ async fn measure(settings: &Settings, backend: Backend, gate: Gate) -> anyhow::R
     let begin = Instant::now();
     let deadline = begin + Duration::from_secs(settings.deadline_seconds);
     let (job_id, _) = job::submit(&conveyor, settings.tasks, settings.max_inflight, system.scratch()).await?;
-    let run = job::watch(&mut system, &conveyor, &job_id, LOOK_EVERY, deadline).await?;
+    let run = job::watch(&mut system, &conveyor, job_id, LOOK_EVERY, deadline).await?;
     let elapsed = begin.elapsed().as_secs_f64();
     let messages_received = system.metric("conveyor_messages_received_total").await?;
     let measured = Measured {
@@ -150,11 +150,11 @@ async fn measure(settings: &Settings, backend: Backend, gate: Gate) -> anyhow::R
         gate,
         receives: system.metric("conveyor_receives_total").await?,
         messages_received,
-        amplification: per_task(messages_received, run.stats.completed).map(round::ratio),
+        amplification: per_task(messages_received, run.stats.completed.into()).map(round::ratio),
         elapsed_seconds: round::seconds(elapsed),
         finished: is_over(&run)?,
-        completed: run.stats.completed,
-        failed: run.stats.failed,
+        completed: run.stats.completed.into(),
+        failed: run.stats.failed.into(),
         dead_lettered: system.dead_letters().await?,
         max_in_flight: system.gateway.counts().max_in_flight,
     };

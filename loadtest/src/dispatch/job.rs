@@ -1,10 +1,12 @@
 //! A job of an experiment, submitted and watched.
 
 use super::system::System;
-use crate::client::{Conveyor, Run, Upload};
+use crate::client::{Conveyor, reason, send};
 use crate::list::{self, List};
 use crate::round;
 use anyhow::{bail, ensure};
+use conveyor_client::wire::Run;
+use conveyor_client::{JobId, RunStatus};
 use std::path::Path;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -23,25 +25,25 @@ pub async fn submit(
     tasks: u64,
     max_inflight: u32,
     scratch: &Path,
-) -> anyhow::Result<(String, Option<Upload>)> {
+) -> anyhow::Result<(JobId, Option<String>)> {
     if tasks <= INLINE_TASKS_MAX {
         let submitted = conveyor.submit(&urls(tasks), max_inflight).await?;
-        let accepted = submitted.accepted_tasks;
+        let accepted = submitted.accepted_tasks as u64;
         ensure!(accepted == tasks, "{accepted} of {tasks} tasks were accepted");
         return Ok((submitted.job_id, None));
     }
     let list = List::write(scratch, tasks).await?;
-    let slot = conveyor.stage_csv().await?;
-    conveyor.upload(&slot.upload, &list.path, UPLOAD_TIMEOUT).await?;
-    let submitted = conveyor.submit_staged(&slot.file_input_id, max_inflight).await?;
-    Ok((submitted.job_id, Some(slot.upload)))
+    let upload = conveyor.stage_csv(&list.path).await?;
+    let target = upload.target().map(str::to_owned);
+    let id = send(upload, UPLOAD_TIMEOUT).await?;
+    Ok((conveyor.submit_staged(id, max_inflight).await?.job_id, target))
 }
 
 /// Looks at the job until it is completed or the deadline passes, and says how it was then.
 pub async fn watch(
     system: &mut System,
     conveyor: &Conveyor,
-    job_id: &str,
+    job_id: JobId,
     look_every: Duration,
     deadline: Instant,
 ) -> anyhow::Result<Run> {
@@ -72,7 +74,7 @@ impl Timed<'_> {
         for _ in 0..jobs {
             let begin = Instant::now();
             let (job_id, _) = submit(self.caller, self.tasks, self.max_inflight, system.scratch()).await?;
-            let run = watch(system, self.caller, &job_id, self.look_every, self.deadline).await?;
+            let run = watch(system, self.caller, job_id, self.look_every, self.deadline).await?;
             let seconds = begin.elapsed().as_secs_f64();
             ensure!(is_over(&run)?, "the deadline passed before a {} job was done", self.name);
             ensure!(run.stats.failed == 0, "{} tasks of a {} job failed", run.stats.failed, self.name);
@@ -84,10 +86,12 @@ impl Timed<'_> {
 
 /// A run that ends in any other way measures nothing.
 pub fn is_over(run: &Run) -> anyhow::Result<bool> {
-    match run.status.as_str() {
-        "pending" | "running" => Ok(false),
-        "completed" => Ok(true),
-        other => bail!("the run is {other}: {}", run.failure_reason.as_deref().unwrap_or("no reason given")),
+    match run.status.known() {
+        Some(RunStatus::Pending | RunStatus::Running) => Ok(false),
+        Some(RunStatus::Completed) => Ok(true),
+        Some(RunStatus::Stopped | RunStatus::Failed | RunStatus::Deleted) | None => {
+            bail!("the run is {}: {}", run.status, reason(run))
+        }
     }
 }
 

@@ -4,10 +4,10 @@ use super::excess::{mean_rate, most_at_once, worst_excess};
 use super::job::{self, missing};
 use super::system::{Backend, Plan, System};
 use super::{Common, Findings, conclude};
-use crate::client::RateLimit;
 use crate::round;
 use anyhow::{Context, ensure};
 use clap::Args;
+use conveyor_client::wire::{Decimal, RateBody, SubmitJob};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -94,9 +94,10 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
     let begin = Instant::now();
     let at_rate = Duration::from_secs_f64(settings.tasks as f64 / settings.per_second);
     let deadline = begin + 2 * at_rate + Duration::from_secs(120);
-    let rate_limit = RateLimit { per_second: settings.per_second, burst: settings.burst };
+    let rate = RateBody { per_second: Decimal(settings.per_second), burst: Some(settings.burst.into()) };
+    let limits = SubmitJob { rate_limit: Some(rate), ..SubmitJob::default() };
     let urls = job::urls(settings.tasks);
-    let submitted = system.caller()?.submit_rated(&urls, settings.max_inflight, Some(rate_limit)).await?;
+    let submitted = system.caller()?.submit_limited(&urls, settings.max_inflight, limits).await?;
 
     let restarted_at_arrival = wait_for_calls(&mut system, settings.tasks / 2, deadline).await?;
     let received = system.metric_of_each("conveyor_messages_received_total").await?;
@@ -108,7 +109,7 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
     eprintln!("killed a worker after {restarted_at_arrival} calls; started anew in {restart_seconds:.2} s");
 
     let conveyor = system.caller()?;
-    let run = job::watch(&mut system, &conveyor, &submitted.job_id, LOOK_EVERY, deadline).await?;
+    let run = job::watch(&mut system, &conveyor, submitted.job_id, LOOK_EVERY, deadline).await?;
     let elapsed = begin.elapsed().as_secs_f64();
     let arrivals_us = system.gateway.history()?.0.arrivals_us();
     let counts = system.gateway.counts();
@@ -121,8 +122,8 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
         per_second: settings.per_second,
         burst: settings.burst,
         latency_ms: settings.latency_ms,
-        completed: run.stats.completed,
-        failed: run.stats.failed,
+        completed: run.stats.completed.into(),
+        failed: run.stats.failed.into(),
         arrivals: counts.calls,
         repeated: counts.calls - counts.distinct_urls,
         worst_excess: worst_excess(&arrivals_us, settings.per_second, at_once).map(round::ratio),

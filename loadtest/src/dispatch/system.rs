@@ -99,11 +99,11 @@ impl System {
 
     /// The first of two callers.
     pub fn caller(&self) -> anyhow::Result<Conveyor> {
-        Conveyor::new(&self.api, self.place.api_keys[0].clone())
+        Conveyor::new(&self.api, &self.place.api_keys[0])
     }
 
     pub fn other_caller(&self) -> anyhow::Result<Conveyor> {
-        Conveyor::new(&self.api, self.place.api_keys[1].clone())
+        Conveyor::new(&self.api, &self.place.api_keys[1])
     }
 
     pub fn scratch(&self) -> &Path {

@@ -7,6 +7,7 @@ use crate::client::Conveyor;
 use crate::round;
 use anyhow::{Context, ensure};
 use clap::Args;
+use conveyor_client::JobId;
 use serde::Serialize;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -107,7 +108,11 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
     let other_per_second = other_job.per_second().await?;
     eprintln!("beside: {beside_seconds:?} s");
 
-    system.proxy.as_ref().context("there is no proxy")?.throttle(settings.share, &other_job.job_id);
+    system
+        .proxy
+        .as_ref()
+        .context("there is no proxy")?
+        .throttle(settings.share, &other_job.job_id.to_string());
     let beside_throttled_seconds = timed.seconds(&mut system, settings.tries).await?;
     let other_per_second_throttled = other_job.per_second().await?;
     eprintln!("beside, throttled: {beside_throttled_seconds:?} s");
@@ -133,7 +138,7 @@ async fn take(settings: &Settings) -> anyhow::Result<Report> {
 /// The job that is throttled.
 struct Other {
     conveyor: Conveyor,
-    job_id: String,
+    job_id: JobId,
     completed: u64,
     since: Instant,
 }
@@ -141,9 +146,9 @@ struct Other {
 impl Other {
     /// How fast it went since the last look.
     async fn per_second(&mut self) -> anyhow::Result<f64> {
-        let run = self.conveyor.latest_run(&self.job_id).await?;
+        let run = self.conveyor.latest_run(self.job_id).await?;
         ensure!(!is_over(&run)?, "the other job was done before the last timed one: give it more --rows");
-        let (completed, now) = (run.stats.completed, Instant::now());
+        let (completed, now) = (u64::from(run.stats.completed), Instant::now());
         let rate = round::rate(completed - self.completed, (now - self.since).as_secs_f64());
         (self.completed, self.since) = (completed, now);
         Ok(rate)

@@ -132,8 +132,8 @@ fn raise_descriptors() -> anyhow::Result<()> {
 async fn take(settings: &Settings) -> anyhow::Result<Report> {
     let port = settings.server.port_or_known_default().context("--server has no port")?;
     let target = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let hostile = Conveyor::new(&settings.server, settings.hostile_key.clone())?;
-    let job = hostile.submit(&attack::long_urls(settings.rows), 1).await?.job_id;
+    let hostile = Conveyor::new(&settings.server, &settings.hostile_key)?;
+    let job = hostile.submit(&attack::long_urls(settings.rows), 1).await?.job_id.to_string();
     let victim = Victim::new(&settings.server, &settings.api_key)?;
     victim.serve(20).await;
     let (mut alone, mut attacked) = (Vec::new(), Vec::new());

@@ -1,9 +1,13 @@
 //! One list through Conveyor, timed: upload, submit, and the wait until it is ingested.
 
-use crate::client::{Conveyor, ResultRow, Run};
+use crate::client::{Conveyor, reason, send};
 use crate::latency::Summary;
 use crate::list::{self, List};
 use anyhow::{bail, ensure};
+use conveyor_client::wire::{Run, Task};
+use conveyor_client::{IngestStatus, JobId, RunStatus, TaskId};
+use futures::TryStreamExt;
+use std::pin::pin;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -15,7 +19,7 @@ const RESULTS_LIMIT: u32 = 1000;
 
 #[derive(Debug)]
 pub struct Measured {
-    pub job_id: String,
+    pub job_id: JobId,
     pub upload: Duration,
     pub submit: Duration,
     /// From the answer to the submit until the run says that it has all rows.
@@ -25,16 +29,16 @@ pub struct Measured {
 }
 
 pub async fn ingest(conveyor: &Conveyor, list: &List, deadline: Instant) -> anyhow::Result<Measured> {
-    let slot = conveyor.stage_csv().await?;
+    let upload = conveyor.stage_csv(&list.path).await?;
     let begin = Instant::now();
-    conveyor.upload(&slot.upload, &list.path, deadline.saturating_duration_since(begin)).await?;
+    let id = send(upload, deadline.saturating_duration_since(begin)).await?;
     let upload = begin.elapsed();
     eprintln!("uploaded {} bytes in {:.2} s", list.bytes, upload.as_secs_f64());
 
     let begin = Instant::now();
-    let submitted = conveyor.submit_staged(&slot.file_input_id, MAX_INFLIGHT).await?;
+    let submitted = conveyor.submit_staged(id, MAX_INFLIGHT).await?;
     let submit = begin.elapsed();
-    let (ingest, total, status_reads) = watch(conveyor, &submitted.job_id, list.rows, deadline).await?;
+    let (ingest, total, status_reads) = watch(conveyor, submitted.job_id, list.rows, deadline).await?;
     eprintln!("ingested {total} rows in {:.2} s", ingest.as_secs_f64());
     Ok(Measured { job_id: submitted.job_id, upload, submit, ingest, total, status_reads })
 }
@@ -42,7 +46,7 @@ pub async fn ingest(conveyor: &Conveyor, list: &List, deadline: Instant) -> anyh
 /// Reads the status again and again, on one connection, until the list is ingested.
 async fn watch(
     conveyor: &Conveyor,
-    job_id: &str,
+    job_id: JobId,
     rows: u64,
     deadline: Instant,
 ) -> anyhow::Result<(Duration, u64, Summary)> {
@@ -57,7 +61,7 @@ async fn watch(
         let run = conveyor.latest_run(job_id).await?;
         let answered = Instant::now();
         latencies.push(answered - asked);
-        let total = run.stats.total;
+        let total = u64::from(run.stats.total);
         if is_ingested(&run, rows)? {
             return Ok((answered - begin, total, Summary::of(&latencies)));
         }
@@ -71,48 +75,40 @@ async fn watch(
 
 /// Whether all rows are there. Anything but all of them measures nothing, so it ends the benchmark.
 pub fn is_ingested(run: &Run, rows: u64) -> anyhow::Result<bool> {
-    let total = run.stats.total;
-    if !matches!(run.status.as_str(), "running" | "pending" | "completed") {
-        let reason = run.failure_reason.as_deref().unwrap_or("no reason given");
+    let total = u64::from(run.stats.total);
+    let alive = [RunStatus::Running, RunStatus::Pending, RunStatus::Completed];
+    if !alive.iter().any(|status| run.status == *status) {
         let detail = run.failure_detail.as_deref().unwrap_or_default();
-        bail!("the run is {} with {total} of {rows} rows: {reason} {detail}", run.status);
+        bail!("the run is {} with {total} of {rows} rows: {} {detail}", run.status, reason(run));
     }
-    match run.ingest_status.as_deref() {
-        Some("pending") => {
-            ensure!(total <= rows, "{total} rows are counted, and the list has {rows}");
-            Ok(false)
-        }
-        // A short list may be taken at once, like an inline one, and then there is no such status.
-        Some("done") | None => {
-            ensure!(total == rows, "the run has {total} rows, and the list has {rows}");
-            Ok(true)
-        }
-        Some(other) => bail!("the ingest is {other} with {total} of {rows} rows"),
+    if run.is_ingesting() {
+        ensure!(total <= rows, "{total} rows are counted, and the list has {rows}");
+        return Ok(false);
     }
+    // A short list may be taken at once, like an inline one, and then there is no such status.
+    if let Some(other) = run.ingest_status.as_ref().filter(|status| **status != IngestStatus::Done) {
+        bail!("the ingest is {other} with {total} of {rows} rows");
+    }
+    ensure!(total == rows, "the run has {total} rows, and the list has {rows}");
+    Ok(true)
 }
 
 /// Reads every row back and compares it with the list.
 pub async fn check_results(
     conveyor: &Conveyor,
-    job_id: &str,
+    job_id: JobId,
     rows: u64,
     deadline: Instant,
 ) -> anyhow::Result<()> {
     let mut check = Check::default();
-    let mut cursor = None;
-    loop {
-        let page = conveyor.results(job_id, RESULTS_LIMIT, cursor.as_deref()).await?;
+    let mut pages = pin!(conveyor.0.results(job_id).query("limit", RESULTS_LIMIT).pages());
+    while let Some(page) = pages.try_next().await? {
+        page.iter().try_for_each(|row| check.take(row.read()?))?;
         ensure!(
-            !page.results.is_empty() || page.next_cursor.is_none(),
-            "an empty page promises another one after row {}",
+            check.rows == rows || Instant::now() < deadline,
+            "the deadline passed with {} of {rows} rows checked",
             check.rows
         );
-        page.results.into_iter().try_for_each(|row| check.take(row))?;
-        if page.next_cursor.is_none() {
-            break;
-        }
-        cursor = page.next_cursor;
-        ensure!(Instant::now() < deadline, "the deadline passed with {} of {rows} rows checked", check.rows);
         if check.rows.is_multiple_of(100_000) {
             eprintln!("checked {} of {rows} rows", check.rows);
         }
@@ -124,11 +120,11 @@ pub async fn check_results(
 #[derive(Debug, Default)]
 struct Check {
     rows: u64,
-    last_task_id: String,
+    last_task_id: Option<TaskId>,
 }
 
 impl Check {
-    fn take(&mut self, row: ResultRow) -> anyhow::Result<()> {
+    fn take(&mut self, row: Task) -> anyhow::Result<()> {
         let n = self.rows;
         ensure!(row.url == list::url(n), "row {n} has the URL {}, not {}", row.url, list::url(n));
         ensure!(
@@ -136,9 +132,9 @@ impl Check {
             "row {n} has the external id {:?}",
             row.external_id
         );
-        ensure!(row.task_id > self.last_task_id, "the task id of row {n} is not after the one before");
+        ensure!(Some(row.task_id) > self.last_task_id, "the task id of row {n} is not after the one before");
         self.rows += 1;
-        self.last_task_id = row.task_id;
+        self.last_task_id = Some(row.task_id);
         Ok(())
     }
 }
@@ -146,17 +142,11 @@ impl Check {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::RunStats;
+    use crate::client::run;
+    use serde_json::json;
 
     fn judged(status: &str, ingest_status: Option<&str>, total: u64) -> Result<bool, String> {
-        let run = Run {
-            status: status.to_owned(),
-            stats: RunStats { total, completed: 0, failed: 0 },
-            ingest_status: ingest_status.map(str::to_owned),
-            failure_reason: None,
-            failure_detail: None,
-        };
-        is_ingested(&run, 10).map_err(|error| error.to_string())
+        is_ingested(&run(status, ingest_status, total, 0, 0), 10).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -172,16 +162,17 @@ mod tests {
 
     #[test]
     fn rows_come_back_in_the_order_of_the_list() {
-        let row = |n: u64, task_id: &str| ResultRow {
-            task_id: task_id.to_owned(),
-            url: list::url(n),
-            external_id: Some(list::external_id(n)),
+        let row = |n: u64, task: u32| -> Task {
+            let at = "2026-11-16T05:00:15.912Z";
+            let row = json!({"task_id": format!("{task:032x}"), "run_id": "01ARZ3NDEKTSV4RRFFQ69G5FAV", "url": list::url(n),
+                "external_id": list::external_id(n), "status": "pending", "created_at": at, "updated_at": at});
+            serde_json::from_value(row).unwrap()
         };
         let mut check = Check::default();
-        assert!(check.take(row(0, "00")).is_ok() && check.take(row(1, "01")).is_ok());
-        assert!(check.take(row(3, "02")).unwrap_err().to_string().contains("row 2 has the URL"));
-        assert!(check.take(row(2, "01")).unwrap_err().to_string().contains("task id"));
-        assert!(check.take(ResultRow { external_id: Some("x".to_owned()), ..row(2, "02") }).is_err());
+        assert!(check.take(row(0, 0)).is_ok() && check.take(row(1, 1)).is_ok());
+        assert!(check.take(row(3, 2)).unwrap_err().to_string().contains("row 2 has the URL"));
+        assert!(check.take(row(2, 1)).unwrap_err().to_string().contains("task id"));
+        assert!(check.take(Task { external_id: Some("x".to_owned()), ..row(2, 2) }).is_err());
         assert_eq!(check.rows, 2);
     }
 }

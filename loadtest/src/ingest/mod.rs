@@ -112,7 +112,7 @@ async fn conveyor(
     if let Some(memory) = server.memory()? {
         report.add_memory(memory);
     }
-    server.clean_up(&measured.job_id).await?;
+    server.clean_up(measured.job_id).await?;
     Ok(report)
 }
 
@@ -123,7 +123,7 @@ async fn check(
     deadline: Instant,
 ) -> anyhow::Result<Duration> {
     let begin = Instant::now();
-    measure::check_results(&server.conveyor, &measured.job_id, rows, deadline).await?;
+    measure::check_results(&server.conveyor, measured.job_id, rows, deadline).await?;
     eprintln!("every row is there, in order");
     Ok(begin.elapsed())
 }

@@ -94,7 +94,7 @@ mod tests {
         let list = List { path: "list.csv".into(), rows: 1000, bytes: 90_000 };
         let gzip = List { path: "list.csv.gz".into(), bytes: 30_000, ..list.clone() };
         let measured = Measured {
-            job_id: "J".to_owned(),
+            job_id: "01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap(),
             upload: Duration::from_millis(250),
             submit: Duration::from_micros(1234),
             ingest: Duration::from_millis(10),

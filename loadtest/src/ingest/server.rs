@@ -4,6 +4,7 @@ use crate::client::Conveyor;
 use crate::deployment::{Place, Roles};
 use crate::gateway;
 use crate::process::{Memory, memory_of};
+use conveyor_client::JobId;
 use reqwest::Url;
 use std::path::Path;
 use tempfile::TempDir;
@@ -28,7 +29,7 @@ struct Started {
 impl Server {
     /// One that somebody else runs; its memory is known if its process is.
     pub fn running(url: &Url, api_key: String, process: Option<u32>) -> anyhow::Result<Server> {
-        Ok(Server { conveyor: Conveyor::new(url, api_key)?, process, started: None })
+        Ok(Server { conveyor: Conveyor::new(url, &api_key)?, process, started: None })
     }
 
     /// `dev` on a folder of its own, with a gateway that keeps it waiting.
@@ -42,7 +43,7 @@ impl Server {
             flags.extend(["--run-tasks-max".to_owned(), rows.to_string()]);
         }
         let url = roles.start("dev", &flags).await?;
-        let conveyor = Conveyor::new(&url, place.api_keys[0].clone())?;
+        let conveyor = Conveyor::new(&url, &place.api_keys[0])?;
         let process = roles.processes().next();
         Ok(Server { conveyor, process, started: Some(Started { roles, _folder: folder }) })
     }
@@ -52,12 +53,13 @@ impl Server {
     }
 
     /// Leaves things as they were: ends what was started, or takes the job away again.
-    pub async fn clean_up(self, job_id: &str) -> anyhow::Result<()> {
+    pub async fn clean_up(self, job: JobId) -> anyhow::Result<()> {
         match self.started {
             Some(started) => started.roles.stop().await,
             None => {
-                self.conveyor.stop(job_id).await?;
-                self.conveyor.delete(job_id).await
+                self.conveyor.0.stop(job).await?;
+                self.conveyor.0.delete_job(job).await?;
+                Ok(())
             }
         }
     }

@@ -19,7 +19,7 @@ const METHOD: &str = "^([Gg][Ee][Tt]|[Pp][Oo][Ss][Tt])$";
 /// A job: what to fetch, how, and how fast. It needs `tasks`, or a staged list, or to be open.
 // Generic, because the server takes `tasks` out of the body before it parses it, and reads `schedule` only of a scheduled job.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "SubmitJob", extend("anyOf" = [
     {"required": ["tasks"], "properties": {"tasks": {"type": "array", "minItems": 1}}},
     {"required": ["file_input_id"], "properties": {"file_input_id": {"type": "string"}}},
@@ -152,6 +152,12 @@ pub struct TaskBody {
     pub body: Option<Value>,
     /// They override those of the job.
     pub zenrows_params: Option<ZenRowsParams>,
+}
+
+impl TaskBody {
+    pub fn of(url: impl Into<String>) -> TaskBody {
+        TaskBody { url: url.into(), ..TaskBody::default() }
+    }
 }
 
 /// More tasks for an open job.

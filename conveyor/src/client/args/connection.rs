@@ -11,7 +11,7 @@ use url::Url;
 #[command(next_help_heading = "Connection and output")]
 pub struct ClientArgs {
     /// The server to talk to
-    #[arg(long, value_name = "URL", env = "CONVEYOR_SERVER", default_value = "http://127.0.0.1:8080", value_parser = parse_server)]
+    #[arg(long, value_name = "URL", env = "CONVEYOR_SERVER", default_value = "http://127.0.0.1:8080", value_parser = conveyor_client::server_url)]
     server: Url,
 
     /// The API key; without it, the one that `conveyor dev` left in the data directory
@@ -32,7 +32,7 @@ pub struct ClientArgs {
 #[command(next_help_heading = "Connection and output")]
 pub struct OperatorArgs {
     /// The server to talk to
-    #[arg(long, value_name = "URL", env = "CONVEYOR_SERVER", default_value = "http://127.0.0.1:8080", value_parser = parse_server)]
+    #[arg(long, value_name = "URL", env = "CONVEYOR_SERVER", default_value = "http://127.0.0.1:8080", value_parser = conveyor_client::server_url)]
     server: Url,
 
     /// The operator key; without it, the one that `conveyor dev` left in the data directory
@@ -83,18 +83,4 @@ impl Connection<'_> {
             Err(e) => Err(Failure::usage(format!("the key in {} cannot be read: {e}", file.display()))),
         }
     }
-}
-
-fn parse_server(text: &str) -> Result<Url, String> {
-    let mut url = Url::parse(text).map_err(|e| e.to_string())?;
-    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-        return Err("not an http:// or https:// URL".to_owned());
-    }
-    url.set_query(None);
-    url.set_fragment(None);
-    // The base URL of other clients ends in /v1; both spellings name the same server.
-    let path = url.path().trim_end_matches('/');
-    let path = path.strip_suffix("/v1").unwrap_or(path).to_owned();
-    url.set_path(&path);
-    Ok(url)
 }

@@ -1,5 +1,6 @@
 use super::ClientArgs;
 use clap::{Args, ValueEnum};
+use conveyor_domain as domain;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -35,4 +36,14 @@ pub enum ExportFormat {
     Jsonl,
     /// Tasks, for a spreadsheet
     Csv,
+}
+
+impl From<ExportFormat> for domain::ExportFormat {
+    fn from(given: ExportFormat) -> domain::ExportFormat {
+        match given {
+            ExportFormat::Zip => domain::ExportFormat::Zip,
+            ExportFormat::Jsonl => domain::ExportFormat::Jsonl,
+            ExportFormat::Csv => domain::ExportFormat::Csv,
+        }
+    }
 }

@@ -4,7 +4,9 @@ use super::{Connection, OperatorArgs};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use conveyor_domain::limits;
+use std::fmt::Display;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 #[derive(Debug, Args)]
 pub struct KeysArgs {
@@ -100,33 +102,42 @@ pub struct KeysQuotasArgs {
 pub struct QuotaArgs {
     /// Jobs of the caller with a run that has not ended; `default` for what the server was started with
     #[arg(long, value_name = "N", value_parser = jobs)]
-    pub active_jobs: Option<Choice>,
+    pub active_jobs: Option<Choice<u32>>,
 
     /// Jobs of the caller that have a schedule
     #[arg(long, value_name = "N", value_parser = jobs)]
-    pub scheduled_jobs: Option<Choice>,
+    pub scheduled_jobs: Option<Choice<u32>>,
 
     /// Tasks of the caller that are not done
     #[arg(long, value_name = "N", value_parser = tasks)]
-    pub queued_tasks: Option<Choice>,
+    pub queued_tasks: Option<Choice<u64>>,
 }
 
 /// A quota, or none of the caller's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum Choice<T> {
     Default,
-    Limit(u64),
+    Limit(T),
 }
 
-fn jobs(text: &str) -> Result<Choice, String> {
-    choice(text, u64::from(limits::QUOTA_JOBS_MAX))
+impl<T> Choice<T> {
+    pub fn quota(self) -> Option<T> {
+        match self {
+            Choice::Default => None,
+            Choice::Limit(limit) => Some(limit),
+        }
+    }
 }
 
-fn tasks(text: &str) -> Result<Choice, String> {
+fn jobs(text: &str) -> Result<Choice<u32>, String> {
+    choice(text, limits::QUOTA_JOBS_MAX)
+}
+
+fn tasks(text: &str) -> Result<Choice<u64>, String> {
     choice(text, limits::QUOTA_TASKS_MAX)
 }
 
-fn choice(text: &str, max: u64) -> Result<Choice, String> {
+fn choice<T: FromStr + PartialOrd + Display>(text: &str, max: T) -> Result<Choice<T>, String> {
     if text == "default" {
         return Ok(Choice::Default);
     }

@@ -15,7 +15,7 @@ pub use clock::{ClockArgs, ClockCommand};
 pub use connection::{ClientArgs, Connection, OperatorArgs};
 pub use dlq::{DlqArgs, DlqCommand, DlqListArgs, DlqPurgeArgs, DlqRedriveArgs, DlqShowArgs, Selection};
 pub use export::ExportArgs;
-pub use keys::{Choice, KeysArgs, KeysCommand, KeysCreateArgs, QuotaArgs};
+pub use keys::{KeysArgs, KeysCommand, KeysCreateArgs, QuotaArgs};
 pub use limits::{LeasesArgs, LimitsArgs};
 pub use repair::{AuditArgs, DeleteArgs, ReconcileArgs};
 pub use rerun::RerunArgs;

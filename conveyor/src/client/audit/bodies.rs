@@ -1,10 +1,11 @@
 //! `conveyor audit --deep`: every body of a run, read and verified by the server, page after page.
 
 use crate::client::failure::Failure;
-use crate::client::http::{Answer, Api};
 use crate::client::print::Output;
 use crate::client::progress;
-use serde::{Deserialize, Serialize};
+use conveyor_client::Client;
+use conveyor_client::wire::{BodiesAudit, BodyFault};
+use serde::Serialize;
 
 const BAR: &str = "verifying {bar:24} {pos}/{len} {rate}, eta {eta}";
 /// As many tasks are named as by one page.
@@ -18,24 +19,8 @@ pub struct Bodies {
     pub read: u64,
     pub bytes: u64,
     pub unverified: u64,
-    pub at_fault: Vec<Fault>,
+    pub at_fault: Vec<BodyFault>,
     pub more_at_fault: u64,
-}
-
-#[derive(Debug, Deserialize, Serialize)]
-pub struct Fault {
-    pub task_id: String,
-    pub fault: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Page {
-    read: u64,
-    bytes: u64,
-    unverified: u64,
-    at_fault: Vec<Fault>,
-    more_at_fault: u64,
-    next_cursor: Option<String>,
 }
 
 impl Bodies {
@@ -57,31 +42,36 @@ impl Bodies {
         failure.with_hint(format!("bodies at fault that were found before: {}{more}", named.join(", ")))
     }
 
-    fn add(&mut self, page: Page) {
-        self.read += page.read;
+    fn add(&mut self, page: BodiesAudit) {
+        self.read += u64::from(page.read);
         self.bytes += page.bytes;
-        self.unverified += page.unverified;
+        self.unverified += u64::from(page.unverified);
         self.at_fault.extend(page.at_fault);
         let more = self.at_fault.split_off(self.at_fault.len().min(NAMED_MAX));
-        self.more_at_fault += page.more_at_fault + more.len() as u64;
+        self.more_at_fault += u64::from(page.more_at_fault) + more.len() as u64;
     }
 }
 
 /// Follows the pages to the last. Nothing is kept between them: they may take hours.
-pub async fn ask(api: &Api, job: &str, run: &str, expected: u64, output: Output) -> Result<Bodies, Failure> {
+pub async fn ask(
+    api: &Client,
+    job: &str,
+    run: &str,
+    expected: u64,
+    output: Output,
+) -> Result<Bodies, Failure> {
     let bar = progress::bar(output, BAR);
     bar.set_length(expected);
     let mut bodies = Bodies::default();
     let mut cursor: Option<String> = None;
     let mut empty = 0;
     loop {
-        let mut url = api.url(&["jobs", job, "runs", run, "audit", "bodies"]);
+        let mut call = api.audit_bodies(job, run);
         if let Some(cursor) = &cursor {
-            url.query_pairs_mut().append_pair("cursor", cursor);
+            call = call.query("cursor", cursor);
         }
-        let answer: Answer<Page> = api.get(url).await.map_err(|failure| bodies.found_before(failure))?;
-        let mut page = answer.document;
-        bar.inc(page.read);
+        let mut page = call.await.map_err(|error| bodies.found_before(error.into()))?.document;
+        bar.inc(page.read.into());
         // Cursors are sealed: of the same place no two are equal, so they do not show whether anything moves.
         empty = if page.read == 0 { empty + 1 } else { 0 };
         cursor = page.next_cursor.take();

@@ -1,23 +1,21 @@
 //! `conveyor audit`: everything that is stored of a run, counted and held against each other.
 
 mod bodies;
-mod document;
 mod table;
 
-pub use document::{Finding, Unsure};
+pub use table::line_of;
 
 use super::args::AuditArgs;
-use super::document::Job;
 use super::failure::Failure;
-use super::http::{Answer, Api};
 use super::print::{self, Output};
 use super::progress::unless_interrupted;
 use bodies::Bodies;
-use document::Audit;
+use conveyor_client::wire::Audit;
+use conveyor_client::{Answer, Client};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
-pub async fn run(api: &Api, args: &AuditArgs, output: Output) -> Result<ExitCode, Failure> {
+pub async fn run(api: &Client, args: &AuditArgs, output: Output) -> Result<ExitCode, Failure> {
     let asked = unless_interrupted(ask(api, args, output)).await;
     let (answer, bodies) =
         asked.ok_or_else(|| Failure::stopped("the run was not audited, and nothing was changed"))??;
@@ -32,7 +30,7 @@ pub async fn run(api: &Api, args: &AuditArgs, output: Output) -> Result<ExitCode
 }
 
 async fn ask(
-    api: &Api,
+    api: &Client,
     args: &AuditArgs,
     output: Output,
 ) -> Result<(Answer<Audit>, Option<Bodies>), Failure> {
@@ -40,10 +38,12 @@ async fn ask(
         Some(run) => run.clone(),
         None => latest_run(api, &args.job).await?,
     };
-    let answer: Answer<Audit> = api.get(api.url(&["jobs", &args.job, "runs", &run, "audit"])).await?;
+    let answer = api.audit(&args.job, &run).await?;
     // Where no rows are, there is nothing to read.
     let bodies = match &answer.document.rows {
-        Some(rows) if args.deep => Some(bodies::ask(api, &args.job, &run, rows.successful, output).await?),
+        Some(rows) if args.deep => {
+            Some(bodies::ask(api, &args.job, &run, rows.successful.into(), output).await?)
+        }
         Some(_) | None => None,
     };
     Ok((answer, bodies))
@@ -60,8 +60,7 @@ fn with_bodies(audit: &str, bodies: &Bodies, agrees: bool) -> Result<String, Fai
     Ok(Value::Object(audit).to_string())
 }
 
-async fn latest_run(api: &Api, job: &str) -> Result<String, Failure> {
-    let answer: Answer<Job> = api.get(api.url(&["jobs", job])).await?;
-    let run = answer.document.latest_run.map(|run| run.run_id);
+async fn latest_run(api: &Client, job: &str) -> Result<String, Failure> {
+    let run = api.job(job).await?.document.latest_run.map(|run| run.run_id.to_string());
     run.ok_or_else(|| Failure::usage("the job's latest run was deleted: name another one with --run"))
 }

@@ -1,15 +1,16 @@
 //! An audit as a person reads it: the numbers side by side, whether they agree, and what the next sweep would do.
 
-use super::bodies::{Bodies, Fault};
-use super::document::{Audit, Finding};
+use super::bodies::Bodies;
 use crate::client::print::{self, clean};
 use comfy_table::{CellAlignment, Table};
+use conveyor_client::wire::{Audit, BodyFault, Finding, Subject};
+use conveyor_domain::RunStatus;
 use std::collections::BTreeSet;
 
 const HEADER: [&str; 6] = ["", "list", "total", "rows", "counters", "results"];
 
 pub fn text(audit: &Audit, bodies: Option<&Bodies>) -> String {
-    let mut text = format!("run {}, {}\n\n", clean(&audit.run.run_id), clean(&audit.run.status));
+    let mut text = format!("run {}, {}\n\n", audit.run.run_id, clean(&audit.run.status.to_string()));
     text.push_str(&print::table_text(numbers(audit)));
     for line in verdict(audit, bodies) {
         text.push('\n');
@@ -40,7 +41,7 @@ fn numbers(audit: &Audit) -> Table {
     line("successful", [None, None, successful, Some(counters.successful.to_string()), bodies]);
     line("failed", [None, None, rows.map(|r| r.failed.to_string()), Some(counters.failed.to_string()), None]);
     let of_rows = rows.map(|r| &r.failure_reasons);
-    let classes: BTreeSet<&String> =
+    let classes: BTreeSet<_> =
         of_rows.into_iter().flat_map(|r| r.keys()).chain(counters.failure_reasons.keys()).collect();
     for class in classes {
         let in_rows = of_rows.map(|r| r.get(class).copied().unwrap_or(0).to_string());
@@ -59,10 +60,10 @@ fn numbers(audit: &Audit) -> Table {
 fn verdict(audit: &Audit, bodies: Option<&Bodies>) -> Vec<String> {
     let mut lines = vec![String::new()];
     if audit.agrees && bodies.is_none_or(Bodies::agree) {
-        let proved = match (&audit.rows, audit.run.status.as_str()) {
-            (Some(_), _) => "everything agrees",
-            (None, "deleted") => "it was deleted: there is nothing to compare",
-            (None, _) => "its rows are past their time",
+        let proved = match &audit.rows {
+            Some(_) => "everything agrees",
+            None if audit.run.status == RunStatus::Deleted => "it was deleted: there is nothing to compare",
+            None => "its rows are past their time",
         };
         lines.push(proved.to_owned());
     } else {
@@ -84,7 +85,7 @@ fn verdict(audit: &Audit, bodies: Option<&Bodies>) -> Vec<String> {
         None => {}
     }
     let finding = |Finding { repair, subject, why, remedy, .. }: &&Finding| {
-        format!("  {repair}, {}: {why}; {remedy}", subject.line())
+        format!("  {repair}, {}: {why}; {remedy}", line_of(subject))
     };
     let (fixable, to_decide): (Vec<&Finding>, Vec<&Finding>) =
         audit.findings.iter().partition(|finding| finding.fixable);
@@ -101,13 +102,18 @@ fn verdict(audit: &Audit, bodies: Option<&Bodies>) -> Vec<String> {
         lines.extend(to_decide.iter().map(finding));
     }
     let unsure = audit.unsure.iter();
-    lines.extend(unsure.map(|one| format!("cannot be told before {}: {}", one.until, one.subject.line())));
+    lines.extend(unsure.map(|one| format!("cannot be told before {}: {}", one.until, line_of(&one.subject))));
     lines
+}
+
+/// `run 01ARZ3NDEKTSV4RRFFQ69G5FAV`
+pub fn line_of(Subject { kind, id, .. }: &Subject) -> String {
+    format!("{kind} {id}")
 }
 
 /// Bodies that are not what was written, by their tasks.
 fn of_faults(bodies: &Bodies) -> Vec<String> {
-    let line = |Fault { task_id, fault }: &Fault| format!("  the body of task {task_id} is {fault}");
+    let line = |BodyFault { task_id, fault }: &BodyFault| format!("  the body of task {task_id} is {fault}");
     let more =
         (bodies.more_at_fault > 0).then(|| format!("  {} more bodies are at fault", bodies.more_at_fault));
     let remedy = (!bodies.agree()).then(|| "  a rerun of these tasks fetches them again".to_owned());
@@ -117,17 +123,18 @@ fn of_faults(bodies: &Bodies) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::tests::{self, JOB, RUN, T, run_of};
     use serde_json::json;
 
     fn lines(audit: serde_json::Value) -> Vec<String> {
-        let audit: Audit = serde_json::from_value(audit).unwrap();
+        let audit: Audit = serde_json::from_value(tests::audit(audit)).unwrap();
         text(&audit, None).lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
     }
 
     #[test]
     fn numbers_stand_side_by_side() {
         let shown = lines(json!({
-            "job_id": "J", "agrees": false, "run": {"run_id": "R", "status": "running"}, "total": 10,
+            "agrees": false, "run": run_of("running"), "total": 10,
             "list": {"accepted": 10, "rejected": 2, "whole": true},
             "rows": {"pending": 1, "processing": 2, "successful": 4, "failed": 3, "failure_reasons": {"blocked": 3}},
             "counters": {"successful": -4, "failed": 2, "failure_reasons": {"blocked": 1, "other": 1}},
@@ -137,12 +144,12 @@ mod tests {
                           "why": "gone", "remedy": "let them fail", "fixable": false},
                          {"repair": "wrong_counters", "kind": "damage", "subject": {"type": "run", "id": "R"},
                           "why": "they differ", "remedy": "add 8", "fixable": true}],
-            "unsure": [{"subject": {"type": "run", "id": "R"}, "until": "T"}],
+            "unsure": [{"subject": {"type": "run", "id": "R"}, "until": T, "in_ms": 0}],
         }));
         assert_eq!(
             shown,
             [
-                "run R, running",
+                &format!("run {RUN}, running"),
                 "",
                 "list total rows counters results",
                 "tasks 10 10 10",
@@ -157,11 +164,11 @@ mod tests {
                 "NOT everything agrees:",
                 "counters say -4 successful, rows 4",
                 "bodies were not read: `--deep` reads and verifies each",
-                "the next sweep, or `conveyor reconcile --job J`, would do this:",
+                &format!("the next sweep, or `conveyor reconcile --job {JOB}`, would do this:"),
                 "wrong_counters, run R: they differ; add 8",
                 "an operator has to decide about this; no sweep does:",
                 "stalled_ingest, run R: gone; let them fail",
-                "cannot be told before T: run R",
+                &format!("cannot be told before {T}: run R"),
             ]
         );
     }
@@ -169,20 +176,21 @@ mod tests {
     #[test]
     fn bodies_at_fault_are_named() {
         let audit = json!({
-            "job_id": "J", "agrees": true, "run": {"run_id": "R", "status": "completed"}, "total": 1,
+            "agrees": true, "run": run_of("completed"), "total": 1,
             "rows": {"pending": 0, "processing": 0, "successful": 1, "failed": 0},
             "counters": {"successful": 1, "failed": 0},
         });
-        let fault = Fault { task_id: "T".to_owned(), fault: "truncated".to_owned() };
+        let task = format!("{:032x}", 0);
+        let fault = serde_json::from_value(json!({"task_id": task, "fault": "truncated"})).unwrap();
         let bodies = Bodies { read: 9, bytes: 90, unverified: 2, at_fault: vec![fault], more_at_fault: 3 };
-        let text = text(&serde_json::from_value(audit).unwrap(), Some(&bodies));
+        let text = text(&serde_json::from_value(tests::audit(audit)).unwrap(), Some(&bodies));
         let shown: Vec<&str> =
             text.lines().map(str::trim).skip_while(|line| !line.starts_with("NOT")).collect();
         assert_eq!(
             shown[..5],
             [
                 "NOT everything agrees:",
-                "the body of task T is truncated",
+                &format!("the body of task {task} is truncated"),
                 "3 more bodies are at fault",
                 "a rerun of these tasks fetches them again",
                 "9 bodies were read, 90 bytes; 2 have no checksum, and only their lengths were verified",
@@ -194,7 +202,7 @@ mod tests {
     fn where_no_rows_are_counted_it_is_said_why() {
         for (status, why) in [("deleted", "it was deleted"), ("completed", "past their time")] {
             let shown = lines(json!({
-                "job_id": "J", "agrees": true, "run": {"run_id": "R", "status": status}, "total": 1,
+                "agrees": true, "run": run_of(status), "total": 1,
                 "counters": {"successful": 1, "failed": 0},
             }));
             assert!(shown[shown.len() - 2].contains(why), "{shown:?}");
@@ -204,7 +212,7 @@ mod tests {
     #[test]
     fn what_agrees_is_said_in_one_line() {
         let shown = lines(json!({
-            "job_id": "J", "agrees": true, "run": {"run_id": "R", "status": "completed"}, "total": 1,
+            "agrees": true, "run": run_of("completed"), "total": 1,
             "rows": {"pending": 0, "processing": 0, "successful": 1, "failed": 0},
             "counters": {"successful": 1, "failed": 0}, "results": {"present": 1, "missing": 0},
         }));

@@ -1,18 +1,18 @@
 //! `conveyor dlq`: messages that were given up, and what becomes of them.
 
-mod document;
 mod list;
 mod treat;
 
 use super::args::{DlqArgs, DlqCommand};
 use super::failure::Failure;
-use super::http::Api;
 use super::print::Output;
 use super::progress::unless_interrupted;
+use conveyor_client::wire::Letter;
+use conveyor_client::{Client, Pages};
+use conveyor_domain::limits::PAGE_MAX;
 use std::process::ExitCode;
-use url::Url;
 
-pub async fn run(api: &Api, args: &DlqArgs, output: Output) -> Result<ExitCode, Failure> {
+pub async fn run(api: &Client, args: &DlqArgs, output: Output) -> Result<ExitCode, Failure> {
     match &args.command {
         DlqCommand::List(args) => looked(list::list(api, args, output)).await,
         DlqCommand::Show(args) => looked(list::show(api, args, output)).await,
@@ -26,17 +26,18 @@ async fn looked(look: impl Future<Output = Result<ExitCode, Failure>>) -> Result
     whole.unwrap_or_else(|| Err(Failure::stopped("not all was shown, and nothing was changed")))
 }
 
-fn url(api: &Api, rest: &[&str]) -> Url {
-    api.url(&[&["admin", "dead_letters"], rest].concat())
-}
-
-/// The address of a list of those that fit.
-fn filtered(api: &Api, filters: [(&str, &Option<String>); 3]) -> Url {
-    let mut url = url(api, &[]);
-    for (name, value) in filters {
+/// Those that fit every filter.
+fn selected(
+    api: &Client,
+    job: &Option<String>,
+    run: &Option<String>,
+    error: &Option<String>,
+) -> Pages<Letter> {
+    let mut letters = api.dead_letters();
+    for (name, value) in [("job_id", job), ("run_id", run), ("error", error)] {
         if let Some(value) = value {
-            url.query_pairs_mut().append_pair(name, value);
+            letters = letters.query(name, value);
         }
     }
-    url
+    letters.query("limit", PAGE_MAX)
 }

@@ -1,23 +1,50 @@
 //! Dead letters sent again, or let go: each by itself, so that one that cannot be does not keep the others.
 
-use super::document::{Became, Page};
-use super::{filtered, list, url};
+use super::selected;
 use crate::client::args::{DlqPurgeArgs, DlqRedriveArgs, Selection};
 use crate::client::failure::Failure;
-use crate::client::http::{Answer, Api};
 use crate::client::print::{self, Output, clean};
 use crate::client::progress::{self, unless_interrupted};
+use conveyor_client::wire::{Became, Decimal, LetterOutcome, RedriveLetters, Redriven};
+use conveyor_client::{Client, Error};
 use futures::TryStreamExt;
 use indicatif::ProgressBar;
-use serde_json::{Value, json};
-use std::pin::pin;
+use serde::Serialize;
+use serde_json::json;
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
+/// What became of a letter: what the server says, or that it refused.
+#[derive(Debug, Serialize)]
+struct Done {
+    letter_id: String,
+    outcome: String,
+    /// Why it was not done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl Done {
+    fn new(letter: &str, outcome: &str, error: Option<String>) -> Done {
+        Done { letter_id: letter.to_owned(), outcome: outcome.to_owned(), error }
+    }
+
+    fn is_done(&self) -> bool {
+        matches!(self.outcome.as_str(), "sent" | "acknowledged" | "purged" | "gone")
+    }
+}
+
+impl From<Became> for Done {
+    fn from(became: Became) -> Done {
+        Done::new(&became.letter_id.to_string(), &became.outcome.to_string(), became.error)
+    }
+}
+
 const BAR: &str = "{bar:24} {pos}/{len} {rate}, eta {eta}";
 
-pub async fn redrive(api: &Api, args: &DlqRedriveArgs, output: Output) -> Result<ExitCode, Failure> {
+pub async fn redrive(api: &Client, args: &DlqRedriveArgs, output: Output) -> Result<ExitCode, Failure> {
     let bar = progress::bar(output, BAR);
     let mut done = Vec::new();
     let ended = unless_interrupted(redrive_selected(api, args, output, &bar, &mut done)).await;
@@ -27,11 +54,11 @@ pub async fn redrive(api: &Api, args: &DlqRedriveArgs, output: Output) -> Result
 }
 
 async fn redrive_selected(
-    api: &Api,
+    api: &Client,
     args: &DlqRedriveArgs,
     output: Output,
     bar: &ProgressBar,
-    done: &mut Vec<Became>,
+    done: &mut Vec<Done>,
 ) -> Result<(), Failure> {
     let mut pace = Pace::new(args.rate);
     if args.selection.ids.is_empty() {
@@ -53,39 +80,49 @@ async fn redrive_selected(
 
 /// All that fit, as many in a request as the server takes.
 async fn redrive_found(
-    api: &Api,
+    api: &Client,
     args: &DlqRedriveArgs,
     pace: &mut Pace,
     bar: &ProgressBar,
-    done: &mut Vec<Became>,
+    done: &mut Vec<Done>,
 ) -> Result<(), Failure> {
-    let mut body = filter(&args.selection);
-    if let Some(rate) = args.rate {
-        body["per_second"] = json!(rate);
-    }
+    let Selection { all, job, run, error, .. } = &args.selection;
+    let mut which = RedriveLetters {
+        all: all.then_some(true),
+        job_id: id_of("job", job)?,
+        run_id: id_of("run", run)?,
+        error: error.clone(),
+        per_second: args.rate.map(Decimal),
+        ..RedriveLetters::default()
+    };
     loop {
         pace.wait().await;
-        // Sent once: what is redriven twice has one redrive less.
-        let answer: Answer<Page> = api.post(url(api, &["redrive"]), Some(&body)).await?;
+        let Redriven { dead_letters, more, next_cursor } = api.redrive_many(&which).await?.document;
         pace.sent();
-        let Page { dead_letters, more, next_cursor } = answer.document;
         bar.inc(dead_letters.len() as u64);
-        done.extend(dead_letters);
-        match next_cursor {
-            Some(cursor) if more && body["cursor"] != json!(cursor) => body["cursor"] = json!(cursor),
-            Some(_) | None => return Ok(()),
+        done.extend(dead_letters.into_iter().map(Done::from));
+        if !more || next_cursor.is_none() || next_cursor == which.cursor {
+            return Ok(());
         }
+        which.cursor = next_cursor;
     }
 }
 
-async fn redrive_one(api: &Api, letter: &str) -> Result<Became, Failure> {
-    match api.post::<Became>(url(api, &[letter, "redrive"]), None).await {
-        Ok(answer) => Ok(answer.document),
-        Err(failure) => not_done(letter, failure),
+fn id_of<T: FromStr>(what: &str, id: &Option<String>) -> Result<Option<T>, Failure> {
+    let id = id
+        .as_ref()
+        .map(|id| id.parse().map_err(|_| Failure::usage(format!("--{what} {id}: not a valid id"))));
+    id.transpose()
+}
+
+async fn redrive_one(api: &Client, letter: &str) -> Result<Done, Failure> {
+    match api.redrive(letter).await {
+        Ok(answer) => Ok(answer.document.into()),
+        Err(error) => not_done(letter, error),
     }
 }
 
-pub async fn purge(api: &Api, args: &DlqPurgeArgs, output: Output) -> Result<ExitCode, Failure> {
+pub async fn purge(api: &Client, args: &DlqPurgeArgs, output: Output) -> Result<ExitCode, Failure> {
     let bar = progress::bar(output, BAR);
     let mut done = Vec::new();
     let ended = unless_interrupted(purge_selected(api, args, &bar, &mut done)).await;
@@ -95,10 +132,10 @@ pub async fn purge(api: &Api, args: &DlqPurgeArgs, output: Output) -> Result<Exi
 }
 
 async fn purge_selected(
-    api: &Api,
+    api: &Client,
     args: &DlqPurgeArgs,
     bar: &ProgressBar,
-    done: &mut Vec<Became>,
+    done: &mut Vec<Done>,
 ) -> Result<(), Failure> {
     let ids = match args.selection.ids.is_empty() {
         true => found(api, &args.selection).await?,
@@ -106,68 +143,43 @@ async fn purge_selected(
     };
     bar.set_length(ids.len() as u64);
     for letter in &ids {
-        let outcome = "purged".to_owned();
-        done.push(match api.delete(url(api, &[letter])).await {
-            Ok(_) => Became { letter_id: letter.clone(), outcome, error: None },
-            Err(failure) => not_done(letter, failure)?,
+        done.push(match api.purge(letter).await {
+            Ok(_) => Done::new(letter, LetterOutcome::Purged.as_str(), None),
+            Err(error) => not_done(letter, error)?,
         });
         bar.inc(1);
     }
     Ok(())
 }
 
-fn interrupted(what: &str, done: &[Became]) -> Failure {
+fn interrupted(what: &str, done: &[Done]) -> Failure {
     let count = done.iter().filter(|became| became.is_done()).count();
     Failure::stopped(format!("{count} {what} so far, and perhaps what was just asked for"))
 }
 
 /// An answer about this letter is no reason to end; a server that is gone, or that wants another key, is.
-fn not_done(letter: &str, failure: Failure) -> Result<Became, Failure> {
-    let about_it =
-        failure.is_not_found() || failure.has_code("redrive_limit") || failure.has_code("conflict");
-    match about_it {
-        true => {
-            let outcome = if failure.is_not_found() { "not_found" } else { "refused" }.to_owned();
-            Ok(Became { letter_id: letter.to_owned(), outcome, error: Some(failure.line()) })
-        }
-        false => Err(failure),
-    }
-}
-
-fn filter(selection: &Selection) -> Value {
-    if selection.all {
-        return json!({ "all": true });
-    }
-    let mut filter = json!({});
-    let given = [("job_id", &selection.job), ("run_id", &selection.run), ("error", &selection.error)];
-    for (name, value) in given {
-        if let Some(value) = value {
-            filter[name] = json!(value);
-        }
-    }
-    filter
+fn not_done(letter: &str, error: Error) -> Result<Done, Failure> {
+    let outcome = match error.is_not_found() {
+        true => "not_found",
+        false if error.has_code("redrive_limit") || error.has_code("conflict") => "refused",
+        false => return Err(error.into()),
+    };
+    Ok(Done::new(letter, outcome, Some(Failure::from(error).line())))
 }
 
 /// The ids of all that fit.
-async fn found(api: &Api, selection: &Selection) -> Result<Vec<String>, Failure> {
+async fn found(api: &Client, selection: &Selection) -> Result<Vec<String>, Failure> {
     let Selection { job, run, error, .. } = selection;
-    let pages = list::pages(api, filtered(api, [("job_id", job), ("run_id", run), ("error", error)]));
-    let mut pages = pin!(pages);
-    let mut ids = Vec::new();
-    while let Some(page) = pages.try_next().await? {
-        for item in &page {
-            ids.push(list::read(item)?.letter_id);
-        }
-    }
-    Ok(ids)
+    let letters = selected(api, job, run, error).items();
+    Ok(letters.map_ok(|letter| letter.letter_id.to_string()).try_collect().await?)
 }
 
-fn report(what: &str, done: &[Became], output: Output) -> Result<ExitCode, Failure> {
+fn report(what: &str, done: &[Done], output: Output) -> Result<ExitCode, Failure> {
     let failed = done.iter().filter(|became| !became.is_done()).count();
     if output.json {
         print::line(&json!({ what: done }).to_string())?;
     } else {
-        for Became { letter_id, outcome, error } in done {
+        for Done { letter_id, outcome, error } in done {
             let error = error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
             print::line(&clean(&format!("{letter_id} {outcome}{error}")))?;
         }

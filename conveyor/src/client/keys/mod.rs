@@ -1,100 +1,62 @@
 //! `conveyor keys`: API keys, and what their callers may have.
 
-mod document;
 mod table;
 
-use super::args::{Choice, KeysArgs, KeysCommand, KeysCreateArgs, QuotaArgs};
+use super::args::{KeysArgs, KeysCommand, KeysCreateArgs, QuotaArgs};
 use super::failure::Failure;
-use super::http::{Answer, Api};
-use super::paging;
 use super::print::{self, Output, clean};
+use conveyor_client::Client;
+use conveyor_client::wire::{CreateKey, QuotasBody};
 use conveyor_domain::limits::PAGE_MAX;
-use document::{Caller, Key};
-use futures::StreamExt;
-use serde_json::{Map, Value, json};
-use std::pin::pin;
+use serde_json::json;
 use std::process::ExitCode;
 
-pub async fn run(api: &Api, args: &KeysArgs, output: Output) -> Result<ExitCode, Failure> {
+pub async fn run(api: &Client, args: &KeysArgs, output: Output) -> Result<ExitCode, Failure> {
     match &args.command {
-        KeysCommand::Create(args) => create(api, args, output).await,
-        KeysCommand::List(_) => list(api, output).await,
+        KeysCommand::Create(args) => create(api, args, output).await?,
+        KeysCommand::List(_) => {
+            super::table::list(api.keys().query("limit", PAGE_MAX), &table::COLUMNS, output).await?;
+        }
         KeysCommand::Revoke(args) => {
-            api.delete(api.url(&["admin", "keys", &args.key])).await?;
+            api.revoke_key(&args.key).await?;
             match output.json {
                 true => print::line(&json!({ "revoked": args.key }).to_string())?,
                 false => print::line(&clean(&format!("{} revoked", args.key)))?,
             }
-            Ok(ExitCode::SUCCESS)
         }
         KeysCommand::Quotas(args) => {
-            let url = api.url(&["admin", "callers", &args.caller]);
-            let change = change(&args.quotas);
-            let answer: Answer<Caller> = match change.is_empty() {
-                true => api.get(url).await?,
-                false => api.patch(url, &Value::Object(change)).await?,
+            let answer = match change(&args.quotas) {
+                None => api.caller(&args.caller).await?,
+                Some(change) => api.change_quotas(&args.caller, change).await?,
             };
             let text = if output.json { answer.text } else { print::facts(table::caller(&answer.document)) };
             print::line(&text)?;
-            Ok(ExitCode::SUCCESS)
         }
     }
+    Ok(ExitCode::SUCCESS)
 }
 
-async fn create(api: &Api, args: &KeysCreateArgs, output: Output) -> Result<ExitCode, Failure> {
-    let mut body = json!({ "name": args.name });
-    if args.operator {
-        body["operator"] = json!(true);
-    }
-    if let Some(caller) = &args.caller {
-        body["caller"] = json!(caller);
-    }
-    let quotas = change(&args.quotas);
-    if !quotas.is_empty() {
-        body["quotas"] = Value::Object(quotas);
-    }
-    // Sent once: a repeat would make another key.
-    let answer: Answer<Key> = api.post(api.url(&["admin", "keys"]), Some(&body)).await?;
+async fn create(api: &Client, args: &KeysCreateArgs, output: Output) -> Result<(), Failure> {
+    let caller = args.caller.as_ref().map(|caller| caller.parse());
+    let key = CreateKey {
+        name: args.name.as_str().into(),
+        operator: args.operator.then_some(true),
+        caller: caller.transpose().map_err(|_| Failure::usage("--caller is not the id of a caller"))?,
+        quotas: change(&args.quotas),
+    };
+    let answer = api.create_key(&key).await?;
     print::line(&if output.json { answer.text } else { print::facts(table::made(&answer.document)) })?;
     output.remark("the key is shown this once: keep it where its owner finds it");
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-fn change(quotas: &QuotaArgs) -> Map<String, Value> {
-    let named = [
-        ("active_jobs", quotas.active_jobs),
-        ("scheduled_jobs", quotas.scheduled_jobs),
-        ("queued_tasks", quotas.queued_tasks),
-    ];
-    let value = |choice| match choice {
-        Choice::Default => Value::Null,
-        Choice::Limit(limit) => json!(limit),
-    };
-    named.into_iter().filter_map(|(name, choice)| Some((name.to_owned(), value(choice?)))).collect()
-}
-
-async fn list(api: &Api, output: Output) -> Result<ExitCode, Failure> {
-    let mut url = api.url(&["admin", "keys"]);
-    url.query_pairs_mut().append_pair("limit", &PAGE_MAX.to_string());
-    let pages = paging::pages(api, url, "keys");
-    if output.json {
-        paging::print_document(pages, "keys").await?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let mut pages = pin!(pages.enumerate());
-    while let Some((n, page)) = pages.next().await {
-        let mut table = print::plain_table();
-        if n == 0 {
-            table.set_header(table::HEADER);
-        }
-        for item in &page? {
-            let key = serde_json::from_str(item.get()).map_err(|e| Failure::not_understood(e.to_string()))?;
-            table.add_row(table::cells(&key).map(|cell| clean(&cell)));
-        }
-        print::fix_widths(&mut table, &table::WIDTHS);
-        if n == 0 || !table.is_empty() {
-            print::print_table(table)?;
-        }
-    }
-    Ok(ExitCode::SUCCESS)
+/// The quotas that are named, if there are any.
+fn change(quotas: &QuotaArgs) -> Option<QuotasBody> {
+    let QuotaArgs { active_jobs, scheduled_jobs, queued_tasks } = quotas;
+    let is_given = active_jobs.is_some() || scheduled_jobs.is_some() || queued_tasks.is_some();
+    is_given.then(|| QuotasBody {
+        active_jobs: active_jobs.map(|choice| choice.quota().map(Into::into)),
+        scheduled_jobs: scheduled_jobs.map(|choice| choice.quota().map(Into::into)),
+        queued_tasks: queued_tasks.map(|choice| choice.quota().map(Into::into)),
+    })
 }

@@ -1,44 +1,42 @@
 //! Keys and callers as a person reads them.
 
-use super::document::{Caller, Key, Quotas};
+use crate::client::table::{Column, or_dash};
+use conveyor_client::wire::{ApiKey, Caller, Quotas};
 
-pub const HEADER: [&str; 8] = ["id", "name", "opens", "ends in", "created", "revoked", "quotas", "caller"];
-pub const WIDTHS: [u16; 6] = [28, 20, 10, 9, 26, 26];
-
-pub fn cells(key: &Key) -> [String; 8] {
-    let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
-    [
-        key.key_id.clone(),
-        key.name.clone(),
-        key.kind.clone(),
-        key.hint.clone(),
-        key.created_at.clone(),
-        or_dash(&key.revoked_at),
-        quotas(&key.quotas),
-        or_dash(&key.caller),
-    ]
-}
+pub const COLUMNS: [Column<ApiKey>; 8] = [
+    ("id", 28, |key| key.key_id.to_string()),
+    ("name", 20, |key| key.name.clone()),
+    ("opens", 10, |key| key.kind.to_string()),
+    ("ends in", 9, |key| key.hint.clone()),
+    ("created", 26, |key| key.created_at.to_string()),
+    ("revoked", 26, |key| or_dash(key.revoked_at.as_ref())),
+    ("quotas", 0, |key| quotas(key.quotas.as_ref())),
+    ("caller", 0, |key| or_dash(key.caller.as_ref())),
+];
 
 /// `jobs 3, tasks 1000`; a dash for none.
-fn quotas(quotas: &Quotas) -> String {
-    let named =
-        [("jobs", quotas.active_jobs), ("scheduled", quotas.scheduled_jobs), ("tasks", quotas.queued_tasks)];
+fn quotas(quotas: Option<&Quotas>) -> String {
+    let Quotas { active_jobs, scheduled_jobs, queued_tasks } = quotas.copied().unwrap_or_default();
+    let named = [
+        ("jobs", active_jobs.map(u64::from)),
+        ("scheduled", scheduled_jobs.map(u64::from)),
+        ("tasks", queued_tasks),
+    ];
     let given: Vec<String> =
         named.iter().filter_map(|(name, limit)| limit.map(|limit| format!("{name} {limit}"))).collect();
     if given.is_empty() { "-".to_owned() } else { given.join(", ") }
 }
 
-pub fn made(key: &Key) -> Vec<(String, String)> {
-    let row = |name: &str, value: &str| Some((name.to_owned(), value.to_owned()));
+pub fn made(key: &ApiKey) -> Vec<(String, String)> {
     let rows = [
-        row("key", key.key.as_deref().unwrap_or("-")),
-        row("id", &key.key_id),
-        row("name", &key.name),
-        row("opens", &key.kind),
-        key.caller.as_deref().and_then(|caller| row("caller", caller)),
-        row("quotas", &quotas(&key.quotas)).filter(|_| key.caller.is_some()),
+        ("key", Some(or_dash(key.key.as_ref()))),
+        ("id", Some(key.key_id.to_string())),
+        ("name", Some(key.name.clone())),
+        ("opens", Some(key.kind.to_string())),
+        ("caller", key.caller.map(|caller| caller.to_string())),
+        ("quotas", key.caller.map(|_| quotas(key.quotas.as_ref()))),
     ];
-    rows.into_iter().flatten().collect()
+    rows.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
 pub fn caller(caller: &Caller) -> Vec<(String, String)> {
@@ -49,9 +47,9 @@ pub fn caller(caller: &Caller) -> Vec<(String, String)> {
         (name.to_owned(), format!("{at_least}{used}, {limit}"))
     };
     vec![
-        ("caller".to_owned(), caller.caller.clone()),
-        row("active jobs", usage.active_jobs, quotas.active_jobs),
-        row("scheduled jobs", usage.scheduled_jobs, quotas.scheduled_jobs),
+        ("caller".to_owned(), caller.caller.to_string()),
+        row("active jobs", usage.active_jobs, quotas.active_jobs.map(u64::from)),
+        row("scheduled jobs", usage.scheduled_jobs, quotas.scheduled_jobs.map(u64::from)),
         row("queued tasks", usage.queued_tasks, quotas.queued_tasks),
     ]
 }
@@ -63,19 +61,24 @@ mod tests {
 
     #[test]
     fn a_key_is_a_line_and_a_caller_a_few() {
-        let key: Key = serde_json::from_value(json!({
-            "key_id": "K", "name": "billing", "kind": "caller", "caller": "C", "hint": "abcd", "created_at": "T",
+        const K: &str = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
+        const C: &str = "01ARZ3NDEKTSV4RRFFQ69G5FAC";
+        const T: &str = "2026-11-16T05:00:15.912Z";
+        let key: ApiKey = serde_json::from_value(json!({
+            "key_id": K, "name": "billing", "kind": "caller", "caller": C, "hint": "abcd", "created_at": T,
             "quotas": {"active_jobs": 3, "queued_tasks": 1000}, "key": "cvk_0",
         }))
         .unwrap();
-        assert_eq!(cells(&key), ["K", "billing", "caller", "abcd", "T", "-", "jobs 3, tasks 1000", "C"]);
+        let cells = COLUMNS.map(|(.., cell)| cell(&key));
+        assert_eq!(cells, [K, "billing", "caller", "abcd", T, "-", "jobs 3, tasks 1000", C]);
         let rows = made(&key);
         assert_eq!(rows[0], ("key".to_owned(), "cvk_0".to_owned()));
         let shown: Caller = serde_json::from_value(json!({
-            "caller": "C", "quotas": {"active_jobs": 3}, "usage": {"active_jobs": 2, "scheduled_jobs": 0, "queued_tasks": 7},
+            "caller": C, "quotas": {"active_jobs": 3}, "more": false,
+            "usage": {"active_jobs": 2, "scheduled_jobs": 0, "queued_tasks": 7},
         }))
         .unwrap();
         let values: Vec<String> = caller(&shown).into_iter().map(|(_, value)| value).collect();
-        assert_eq!(values, ["C", "2, of 3", "0, no limit", "7, no limit"]);
+        assert_eq!(values, [C, "2, of 3", "0, no limit", "7, no limit"]);
     }
 }

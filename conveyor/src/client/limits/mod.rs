@@ -1,27 +1,24 @@
 //! `conveyor limits`: how fast a job may go, what it waits for, and other limits while it runs.
 
-mod document;
 mod table;
-
-pub use document::{Lease, Limits};
 
 use super::args::LimitsArgs;
 use super::failure::Failure;
-use super::http::{Answer, Api};
 use super::print::{self, Output};
 use super::progress::ctrl_c;
-use document::Present;
-use serde_json::{Map, Value, json};
+use conveyor_client::Client;
+use conveyor_client::wire::{ChangeLimits, Decimal, Job, RateBody, RetryBody, WaitingReason};
+use serde_json::Value;
+use std::fmt::Display;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
 const REPAINT_EVERY: Duration = Duration::from_secs(1);
 
-pub async fn run(api: &Api, args: &LimitsArgs, output: Output) -> Result<ExitCode, Failure> {
-    let changes = changes(api, args).await?;
-    if !changes.is_empty() {
-        let _: Answer<Value> = api.patch(api.url(&["jobs", &args.job]), &Value::Object(changes)).await?;
+pub async fn run(api: &Client, args: &LimitsArgs, output: Output) -> Result<ExitCode, Failure> {
+    if let Some(changes) = changes(api, args).await? {
+        api.change_limits(&args.job, &changes).await?;
     }
     if args.watch {
         tokio::select! {
@@ -31,68 +28,66 @@ pub async fn run(api: &Api, args: &LimitsArgs, output: Output) -> Result<ExitCod
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let answer = get(api, &args.job).await?;
+    let answer = api.limits(&args.job).await?;
     print::line(&if output.json { answer.text } else { table::text(&answer.document) })?;
     Ok(ExitCode::SUCCESS)
 }
 
-pub async fn get(api: &Api, job: &str) -> Result<Answer<Limits>, Failure> {
-    api.get(api.url(&["jobs", job, "limits"])).await
-}
-
 /// Why nothing of a job is started now; `None` if that is not so, or cannot be learned. Whoever asks wants to see more than
 /// this, and a server may be too old to know.
-pub async fn why_waiting(api: &Api, job: &str) -> Option<String> {
-    let limits = get(api, job).await.ok()?.document;
-    Some(limits.waiting).filter(|waiting| !waiting.is_working()).map(|waiting| waiting.line())
+pub async fn why_waiting(api: &Client, job: impl Display) -> Option<String> {
+    let waiting = api.limits(job).await.ok()?.document.waiting;
+    (waiting.reason != WaitingReason::Working).then(|| table::waiting(&waiting))
 }
 
-pub fn rate_limit(per_second: f64, burst: Option<u32>) -> Value {
-    let mut rate = json!({ "per_second": per_second });
-    if let Some(burst) = burst {
-        rate["burst"] = json!(burst);
+/// What the flags ask for, if they ask for anything. Where they name only a part of something, the job is asked for the rest.
+async fn changes(api: &Client, args: &LimitsArgs) -> Result<Option<ChangeLimits>, Failure> {
+    let LimitsArgs { max_inflight, rate, burst, max_failure_ratio, attempts_max, .. } = *args;
+    let is_number_given = max_inflight.is_some() || rate.is_some() || max_failure_ratio.is_some();
+    if !is_number_given
+        && burst.is_none()
+        && attempts_max.is_none()
+        && !args.no_rate
+        && !args.no_max_failure_ratio
+    {
+        return Ok(None);
     }
-    rate
-}
-
-/// What the flags ask for. Where they name only a part of something, the job is asked for the rest.
-async fn changes(api: &Api, args: &LimitsArgs) -> Result<Map<String, Value>, Failure> {
-    let mut changes = Map::new();
-    if let Some(max_inflight) = args.max_inflight {
-        changes.insert("max_inflight".to_owned(), json!(max_inflight));
-    }
+    let mut changes = ChangeLimits {
+        max_inflight: max_inflight.map(Into::into),
+        rate_limit: rate.map(|rate| Some(rate_limit(rate, burst))),
+        max_failure_ratio: max_failure_ratio.map(|ratio| Some(Decimal(ratio))),
+        ..ChangeLimits::default()
+    };
     if args.no_rate {
-        changes.insert("rate_limit".to_owned(), Value::Null);
-    } else if let Some(rate) = args.rate {
-        changes.insert("rate_limit".to_owned(), rate_limit(rate, args.burst));
+        changes.rate_limit = Some(None);
     }
     if args.no_max_failure_ratio {
-        changes.insert("max_failure_ratio".to_owned(), Value::Null);
-    } else if let Some(ratio) = args.max_failure_ratio {
-        changes.insert("max_failure_ratio".to_owned(), json!(ratio));
+        changes.max_failure_ratio = Some(None);
     }
-    let burst = args.burst.filter(|_| args.rate.is_none());
-    if burst.is_none() && args.attempts_max.is_none() {
-        return Ok(changes);
+    let burst = burst.filter(|_| rate.is_none());
+    if burst.is_some() || attempts_max.is_some() {
+        let Job { rate_limit: rate, retry, .. } = api.job(&args.job).await?.document;
+        if burst.is_some() {
+            let rate = rate.ok_or_else(|| Failure::usage("--burst needs --rate: the job has none"))?;
+            changes.rate_limit = Some(Some(rate_limit(rate.per_second, burst)));
+        }
+        changes.retry = attempts_max.map(|attempts_max| {
+            let (base_ms, cap_ms) = (retry.base_ms.map(Into::into), retry.cap_ms.map(Into::into));
+            Some(RetryBody { attempts_max: Some(attempts_max.into()), base_ms, cap_ms })
+        });
     }
-    let present: Answer<Present> = api.get(api.url(&["jobs", &args.job])).await?;
-    let Present { rate_limit: rate, mut retry } = present.document;
-    if let Some(burst) = burst {
-        let rate = rate.ok_or_else(|| Failure::usage("--burst needs --rate: the job has none"))?;
-        changes.insert("rate_limit".to_owned(), rate_limit(rate.per_second, Some(burst)));
-    }
-    if let Some(attempts_max) = args.attempts_max {
-        retry.insert("attempts_max".to_owned(), json!(attempts_max));
-        changes.insert("retry".to_owned(), Value::Object(retry));
-    }
-    Ok(changes)
+    Ok(Some(changes))
+}
+
+pub fn rate_limit(per_second: f64, burst: Option<u32>) -> RateBody {
+    RateBody { per_second: Decimal(per_second), burst: burst.map(Into::into) }
 }
 
 /// Shows the limits until the run has ended.
-async fn watch(api: &Api, job: &str, output: Output) -> Result<(), Failure> {
+async fn watch(api: &Client, job: &str, output: Output) -> Result<(), Failure> {
     let mut painted = 0;
     loop {
-        let answer = get(api, job).await?;
+        let answer = api.limits(job).await?;
         let limits = &answer.document;
         if output.json {
             // Written anew: what was sent may have line breaks.
@@ -104,7 +99,7 @@ async fn watch(api: &Api, job: &str, output: Output) -> Result<(), Failure> {
             print::line(&over(painted, &text))?;
             painted = text.lines().count();
         }
-        if limits.waiting.is_ended() {
+        if limits.waiting.reason == WaitingReason::Ended {
             return Ok(());
         }
         tokio::time::sleep(REPAINT_EVERY).await;

@@ -1,8 +1,9 @@
 //! Gathering the tasks of a submit, in the order in which they were named.
 
 use super::super::failure::{Failure, InvalidTask};
-use super::tell::{Told, format_name, read_head};
+use super::tell::{Told, format_name};
 use super::{Input, open};
+use conveyor_client::read_head;
 use conveyor_domain::job::task_input::check_url;
 use conveyor_domain::limits;
 use conveyor_lists::{ExpandLimits, ListError, ListReader, Record, Row, SNIFF_BYTES, expand};

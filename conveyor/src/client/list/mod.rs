@@ -5,8 +5,8 @@ mod single;
 mod tell;
 
 pub use gather::List;
-pub use single::{Bytes, ListFile, Single};
-pub use tell::{Told, format_name, read_head, to_wire};
+pub use single::Single;
+pub use tell::{Told, create_input, format_name};
 
 use super::failure::Failure;
 use std::io::ErrorKind;
@@ -40,7 +40,7 @@ impl<'a> Input<'a> {
     }
 }
 
-async fn open(path: &str) -> Result<File, Failure> {
+pub async fn open(path: &str) -> Result<File, Failure> {
     File::open(path).await.map_err(|e| {
         let failure = Failure::usage(format!("{path} cannot be read: {e}"));
         if e.kind() == ErrorKind::NotFound {

@@ -1,14 +1,13 @@
 //! The one list of a submit: looked at, and then sent whole or with its rows.
 
 use super::super::failure::Failure;
-use super::tell::{Told, read_head};
+use super::tell::Told;
 use super::{Input, open};
+use conveyor_client::{ListFile, Source, read_head};
 use conveyor_domain::limits::MIB;
 use conveyor_domain::{Compression, ListSpec};
 use conveyor_lists::{ExpandLimits, ListError, SNIFF_BYTES, expand};
 use std::io::{self, Cursor};
-use std::path::PathBuf;
-use std::time::SystemTime;
 use tokio::io::AsyncRead;
 
 /// A list up to this size may go inline: then whatever is wrong with a row is said before there is a job.
@@ -19,46 +18,7 @@ pub struct Single {
     pub name: String,
     pub spec: ListSpec,
     pub compression: Compression,
-    pub bytes: Bytes,
-}
-
-/// Where its bytes are.
-pub enum Bytes {
-    /// A file, whose bytes can be read again.
-    File(ListFile),
-    /// All of it.
-    Memory(Vec<u8>),
-    /// Something that can be read once: what was read of it, and the rest.
-    Stream(Vec<u8>, Box<dyn AsyncRead + Unpin + Send>),
-}
-
-/// A file as it was when it was opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListFile {
-    pub path: PathBuf,
-    pub size: u64,
-    modified: Option<SystemTime>,
-}
-
-impl ListFile {
-    /// `None` for what is no regular file.
-    pub async fn open(path: &str) -> Result<Option<ListFile>, Failure> {
-        // Opened as well, because that says best what is wrong.
-        open(path).await?;
-        ListFile::of(path.into()).await.map_err(|e| Failure::unreadable(path, e.into()))
-    }
-
-    async fn of(path: PathBuf) -> io::Result<Option<ListFile>> {
-        let metadata = tokio::fs::metadata(&path).await?;
-        let file = ListFile { path, size: metadata.len(), modified: metadata.modified().ok() };
-        Ok(metadata.is_file().then_some(file))
-    }
-
-    /// Whether it is still the file that was opened. One that grows would be cut in the middle of a row.
-    pub async fn is_unchanged(&self) -> bool {
-        let now = ListFile::of(self.path.clone()).await;
-        now.is_ok_and(|now| now.as_ref() == Some(self))
-    }
+    pub bytes: Source,
 }
 
 impl Single {
@@ -69,16 +29,16 @@ impl Single {
         let (mut reader, file): (Box<dyn AsyncRead + Unpin + Send>, _) = match input {
             Input::File(path) => {
                 let reader = open(path).await?;
-                (Box::new(reader), ListFile::of(path.into()).await.map_err(&unreadable)?)
+                (Box::new(reader), ListFile::of(path).await.map_err(&unreadable)?)
             }
             Input::Stdin | Input::Url(_) => (Box::new(tokio::io::stdin()), None),
         };
         let head = read_head(&mut reader, INLINE_MAX_BYTES + 1).await.map_err(unreadable)?;
         let (spec, compression) = look_at(&name, &head, told).await?;
         let bytes = match file {
-            _ if head.len() <= INLINE_MAX_BYTES => Bytes::Memory(head),
-            Some(file) => Bytes::File(file),
-            None => Bytes::Stream(head, reader),
+            _ if head.len() <= INLINE_MAX_BYTES => Source::Memory(head),
+            Some(file) => Source::File(file),
+            None => Source::Reader(head, reader),
         };
         Ok(Single { name, spec, compression, bytes })
     }
@@ -86,8 +46,8 @@ impl Single {
     /// All bytes, if the list is short enough to be decoded here.
     pub fn short(&self) -> Option<&[u8]> {
         match (&self.bytes, self.compression) {
-            (Bytes::Memory(bytes), Compression::None) => Some(bytes),
-            (Bytes::Memory(_) | Bytes::File(_) | Bytes::Stream(..), _) => None,
+            (Source::Memory(bytes), Compression::None) => Some(bytes),
+            (Source::Memory(_) | Source::File(_) | Source::Reader(..), _) => None,
         }
     }
 }
@@ -135,7 +95,7 @@ mod tests {
         std::fs::write(&path, row.repeat(INLINE_MAX_BYTES / row.len() + 1)).unwrap();
         let list = open(&path).await;
         assert!(list.short().is_none());
-        let Bytes::File(file) = list.bytes else { panic!("a file") };
+        let Source::File(file) = list.bytes else { panic!("a file") };
         assert!(file.is_unchanged().await);
         std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"x").unwrap();
         assert!(!file.is_unchanged().await);

@@ -1,11 +1,10 @@
 //! How a list is to be read: as the flags say, and as its first bytes tell where they do not.
 
 use super::super::args::ListFormat;
+use conveyor_client::wire::{Character, CreateInput, CsvBody, CsvFields};
 use conveyor_domain::ingest::list::Column;
 use conveyor_domain::{CsvSpec, ListFault, ListSpec};
 use conveyor_lists::{ListError, ListReader, sniff};
-use serde_json::{Map, Value, json};
-use tokio::io::{self, AsyncRead, AsyncReadExt};
 
 /// The flags that say how a list is to be read.
 #[derive(Clone, Copy, Debug)]
@@ -56,35 +55,27 @@ pub fn format_name(spec: &ListSpec) -> &'static str {
 }
 
 /// The specification as `POST /v1/job_inputs` takes it.
-pub fn to_wire(spec: &ListSpec) -> Map<String, Value> {
-    let mut fields = Map::from_iter([("type".to_owned(), json!(format_name(spec)))]);
-    if let ListSpec::Csv { csv: Some(csv) } = spec {
-        let CsvSpec { delimiter, quote, header, url, external_id } = csv;
-        let mut columns = json!({ "url": url });
-        if let Some(external_id) = external_id {
-            columns["external_id"] = json!(external_id);
+pub fn create_input(spec: &ListSpec) -> CreateInput {
+    let csv = match spec {
+        ListSpec::Csv { csv: Some(csv) } => {
+            let CsvSpec { delimiter, quote, header, url, external_id } = csv;
+            let fields = CsvFields { url: url.clone(), external_id: external_id.clone() };
+            let (delimiter, quote) = (Some(Character(*delimiter)), Some(Character(*quote)));
+            Some(CsvBody { delimiter, quote, header: Some(*header), fields })
         }
-        let character = |byte: &u8| char::from(*byte).to_string();
-        let csv = json!({ "delimiter": character(delimiter), "quote": character(quote), "header": header,
-                          "fields": columns });
-        fields.insert("csv".to_owned(), csv);
-    }
-    fields
-}
-
-/// The first bytes, as many as wanted if there are so many, however small the reads.
-pub async fn read_head(reader: &mut (impl AsyncRead + Unpin), bytes: usize) -> io::Result<Vec<u8>> {
-    let mut head = Vec::new();
-    reader.take(bytes as u64).read_to_end(&mut head).await?;
-    Ok(head)
+        ListSpec::Csv { csv: None } | ListSpec::Jsonl | ListSpec::Lines => None,
+    };
+    let kind = spec.into();
+    CreateInput { kind, csv, size_bytes: None, sha256: None, multipart: None, part_bytes: None }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
 
     async fn told(format: ListFormat, delimiter: Option<u8>, head: &str) -> Value {
-        Value::Object(to_wire(&Told { format, delimiter }.spec(head.as_bytes()).await))
+        json!(create_input(&Told { format, delimiter }.spec(head.as_bytes()).await))
     }
 
     #[tokio::test]

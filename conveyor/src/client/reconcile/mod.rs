@@ -1,21 +1,20 @@
 //! `conveyor reconcile`: everything that is wrong, named and put right.
 
-mod document;
 mod table;
+mod whole;
 
 use super::args::ReconcileArgs;
 use super::failure::Failure;
-use super::http::{Answer, Api};
 use super::print::{self, Output};
 use super::progress::unless_interrupted;
 use crate::direct::Direct;
 use conveyor_api::{Operations, Reconcile, reconciled_document};
+use conveyor_client::Client;
+use conveyor_client::wire::{ReconcileRequest, Reconciled};
 use conveyor_store::Error;
-use document::{Part, Verdict, Whole};
-use serde::Deserialize;
-use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Duration;
+use whole::{Verdict, Whole, is_mended};
 
 /// How often it is looked again for what could not be told.
 const LOOKS_MAX: u32 = 5;
@@ -27,11 +26,11 @@ const MENDED: u8 = 3;
 
 /// Who looks.
 enum Looker {
-    Server(Api),
+    Server(Client),
     Direct(Direct),
 }
 
-pub async fn over_http(api: Api, args: &ReconcileArgs, output: Output) -> Result<ExitCode, Failure> {
+pub async fn over_http(api: Client, args: &ReconcileArgs, output: Output) -> Result<ExitCode, Failure> {
     run(&Looker::Server(api), args, output).await
 }
 
@@ -57,7 +56,7 @@ async fn run(looker: &Looker, args: &ReconcileArgs, output: Output) -> Result<Ex
 }
 
 fn interrupted(whole: &Whole) -> Failure {
-    let mended = whole.findings.iter().filter(|treated| treated.is_mended()).count();
+    let mended = whole.findings.iter().filter(|treated| is_mended(treated)).count();
     Failure::stopped(format!(
         "not everything was looked at; {mended} mended so far, and perhaps what was being looked at"
     ))
@@ -91,7 +90,7 @@ impl Looker {
         for _ in 0..PARTS_MAX {
             let mut part = self.part(args, from.as_deref()).await?;
             from = part.next.take();
-            whole.add(part)?;
+            whole.add(part);
             if from.is_none() {
                 return Ok(());
             }
@@ -99,30 +98,21 @@ impl Looker {
         Err(Failure::not_understood("the reconciliation does not end"))
     }
 
-    async fn part(&self, args: &ReconcileArgs, from: Option<&str>) -> Result<Part, Failure> {
+    async fn part(&self, args: &ReconcileArgs, from: Option<&str>) -> Result<Reconciled, Failure> {
+        let from = from.map(str::to_owned);
         match self {
             Looker::Server(api) => {
-                let mut body = json!({ "dry_run": args.dry_run });
-                if let Some(job) = args.job {
-                    body["job_id"] = json!(job);
-                }
-                if let Some(from) = from {
-                    body["from"] = json!(from);
-                }
-                // Repeating it does no harm: what is mended is not found again.
-                let answer: Answer<Part> =
-                    api.post_again(api.url(&["admin", "reconcile"]), Some(&body)).await?;
-                Ok(answer.document)
+                let what = ReconcileRequest { job_id: args.job, dry_run: Some(args.dry_run), from };
+                Ok(api.reconcile(&what).await?.document)
             }
             Looker::Direct(direct) => {
-                let asked = Reconcile { job: args.job, dry_run: args.dry_run, from: from.map(str::to_owned) };
+                let asked = Reconcile { job: args.job, dry_run: args.dry_run, from };
                 let reconciled = direct.operations.reconcile(asked).await;
                 let reconciled = reconciled.map_err(|error| match error {
                     Error::NotFound => Failure::no_such_job(),
                     other => Failure::backend(&other.into()),
                 })?;
-                let document: Value = reconciled_document(&reconciled);
-                Part::deserialize(&document).map_err(|e| Failure::not_understood(e.to_string()))
+                Ok(reconciled_document(&reconciled))
             }
         }
     }

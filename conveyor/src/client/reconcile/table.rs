@@ -1,26 +1,27 @@
 //! A reconciliation as a person reads it.
 
-use super::document::{Treated, Verdict, Whole};
-use crate::client::print::{self, clean};
+use super::whole::{Verdict, Whole, is_damage, is_mended};
+use crate::client::audit::line_of;
+use crate::client::print::clean;
+use crate::client::table::{self, Column};
+use conveyor_client::wire::{Outcome, Treated};
 
-const HEADER: [&str; 4] = ["repair", "subject", "why", "done"];
+const COLUMNS: [Column<Treated>; 4] = [
+    ("repair", 0, |treated| treated.finding.repair.to_string()),
+    ("subject", 0, |treated| line_of(&treated.finding.subject)),
+    ("why", 0, |treated| treated.finding.why.clone()),
+    ("done", 0, done),
+];
 
 pub fn text(whole: &Whole) -> String {
     let mut lines = Vec::new();
     if !whole.findings.is_empty() {
-        let mut table = print::plain_table();
-        table.set_header(HEADER);
-        for treated in &whole.findings {
-            let finding = &treated.finding;
-            let subject = finding.subject.line();
-            table.add_row([&finding.repair, &subject, &finding.why, &done(treated)].map(|cell| clean(cell)));
-        }
-        lines.push(print::table_text(table));
+        lines.push(table::text(&whole.findings, &COLUMNS, true));
     }
     lines.extend(whole.errors.iter().map(|e| clean(&format!("{} could not look: {}", e.repair, e.error))));
     let unsure = whole.unsure.iter();
     lines.extend(
-        unsure.map(|one| clean(&format!("cannot be told before {}: {}", one.until, one.subject.line()))),
+        unsure.map(|one| clean(&format!("cannot be told before {}: {}", one.until, line_of(&one.subject)))),
     );
     lines.push(verdict(whole));
     lines.join("\n")
@@ -28,20 +29,20 @@ pub fn text(whole: &Whole) -> String {
 
 fn done(Treated { finding, outcome, changed, error }: &Treated) -> String {
     let remedy = &finding.remedy;
-    match outcome.as_str() {
-        "seen" => format!("nothing yet; would: {remedy}"),
-        "fixed" => format!("{remedy} ({} changed)", changed.unwrap_or_default()),
-        "gone" => "nothing: it was gone by then".to_owned(),
-        "needs_operator" => format!("needs an operator: {remedy}"),
-        "failed" => format!("failed: {}", error.as_deref().unwrap_or("it is not said why")),
-        other => other.to_owned(),
+    match outcome.known() {
+        Some(Outcome::Seen) => format!("nothing yet; would: {remedy}"),
+        Some(Outcome::Fixed) => format!("{remedy} ({} changed)", changed.unwrap_or_default()),
+        Some(Outcome::Gone) => "nothing: it was gone by then".to_owned(),
+        Some(Outcome::NeedsOperator) => format!("needs an operator: {remedy}"),
+        Some(Outcome::Failed) => format!("failed: {}", error.as_deref().unwrap_or("it is not said why")),
+        None => outcome.to_string(),
     }
 }
 
 fn verdict(whole: &Whole) -> String {
-    let damage = whole.findings.iter().filter(|treated| treated.finding.is_damage());
-    let (mended, left): (Vec<_>, Vec<_>) = damage.partition(|treated| treated.is_mended());
-    let seen = left.iter().filter(|treated| treated.is_only_seen()).count();
+    let damage = whole.findings.iter().filter(|treated| is_damage(treated));
+    let (mended, left): (Vec<_>, Vec<_>) = damage.partition(|treated| is_mended(treated));
+    let seen = left.iter().filter(|treated| treated.outcome == Outcome::Seen).count();
     let said = match whole.verdict() {
         Verdict::NothingWrong => "nothing was wrong".to_owned(),
         Verdict::AllMended => format!("{} wrong, all of it mended", mended.len()),
@@ -62,8 +63,8 @@ fn verdict(whole: &Whole) -> String {
 
 /// What is past its time is nothing wrong, but it is a finding, and it is not to look forgotten.
 fn upkeep(whole: &Whole) -> Option<String> {
-    let upkeep = whole.findings.iter().filter(|treated| !treated.finding.is_damage());
-    let (done, left): (Vec<_>, Vec<_>) = upkeep.partition(|treated| treated.is_mended());
+    let upkeep = whole.findings.iter().filter(|treated| !is_damage(treated));
+    let (done, left): (Vec<_>, Vec<_>) = upkeep.partition(|treated| is_mended(treated));
     match (done.len(), left.len()) {
         (0, 0) => None,
         (done, 0) => Some(format!("{done} tidied up")),
@@ -74,8 +75,8 @@ fn upkeep(whole: &Whole) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document::Part;
     use super::*;
+    use crate::client::tests::part;
     use serde_json::{Value, json};
 
     fn shown(findings: Vec<Value>) -> Vec<String> {
@@ -83,8 +84,10 @@ mod tests {
     }
 
     fn shown_with(findings: Vec<Value>, errors: Vec<Value>) -> Vec<String> {
-        let (mut whole, unsure) = (Whole::default(), Vec::new());
-        whole.add(Part { at: "T".to_owned(), findings, unsure, errors, next: None }).unwrap();
+        let mut whole = Whole::default();
+        let mut part = part(findings.into(), json!([]), None);
+        part["errors"] = errors.into();
+        whole.add(serde_json::from_value(part).unwrap());
         text(&whole).lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
     }
 

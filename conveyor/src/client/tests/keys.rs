@@ -1,6 +1,6 @@
 //! Keys and quotas, as a server answers them.
 
-use super::{QUIET, serve};
+use super::{QUIET, T, serve};
 use crate::client::args::ClientCommand;
 use crate::client::dispatch;
 use axum::extract::{Path, State};
@@ -12,6 +12,7 @@ use clap::Parser;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
+const C: &str = "01ARZ3NDEKTSV4RRFFQ69G5FAC";
 const OPERATOR_KEY: &str = "a-key-of-an-operator";
 
 fn parse(words: &[&str]) -> Result<ClientCommand, clap::Error> {
@@ -28,21 +29,21 @@ async fn operate(server: &str, words: &[&str]) -> bool {
 type Asked = Arc<Mutex<Vec<Value>>>;
 
 fn key(id: &str) -> Value {
-    json!({"key_id": id, "name": "n", "kind": "caller", "caller": "C", "hint": "abcd", "created_at": "T"})
+    json!({"key_id": id, "name": "n", "kind": "caller", "caller": C, "hint": "abcd", "created_at": T})
 }
 
 fn caller() -> Value {
     let usage = json!({"active_jobs": 0, "scheduled_jobs": 0, "queued_tasks": 0});
-    json!({"caller": "C", "quotas": {}, "usage": usage, "more": false})
+    json!({"caller": C, "quotas": {}, "usage": usage, "more": false})
 }
 
 async fn server(asked: &Asked) -> String {
     let keep = |State(asked): State<Asked>, headers: HeaderMap, Json(body): Json<Value>| async move {
         assert_eq!(headers["x-api-key"], OPERATOR_KEY);
         asked.lock().unwrap().push(body);
-        (StatusCode::CREATED, Json(key("K")))
+        (StatusCode::CREATED, Json(key(C)))
     };
-    let list = || async { Json(json!({"keys": [key("A"), key("B")]})) };
+    let list = || async { Json(json!({"keys": [key(C), key(C)]})) };
     let revoke = |State(asked): State<Asked>, Path(id): Path<String>| async move {
         asked.lock().unwrap().push(json!({ "revoke": id }));
         StatusCode::NO_CONTENT
@@ -63,7 +64,7 @@ async fn what_is_given_is_what_is_asked_for() {
     let asked = Asked::default();
     let server = server(&asked).await;
     let words =
-        ["keys", "create", "billing", "--caller", "C", "--active-jobs", "3", "--queued-tasks", "default"];
+        ["keys", "create", "billing", "--caller", C, "--active-jobs", "3", "--queued-tasks", "default"];
     assert!(operate(&server, &words).await);
     assert!(operate(&server, &["keys", "create", "on call", "--operator"]).await);
     assert!(operate(&server, &["keys", "list"]).await);
@@ -72,7 +73,7 @@ async fn what_is_given_is_what_is_asked_for() {
     assert!(operate(&server, &["keys", "quotas", "C", "--scheduled-jobs", "0"]).await);
     let quotas = json!({"active_jobs": 3, "queued_tasks": null});
     let expected = [
-        json!({"name": "billing", "caller": "C", "quotas": quotas}),
+        json!({"name": "billing", "caller": C, "quotas": quotas}),
         json!({"name": "on call", "operator": true}),
         json!({"revoke": "K"}),
         json!({"scheduled_jobs": 0}),

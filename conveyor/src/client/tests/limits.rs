@@ -1,7 +1,7 @@
 //! Limits, leases, and runs that are paused.
 
-use super::{Api, Cli, KEY, command, job, run, serve};
-use crate::client::{ExitCode, limits};
+use super::{Cli, JOB, KEY, RUN, T, command, job, run, run_of, serve, submitted};
+use crate::client::{ExitCode, connect, limits};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -13,8 +13,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 fn limits_of(reason: &str) -> Value {
-    json!({"job_id": "J", "run_id": "R", "max_inflight": 5, "in_flight": 2, "queue": {"visible": 1, "hidden": 2},
-           "holders": [{"worker": "W", "permits": 2, "expires_at": "T"}], "domains": [],
+    json!({"job_id": JOB, "run_id": RUN, "max_inflight": 5, "in_flight": 2, "queue": {"visible": 1, "hidden": 2},
+           "holders": [{"worker": RUN, "permits": 2, "expires_at": T}], "domains": [],
            "waiting": {"reason": reason, "detail": "So it is."}})
 }
 
@@ -106,7 +106,7 @@ async fn why_a_job_waits_is_told_if_it_is_known() {
         }
     });
     let server = serve(Router::new().route("/v1/jobs/{job}/limits", show)).await;
-    let api = Api::new(command(&server, &["status", "J"]).connection()).unwrap();
+    let api = connect(command(&server, &["status", "J"]).connection()).unwrap();
     assert_eq!(limits::why_waiting(&api, "capped").await.as_deref(), Some("capped: So it is."));
     for silent in ["working", "new", "odd"] {
         assert_eq!(limits::why_waiting(&api, silent).await, None, "{silent}");
@@ -157,7 +157,7 @@ async fn a_submit_carries_its_limits() {
     let here = Arc::clone(&sent);
     let submit = post(move |Json(body): Json<Value>| async move {
         *here.lock().unwrap() = body;
-        Json(json!({"job_id": "J"}))
+        Json(submitted(run_of("running")))
     });
     let server = serve(Router::new().route("/v1/jobs", submit)).await;
     let limits = [

@@ -1,6 +1,6 @@
 //! Reconciliations and dead letters, as a server answers them.
 
-use super::{QUIET, serve};
+use super::{JOB, QUIET, T, finding, part, serve};
 use crate::client::args::ClientCommand;
 use crate::client::failure::Failure;
 use crate::client::{ExitCode, dispatch};
@@ -13,8 +13,9 @@ use clap::Parser;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
+const GONE: &str = "01ARZ3NDEKTSV4RRFFQ69G5FAG";
+const HERE: &str = "01ARZ3NDEKTSV4RRFFQ69G5FAH";
 const OPERATOR_KEY: &str = "a-key-of-an-operator";
-const JOB: &str = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
 
 async fn operate(server: &str, words: &[&str]) -> Result<ExitCode, Failure> {
     let flags =
@@ -61,19 +62,6 @@ impl InTurn {
     }
 }
 
-fn finding(kind: &str, outcome: &str) -> Value {
-    json!({"repair": "r", "kind": kind, "subject": {"type": "run", "id": "R"}, "why": "w", "remedy": "m", "fixable": true,
-           "outcome": outcome})
-}
-
-fn part(findings: Value, unsure: Value, next: Option<&str>) -> Value {
-    let mut part = json!({"at": "T", "dry_run": false, "findings": findings, "unsure": unsure, "errors": []});
-    if let Some(next) = next {
-        part["next"] = json!(next);
-    }
-    part
-}
-
 #[tokio::test]
 async fn a_reconciliation_goes_on_until_it_is_whole() {
     let damage = json!([finding("damage", "fixed")]);
@@ -87,7 +75,7 @@ async fn a_reconciliation_goes_on_until_it_is_whole() {
 
 #[tokio::test]
 async fn what_cannot_be_told_is_looked_at_again_unless_nobody_waits() {
-    let unsure = json!([{"subject": {"type": "run", "id": "R"}, "until": "T", "in_ms": 1}]);
+    let unsure = json!([{"subject": {"type": "run", "id": "R"}, "until": T, "in_ms": 1}]);
     let answers = [part(json!([]), unsure, None), part(json!([]), json!([]), None)];
     let server = InTurn::new(&answers);
     assert_eq!(operate(&server.serve().await, &["reconcile"]).await.unwrap(), ExitCode::SUCCESS);
@@ -118,7 +106,7 @@ async fn the_status_says_what_is_left() {
 async fn many_letters_are_sent_again_page_by_page() {
     let page = |outcome: &str, cursor: Option<&str>| {
         let mut page =
-            json!({"dead_letters": [{"letter_id": "L", "outcome": outcome}], "more": cursor.is_some()});
+            json!({"dead_letters": [{"letter_id": HERE, "outcome": outcome}], "more": cursor.is_some()});
         if let Some(cursor) = cursor {
             page["next_cursor"] = json!(cursor);
         }
@@ -143,7 +131,7 @@ async fn one_letter_that_cannot_be_purged_does_not_keep_the_others() {
     let purge = delete(move |Path(letter): Path<String>| async move {
         log.lock().unwrap().push(letter.clone());
         let answer: Response = match letter.as_str() {
-            "gone" => {
+            GONE => {
                 let problem = json!({"type": "t", "title": "Not found", "status": 404, "code": "not_found"});
                 (StatusCode::NOT_FOUND, Json(problem)).into_response()
             }
@@ -153,18 +141,18 @@ async fn one_letter_that_cannot_be_purged_does_not_keep_the_others() {
     });
     let page = get(|| async {
         let letter = |id: &str| {
-            json!({"letter_id": id, "body": "b", "first_at": "T", "last_at": "T", "tries": 1, "redrives": 0,
+            json!({"letter_id": id, "body": "b", "first_at": T, "last_at": T, "tries": 1, "redrives": 0,
                    "next_sweep": "keep"})
         };
-        Json(json!({"dead_letters": [letter("gone"), letter("here")]}))
+        Json(json!({"dead_letters": [letter(GONE), letter(HERE)]}))
     });
     let router =
         Router::new().route("/v1/admin/dead_letters", page).route("/v1/admin/dead_letters/{letter}", purge);
     let server = serve(router).await;
-    assert_eq!(operate(&server, &["dlq", "purge", "gone", "here"]).await.unwrap(), ExitCode::FAILURE);
+    assert_eq!(operate(&server, &["dlq", "purge", GONE, HERE]).await.unwrap(), ExitCode::FAILURE);
     assert_eq!(operate(&server, &["dlq", "purge", "--all"]).await.unwrap(), ExitCode::FAILURE);
-    assert_eq!(*seen.lock().unwrap(), ["gone", "here", "gone", "here"]);
-    assert_eq!(operate(&server, &["dlq", "purge", "here"]).await.unwrap(), ExitCode::SUCCESS);
+    assert_eq!(*seen.lock().unwrap(), [GONE, HERE, GONE, HERE]);
+    assert_eq!(operate(&server, &["dlq", "purge", HERE]).await.unwrap(), ExitCode::SUCCESS);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Lists that are uploaded before they are submitted.
 
-use super::{KEY, command, run, serve};
+use super::{KEY, T, command, run, run_of, serve, submitted};
 use crate::client::Output;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+/// The slot.
+const U: &str = "01ARZ3NDEKTSV4RRFFQ69G5FAX";
 const MIB: usize = 1024 * 1024;
 const PART_MIN: usize = MIB + MIB / 2;
 
@@ -46,9 +48,9 @@ impl Stub {
     async fn serve(&self) -> String {
         let router = Router::new()
             .route("/v1/job_inputs", post(make))
-            .route("/v1/job_inputs/U", get(show))
-            .route("/v1/job_inputs/U/parts", post(sign))
-            .route("/v1/job_inputs/U/complete", post(complete))
+            .route(&format!("/v1/job_inputs/{U}"), get(show))
+            .route(&format!("/v1/job_inputs/{U}/parts"), post(sign))
+            .route(&format!("/v1/job_inputs/{U}/complete"), post(complete))
             .route("/put", put(take_whole))
             .route("/put/{number}/{size}", put(take_part))
             .route("/v1/jobs", post(submit))
@@ -64,8 +66,8 @@ impl Stub {
             (false, true) => "uploaded",
             (false, false) => "waiting",
         };
-        let mut slot = json!({"file_input_id": "U", "type": seen.slot["type"], "status": status,
-                              "size_bytes": seen.slot["size_bytes"], "expires_at": "later"});
+        let mut slot = json!({"file_input_id": U, "type": seen.slot["type"], "status": status,
+                              "size_bytes": seen.slot["size_bytes"], "created_at": T, "expires_at": T});
         if seen.slot["multipart"] == true {
             let hex = |digest: &[u8]| digest.iter().map(|b| format!("{b:02x}")).collect::<String>();
             let hash = |bytes: &[u8]| match seen.like_s3 {
@@ -75,11 +77,11 @@ impl Stub {
             let part = |(n, bytes): (&u32, &Vec<u8>)| json!({"number": n, "size_bytes": bytes.len(), "etag": hash(bytes)});
             let asked = seen.slot["part_bytes"].as_u64().unwrap();
             let least = if seen.like_s3 { PART_MIN as u64 } else { 1 };
-            slot["multipart"] = json!({"parts_max": 1000, "part_bytes": asked.max(least)});
+            slot["multipart"] =
+                json!({"parts_max": 1000, "part_bytes": asked.max(least), "numbers_max": 100});
             slot["parts"] = seen.parts.iter().map(part).collect();
         } else {
-            slot["upload"] =
-                json!({"method": "PUT", "url": "/put", "headers": {"Content-Type": "text/plain"}});
+            slot["upload"] = json!({"method": "PUT", "url": "/put", "headers": {"Content-Type": "text/plain"}, "expires_at": T});
         }
         slot
     }
@@ -98,7 +100,7 @@ async fn show(State(stub): State<Stub>) -> Json<Value> {
 /// The size that is signed is part of the URL, as on S3.
 async fn sign(Json(body): Json<Value>) -> Json<Value> {
     let size = &body["size_bytes"];
-    let target = |number: &Value| json!({"number": number, "method": "PUT", "url": format!("/put/{number}/{size}"), "headers": {}});
+    let target = |number: &Value| json!({"number": number, "method": "PUT", "url": format!("/put/{number}/{size}"), "headers": {}, "expires_at": T});
     Json(json!({"parts": body["numbers"].as_array().unwrap().iter().map(target).collect::<Vec<_>>()}))
 }
 
@@ -138,9 +140,9 @@ async fn submit(State(stub): State<Stub>, Json(job): Json<Value>) -> Response {
         return status.into_response();
     }
     seen.claimed = true;
-    let run = json!({"run_id": "R", "ingest_status": "pending"});
-    (StatusCode::ACCEPTED, Json(json!({"job_id": "J", "accepted_tasks": 0, "latest_run": run})))
-        .into_response()
+    let mut run = run_of("running");
+    run["ingest_status"] = json!("pending");
+    (StatusCode::ACCEPTED, Json(submitted(run))).into_response()
 }
 
 fn list(directory: &tempfile::TempDir, bytes: usize) -> (PathBuf, Vec<u8>) {
@@ -162,7 +164,7 @@ async fn a_list_that_is_not_short_is_uploaded() {
     let seen = stub.seen();
     assert_eq!(seen.slot, json!({"type": "lines", "size_bytes": 2 * MIB}));
     assert_eq!(seen.whole, bytes);
-    assert_eq!(seen.job, json!({"type": "regular", "status": "closed", "name": "n", "file_input_id": "U"}));
+    assert_eq!(seen.job, json!({"type": "regular", "status": "closed", "name": "n", "file_input_id": U}));
 }
 
 #[tokio::test]
@@ -199,7 +201,7 @@ async fn parts_are_sent_again_and_what_broke_off_can_be_resumed() {
     let submit = ["submit", path, "--part-bytes", "1048576"];
     let failure = run(&server, &submit).await.unwrap_err();
     let said = format!("{failure:?}");
-    assert!(said.contains(&format!("conveyor submit {path} --resume U")), "{said}");
+    assert!(said.contains(&format!("conveyor submit {path} --resume {U}")), "{said}");
     assert_eq!(stub.seen().slot["multipart"], true);
     assert_eq!(stub.seen().job, Value::Null, "nothing was submitted");
 
@@ -215,13 +217,13 @@ async fn parts_are_sent_again_and_what_broke_off_can_be_resumed() {
         let stub = Stub::default();
         let server = stub.serve().await;
         *stub.seen() = Seen { slot: slot.clone(), parts, like_s3, ..Seen::default() };
-        run(&server, &[submit.as_slice(), &["--resume", "U"]].concat()).await.unwrap();
+        run(&server, &[submit.as_slice(), &["--resume", U]].concat()).await.unwrap();
         let mut seen = stub.seen();
         seen.taken.sort_unstable();
         assert_eq!(seen.taken, missing);
         assert_eq!(seen.parts.values().flatten().copied().collect::<Vec<u8>>(), bytes);
         assert!(seen.complete);
-        assert_eq!(seen.job["file_input_id"], "U");
+        assert_eq!(seen.job["file_input_id"], U);
     }
 }
 
@@ -264,7 +266,8 @@ async fn what_the_storage_says_is_told() {
         (StatusCode::FORBIDDEN, xml)
     };
     let elsewhere = serve(Router::new().route("/bucket/key", put(refuse))).await;
-    let slot = json!({"file_input_id": "U", "upload": {"method": "PUT", "url": format!("{elsewhere}/bucket/key?X-Amz=secret")}});
+    let slot = json!({"file_input_id": U, "type": "lines", "status": "waiting", "created_at": T, "expires_at": T,
+        "upload": {"method": "PUT", "url": format!("{elsewhere}/bucket/key?X-Amz=secret"), "headers": {}, "expires_at": T}});
     let router = Router::new().route("/v1/job_inputs", post(move || async move { Json(slot) }));
     let server = serve(router).await;
     let directory = tempfile::tempdir().unwrap();
@@ -281,7 +284,7 @@ async fn what_is_not_the_same_upload_is_not_resumed() {
     let stub = Stub::default();
     let server = stub.serve().await;
     let resume = async |flags: &[&str]| {
-        let words = [&["submit", path, "--resume", "U"], flags].concat();
+        let words = [&["submit", path, "--resume", U], flags].concat();
         run(&server, &words).await.unwrap_err().line()
     };
     stub.seen().slot = json!({"type": "lines", "size_bytes": 7, "multipart": true, "part_bytes": MIB});
@@ -305,10 +308,10 @@ async fn a_job_that_could_not_be_made_needs_no_second_upload() {
     let server = stub.serve().await;
     stub.seen().job_answer = Some(StatusCode::INTERNAL_SERVER_ERROR);
     let said = format!("{:?}", run(&server, &["submit", path]).await.unwrap_err());
-    assert!(said.contains("--resume U"), "{said}");
-    stub.seen().slot = json!({});
-    run(&server, &["submit", path, "--resume", "U"]).await.unwrap();
-    assert_eq!(stub.seen().slot, json!({}), "no slot was made");
+    assert!(said.contains(&format!("--resume {U}")), "{said}");
+    stub.seen().slot = json!({"type": "lines"});
+    run(&server, &["submit", path, "--resume", U]).await.unwrap();
+    assert_eq!(stub.seen().slot, json!({"type": "lines"}), "no slot was made");
     assert!(stub.seen().claimed);
 }
 
@@ -317,7 +320,7 @@ async fn flags_for_one_list_need_one_list() {
     let words = ["submit", "https://a.example", "--on-invalid-rows", "skip"];
     let server = "http://127.0.0.1:9";
     assert!(run(server, &words).await.unwrap_err().line().contains("for one list"));
-    let words = ["submit", "a", "b", "--resume", "U"];
+    let words = ["submit", "a", "b", "--resume", U];
     let failure = crate::client::dispatch(command(server, &words), Output { json: true }).await.unwrap_err();
     assert!(failure.line().contains("(usage)"));
 }

@@ -1,6 +1,6 @@
 //! Events, rejected rows, and a list that is being read.
 
-use super::{job, run, serve};
+use super::{RUN, T, ingest, job, run, serve};
 use crate::client::ExitCode;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 fn event(id: u64, kind: &str) -> Value {
-    json!({"id": id, "type": kind, "at": "2026-11-16T05:00:15.912Z", "run_id": "R", "data": {}})
+    json!({"id": id, "type": kind, "at": T, "run_id": RUN, "data": {}})
 }
 
 fn said(id: u64, kind: &str) -> String {
@@ -78,7 +78,7 @@ async fn rejected_rows_are_saved_under_their_name_once_they_are_whole() {
     let rejected = get(
         |Path((_, run)): Path<(String, String)>, Query(query): Query<HashMap<String, String>>| async move {
             match run.as_str() {
-                "R" => format!("a report in {}\n", query["format"]).into_response(),
+                RUN => format!("a report in {}\n", query["format"]).into_response(),
                 _ => StatusCode::NOT_FOUND.into_response(),
             }
         },
@@ -109,12 +109,14 @@ async fn a_list_that_is_being_read_is_watched_to_the_end_of_its_run() {
     });
     let asked = Arc::new(AtomicU32::new(0));
     let asked_here = Arc::clone(&asked);
-    let ingest = get(move || async move {
+    let show_ingest = get(move || async move {
         asked_here.fetch_add(1, Ordering::SeqCst);
-        Json(json!({"state": "reading", "rows_accepted": 5, "rows_rejected": 1, "last_error": "busy"}))
+        Json(ingest(
+            json!({"state": "reading", "rows_accepted": 5, "rows_rejected": 1, "last_error": "busy"}),
+        ))
     });
     let router =
-        Router::new().route("/v1/jobs/{job}", show).route("/v1/jobs/{job}/runs/{run}/ingest", ingest);
+        Router::new().route("/v1/jobs/{job}", show).route("/v1/jobs/{job}/runs/{run}/ingest", show_ingest);
     let server = serve(router).await;
     assert_eq!(run(&server, &["status", "J", "--watch"]).await.unwrap(), ExitCode::SUCCESS);
     assert_eq!(asked.load(Ordering::SeqCst), 2);
@@ -125,7 +127,8 @@ async fn uploads_are_listed_in_pages_and_aborted() {
     let list = get(|Query(query): Query<HashMap<String, String>>| async move {
         let next = (!query.contains_key("cursor")).then_some("more");
         Json(
-            json!({"job_inputs": [{"file_input_id": "U", "type": "csv", "status": "waiting"}], "next_cursor": next}),
+            json!({"job_inputs": [{"file_input_id": RUN, "type": "csv", "status": "waiting", "created_at": T, "expires_at": T}],
+                "next_cursor": next}),
         )
     });
     let abort = axum::routing::delete(|| async { StatusCode::NO_CONTENT });
