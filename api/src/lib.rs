@@ -30,7 +30,6 @@ mod problem;
 mod query;
 mod readiness;
 mod rejected_rows;
-mod request_id;
 mod request_rates;
 mod rerun;
 mod routes;

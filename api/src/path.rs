@@ -61,19 +61,26 @@ impl FromRequestParts<Shared> for OwnedJob {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &Shared) -> Result<OwnedJob> {
-        #[derive(serde::Deserialize)]
-        struct InPath {
-            job: Id<JobId>,
-        }
-        let caller = Caller::from_request_parts(parts, state).await?;
-        let Path(InPath { job: Id(job) }) = Path::from_request_parts(parts, state).await?;
-        let view = state.store().job(caller.id, job).await?.ok_or_else(ApiError::not_found)?;
-        let view = with_latest_kept(state, caller.id, view).await?;
-        Ok(OwnedJob { state: state.clone(), caller, view })
+        Ok(OwnedJob::find(parts, state).await?.0)
     }
 }
 
+#[derive(serde::Deserialize)]
+struct Ids {
+    job: Id<JobId>,
+    run: Option<Id<RunId>>,
+}
+
 impl OwnedJob {
+    /// The job, and the run of it that the path names.
+    async fn find(parts: &mut Parts, state: &Shared) -> Result<(OwnedJob, Option<Id<RunId>>)> {
+        let caller = Caller::from_request_parts(parts, state).await?;
+        let Path(Ids { job: Id(job), run }) = Path::from_request_parts(parts, state).await?;
+        let view = state.store().job(caller.id, job).await?.ok_or_else(ApiError::not_found)?;
+        let view = with_latest_kept(state, caller.id, view).await?;
+        Ok((OwnedJob { state: state.clone(), caller, view }, run))
+    }
+
     pub fn id(&self) -> JobId {
         self.view.job.id
     }
@@ -125,12 +132,7 @@ impl FromRequestParts<Shared> for OwnedRun {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &Shared) -> Result<OwnedRun> {
-        #[derive(serde::Deserialize)]
-        struct InPath {
-            run: Option<Id<RunId>>,
-        }
-        let OwnedJob { state, caller, view } = OwnedJob::from_request_parts(parts, state).await?;
-        let Path(InPath { run }) = Path::from_request_parts(parts, &state).await?;
+        let (OwnedJob { state, caller, view }, run) = OwnedJob::find(parts, state).await?;
         let JobView { job, latest } = view;
         let view = match run {
             Some(Id(run)) if run != latest.run.id => state.store().run(job.id, run).await?,
