@@ -52,9 +52,7 @@ pub use webhooks::Webhooks;
 
 pub use auth::{NO_OPERATOR_KEY, OperatorKeys};
 pub use managed_keys::{AbsentKeys, settle_keys};
-pub use operations::{
-    LetterFilter, LetterView, LettersPage, Operations, Reconcile, Redriven, reconciled_document,
-};
+pub use operations::{Operations, Reconcile, reconciled_document};
 pub use shares::{BodyDeadlines, Peer, Shares};
 
 use axum::Router;

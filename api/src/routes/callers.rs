@@ -10,7 +10,6 @@ use crate::state::{ApiState, Shared};
 use crate::wire::keys::parse_quotas;
 use axum::Json;
 use axum::extract::State;
-use conveyor_domain::access::quota::Used;
 use conveyor_domain::{CallerId, Holdings, Quotas, limits};
 use conveyor_wire as wire;
 
@@ -43,17 +42,12 @@ async fn look(state: &ApiState, caller: CallerId) -> Result<Json<wire::Caller>> 
         queued_tasks: Some(limits::QUOTA_TASKS_MAX),
     };
     let usage = admission.usage(caller, everything).await?;
-    let Used { active_jobs, scheduled_jobs, queued_tasks } = holdings.used(&usage, state.now());
     Ok(Json(wire::Caller {
         caller,
-        quotas: shown(holdings.chosen.or(state.config.quotas)),
-        usage: wire::CallerUsage { active_jobs, scheduled_jobs, queued_tasks },
+        quotas: holdings.chosen.or(state.config.quotas),
+        usage: holdings.used(&usage, state.now()),
         more: usage.more,
     }))
-}
-
-pub(super) fn shown(Quotas { active_jobs, scheduled_jobs, queued_tasks }: Quotas) -> wire::Quotas {
-    wire::Quotas { active_jobs, scheduled_jobs, queued_tasks }
 }
 
 /// What a caller may have.

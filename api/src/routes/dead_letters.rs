@@ -3,7 +3,6 @@
 use crate::auth::Operator;
 use crate::body;
 use crate::cursor::Cursors;
-use crate::operations::{LetterFilter, LetterView, Redriven};
 use crate::path::Id;
 use crate::problem::{ApiError, Code, Result};
 use crate::query::{NoQuery, Params, Query};
@@ -11,7 +10,7 @@ use crate::state::{ApiState, Shared};
 use crate::wire::read;
 use axum::Json;
 use axum::extract::State;
-use conveyor_domain::repair::dead_letter::Verdict;
+use conveyor_domain::repair::dead_letter::{LetterFilter, LetterView, Redriven, Verdict};
 use conveyor_domain::{LetterId, limits};
 use conveyor_wire::{self as wire, Became, LetterOutcome, Letters, NextSweep, RedriveLetters, Time};
 use std::str::FromStr;
@@ -147,8 +146,8 @@ fn shown(view: LetterView) -> wire::Letter {
     };
     wire::Letter {
         letter_id: view.letter.id,
-        job_id: view.run.map(|key| key.job),
-        run_id: view.run.map(|key| key.run),
+        job_id: view.job,
+        run_id: view.run,
         body: view.letter.body,
         first_at: Time(view.letter.first),
         last_at: Time(view.letter.last),

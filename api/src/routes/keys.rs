@@ -90,7 +90,7 @@ fn shown(key_id: ApiKeyId, kept: ApiKey, quotas: Option<Quotas>, key: Option<Str
         hint: kept.hint,
         created_at: Time(kept.created),
         revoked_at: kept.revoked.map(Time),
-        quotas: quotas.map(callers::shown),
+        quotas,
         key,
     }
 }
