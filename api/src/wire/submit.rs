@@ -35,7 +35,7 @@ pub(crate) struct NamedList {
 }
 
 /// Without its tasks; a schedule is read if there is a use for it.
-type Body<'a> = SubmitJob<Vec<IgnoredAny>, &'a RawValue, String>;
+type Body<'a> = SubmitJob<Vec<IgnoredAny>, &'a RawValue>;
 
 impl SubmitRequest {
     /// `tasks` is how many there are in the body.

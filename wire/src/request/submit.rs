@@ -17,8 +17,7 @@ const URL: &str = r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s/?#:]\S*$";
 const METHOD: &str = "^([Gg][Ee][Tt]|[Pp][Oo][Ss][Tt])$";
 
 /// A job: what to fetch, how, and how fast. It needs `tasks`, or a staged list, or to be open.
-// Generic, because the server takes `tasks` out of the body before it parses it, reads `schedule` only of a scheduled job, and
-// answers a malformed id of an upload like an unknown one.
+// Generic, because the server takes `tasks` out of the body before it parses it, and reads `schedule` only of a scheduled job.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "SubmitJob", extend("anyOf" = [
@@ -29,7 +28,7 @@ const METHOD: &str = "^([Gg][Ee][Tt]|[Pp][Oo][Ss][Tt])$";
     {"tasks": [{"url": "https://example.com/1"}, {"url": "https://example.com/2", "external_id": "sku-2"}],
      "zenrows_params": {"js_render": "true"}, "name": "nightly prices", "max_inflight": 50},
 ]))]
-pub struct SubmitJob<Tasks = Vec<TaskBody>, Schedule = ScheduleBody, Upload = UploadId> {
+pub struct SubmitJob<Tasks = Vec<TaskBody>, Schedule = ScheduleBody> {
     /// Left out: `regular`.
     #[serde(rename = "type")]
     pub kind: Option<JobType>,
@@ -39,7 +38,9 @@ pub struct SubmitJob<Tasks = Vec<TaskBody>, Schedule = ScheduleBody, Upload = Up
     #[schemars(length(max = limits::RUN_TASKS_MAX))]
     pub tasks: Option<Tasks>,
     /// The slot of a staged list of URLs to fetch.
-    pub file_input_id: Option<Upload>,
+    // As text: the server answers a malformed id like an unknown one.
+    #[schemars(with = "Option<UploadId>")]
+    pub file_input_id: Option<String>,
     /// Only with `file_input_id`. Left out: `skip`.
     pub on_invalid_rows: Option<OnInvalidRows>,
     pub zenrows_params: Option<ZenRowsParams>,
