@@ -208,7 +208,7 @@ async fn rows_of_layout_three_are_what_they_were() {
     assert_eq!((tally.rows.unclassified, tally.rows.settled.successful), (1, 1));
     assert!(drift(&tally.rows, &tally.counters).is_zero(), "{tally:?}");
     let ended = Timestamp(view.latest_run().run.updated.0 + 1);
-    assert_eq!(store.expired_runs(ended, 9).await.unwrap(), [key]);
+    assert_eq!(store.due(Chore::ExpiredRuns { ended_before: ended }, 9).await.unwrap(), [key.into()]);
     assert_eq!(store.delete_run(key, NOW).await.unwrap().run.status, conveyor_domain::RunStatus::Deleted);
     assert_eq!(store.due(Chore::DeletedRuns, 9).await.unwrap(), [key.into()]);
 }

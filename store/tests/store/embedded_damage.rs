@@ -9,7 +9,9 @@ use conveyor_domain::{
     RecordVersion, RecordWrite, Refusal, RunId, RunStatus, Schedule, Storage, Sums, lifecycle, limits,
 };
 use conveyor_store::conformance::{Harness, World, success};
-use conveyor_store::port::{RunKey, RunsQuery, StartRun, StatusFilter, Submission, Tally, TasksQuery};
+use conveyor_store::port::{
+    Mark, Removal, RunKey, RunsQuery, StartRun, StatusFilter, Submission, Tally, TasksQuery,
+};
 use conveyor_store::{Error, clock_watch};
 use rusqlite::{Connection, TransactionBehavior, params};
 use std::sync::Arc;
