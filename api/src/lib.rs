@@ -17,7 +17,6 @@ mod cursor;
 mod direct;
 mod dry_run;
 mod event_stream;
-mod fields;
 mod idempotency;
 mod incoming;
 mod invalid_tasks;

@@ -43,12 +43,12 @@ pub use repair::{
     Treated, Unsure,
 };
 pub use request::{
-    AddTasks, CadenceBody, CalendarBody, ChangeLimits, ChangeQuotas, Character, CompleteParts, CreateInput,
-    CreateKey, CsvBody, CsvFields, DaysOfMonth, DaysOfWeek, Decimal, DomainLimitBody, DomainLimitsBody,
-    EveryDay, ExternalId, FailureRatio, IntervalBody, List, Malformed, MetadataBody, Named, NamedPart,
-    PartNumber, PerSecond, PutWebhook, QuotasBody, RateBody, ReconcileRequest, RedriveLetters, RerunJob,
-    RetryBody, ScheduleBody, ScheduleTurn, Sha256, SignParts, StartExport, SubmitJob, SubmitStatus, TaskBody,
-    TaskToken, Text, WebhookBody, Within, ZenRowsParams,
+    AddTasks, Burst, CadenceBody, CalendarBody, ChangeLimits, ChangeQuotas, Character, CompleteParts,
+    CreateInput, CreateKey, CsvBody, CsvFields, DaysOfMonth, DaysOfWeek, Decimal, DomainLimitBody,
+    DomainLimitsBody, EveryDay, ExternalId, FailureRatio, IntervalBody, List, Malformed, MaxInflight,
+    MetadataBody, Named, NamedPart, PartNumber, PerSecond, PutWebhook, QuotasBody, RateBody,
+    ReconcileRequest, RedriveLetters, RerunJob, RetryBody, ScheduleBody, ScheduleTurn, Sha256, SignParts,
+    StartExport, SubmitJob, SubmitStatus, TaskBody, TaskToken, Text, WebhookBody, Within, ZenRowsParams,
 };
 pub use run::{PauseReason, PauseState, Rerun, Run, Runs};
 pub use service::{Clock, Health, HealthStatus, Removal};

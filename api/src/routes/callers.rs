@@ -7,7 +7,7 @@ use crate::path::Id;
 use crate::problem::Result;
 use crate::query::NoQuery;
 use crate::state::{ApiState, Shared};
-use crate::wire::keys::QuotasChange;
+use crate::wire::keys::parse_quotas;
 use axum::Json;
 use axum::extract::State;
 use conveyor_domain::{CallerId, Holdings, Quotas, limits};
@@ -28,7 +28,7 @@ pub(super) async fn change(
     Id(caller): Id<CallerId>,
     body: body::Json,
 ) -> Result<Json<wire::Caller>> {
-    change_quotas(&state, caller, body.parse(QuotasChange::parse)?).await?;
+    change_quotas(&state, caller, body.parse(parse_quotas)?).await?;
     look(&state, caller).await
 }
 
@@ -59,10 +59,10 @@ pub(super) async fn quotas_of(state: &ApiState, caller: CallerId) -> Result<Quot
 pub(super) async fn change_quotas(
     state: &ApiState,
     caller: CallerId,
-    change: QuotasChange,
+    change: wire::QuotasBody,
 ) -> Result<Quotas> {
     let apply =
-        |holdings: &Holdings| Some(Holdings { chosen: change.apply(holdings.chosen), ..holdings.clone() });
+        |holdings: &Holdings| Some(Holdings { chosen: change.over(holdings.chosen), ..holdings.clone() });
     let changed = state.admission().change(caller, apply).await?.ok_or_else(admission::busy)?;
     Ok(changed.chosen.or(state.config.quotas))
 }
