@@ -3,21 +3,24 @@
 
 use crate::idempotency::IDEMPOTENCY_REPLAYED;
 use crate::problem::{ApiError, Unrendered};
-use crate::request_id::{RequestId, X_REQUEST_ID};
 use crate::shares::in_flight;
 use crate::state::Shared;
 use crate::warnings::{Warnings, add_to};
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
-use axum::http::{HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use conveyor_domain::{Entropy, Timestamp, limits};
 use conveyor_wire as wire;
 use futures::FutureExt;
 use std::any::Any;
+use std::fmt;
 use std::panic::AssertUnwindSafe;
 use tokio::time::Instant;
+
+const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 pub(crate) async fn complete(State(state): State<Shared>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
@@ -101,4 +104,55 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     format!("panic: {}", text.unwrap_or("without a text"))
+}
+
+/// What ties an answer, its problem and its log line together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct RequestId(String);
+
+impl RequestId {
+    /// The caller's own if it is fit to be logged and echoed, otherwise a new one.
+    fn of(headers: &HeaderMap, now: Timestamp, entropy: &Entropy) -> RequestId {
+        let given = headers.get(X_REQUEST_ID).and_then(|value| value.to_str().ok());
+        match given {
+            Some(text) if is_legal(text) => RequestId(text.to_owned()),
+            Some(_) | None => RequestId(entropy.ulid(now).to_string()),
+        }
+    }
+
+    fn to_header(&self) -> Option<HeaderValue> {
+        HeaderValue::from_str(&self.0).ok()
+    }
+}
+
+fn is_legal(text: &str) -> bool {
+    let legal = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    (1..=limits::REQUEST_ID_MAX).contains(&text.len()) && text.bytes().all(legal)
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id_for(given: &str) -> String {
+        let headers =
+            HeaderMap::from_iter([(X_REQUEST_ID, HeaderValue::from_bytes(given.as_bytes()).unwrap())]);
+        RequestId::of(&headers, Timestamp(0), &Entropy::from_number(1)).to_string()
+    }
+
+    #[test]
+    fn a_callers_id_is_kept_only_if_it_is_harmless() {
+        assert_eq!(id_for("a.B_9-c"), "a.B_9-c");
+        for bad in ["", "a b", "a\"b", "{x}", "ü"] {
+            assert_eq!(id_for(bad).len(), 26, "{bad:?}");
+        }
+        assert!(is_legal(&"x".repeat(128)));
+        assert!(!is_legal(&"x".repeat(129)));
+    }
 }

@@ -17,7 +17,6 @@ mod cursor;
 mod direct;
 mod dry_run;
 mod event_stream;
-mod fields;
 mod idempotency;
 mod incoming;
 mod invalid_tasks;
@@ -31,7 +30,6 @@ mod problem;
 mod query;
 mod readiness;
 mod rejected_rows;
-mod request_id;
 mod request_rates;
 mod rerun;
 mod routes;
@@ -54,9 +52,7 @@ pub use webhooks::Webhooks;
 
 pub use auth::{NO_OPERATOR_KEY, OperatorKeys};
 pub use managed_keys::{AbsentKeys, settle_keys};
-pub use operations::{
-    LetterFilter, LetterView, LettersPage, Operations, Reconcile, Redriven, reconciled_document,
-};
+pub use operations::{Operations, Reconcile, reconciled_document};
 pub use shares::{BodyDeadlines, Peer, Shares};
 
 use axum::Router;

@@ -3,8 +3,8 @@
 
 use crate::show;
 use async_trait::async_trait;
-use conveyor_domain::repair::dead_letter::Verdict;
-use conveyor_domain::{Audit, BodiesAudit, DeadLetter, JobId, LetterId, Reconciled, RunId, TaskId};
+use conveyor_domain::repair::dead_letter::{LetterFilter, LetterView, LettersPage, Redriven};
+use conveyor_domain::{Audit, BodiesAudit, JobId, LetterId, Reconciled, TaskId};
 use conveyor_store::Result;
 use conveyor_store::port::RunKey;
 
@@ -44,45 +44,6 @@ pub struct Reconcile {
     pub dry_run: bool,
     /// What an earlier answer gave as `next`.
     pub from: Option<String>,
-}
-
-/// Letters that are for this job, for this run, and whose last error has this text in it; each only if it is given.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LetterFilter {
-    pub job: Option<JobId>,
-    pub run: Option<RunId>,
-    pub error: Option<String>,
-}
-
-/// A letter, with what the log of its ingest says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LetterView {
-    pub letter: DeadLetter,
-    /// Of a message that can be read.
-    pub run: Option<RunKey>,
-    /// Tries that failed since the last progress, and what the last of them said.
-    pub tries: u32,
-    pub last_error: Option<String>,
-    /// How often it was sent again since the last progress.
-    pub redrives: u32,
-    /// What the next sweep does with it.
-    pub verdict: Verdict,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LettersPage {
-    pub letters: Vec<LetterView>,
-    /// The last letter that was looked at, if there may be more.
-    pub next: Option<LetterId>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Redriven {
-    Sent,
-    /// Nobody needs it any more.
-    Acknowledged,
-    /// It was sent again as often as it may.
-    Refused,
 }
 
 /// A reconciliation as the API answers it, for a process that does one without a server.

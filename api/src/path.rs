@@ -61,19 +61,26 @@ impl FromRequestParts<Shared> for OwnedJob {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &Shared) -> Result<OwnedJob> {
-        #[derive(serde::Deserialize)]
-        struct InPath {
-            job: Id<JobId>,
-        }
-        let caller = Caller::from_request_parts(parts, state).await?;
-        let Path(InPath { job: Id(job) }) = Path::from_request_parts(parts, state).await?;
-        let view = state.store().job(caller.id, job).await?.ok_or_else(ApiError::not_found)?;
-        let view = with_latest_kept(state, caller.id, view).await?;
-        Ok(OwnedJob { state: state.clone(), caller, view })
+        Ok(OwnedJob::find(parts, state).await?.0)
     }
 }
 
+#[derive(serde::Deserialize)]
+struct Ids {
+    job: Id<JobId>,
+    run: Option<Id<RunId>>,
+}
+
 impl OwnedJob {
+    /// The job, and the run of it that the path names.
+    async fn find(parts: &mut Parts, state: &Shared) -> Result<(OwnedJob, Option<Id<RunId>>)> {
+        let caller = Caller::from_request_parts(parts, state).await?;
+        let Path(Ids { job: Id(job), run }) = Path::from_request_parts(parts, state).await?;
+        let view = state.store().job(caller.id, job).await?.ok_or_else(ApiError::not_found)?;
+        let view = with_latest_kept(state, caller.id, view).await?;
+        Ok((OwnedJob { state: state.clone(), caller, view }, run))
+    }
+
     pub fn id(&self) -> JobId {
         self.view.job.id
     }
@@ -93,16 +100,16 @@ pub(crate) async fn with_latest_kept(
     caller: CallerId,
     mut view: JobView,
 ) -> Result<JobView> {
-    let is_deleted = |run: &Run| run.status == RunStatus::Deleted && !run.is_template();
-    if view.job.status == JobStatus::Deleted || !is_deleted(&view.latest.run) {
+    let is_deleted = |view: &RunView| view.run.status == RunStatus::Deleted;
+    if view.job.status == JobStatus::Deleted || !view.latest.as_ref().is_some_and(is_deleted) {
         return Ok(view);
     }
     let mut query = RunsQuery::newest(view.job.id, limits::PAGE_MAX);
     loop {
         let page = state.list(caller, state.store().runs(query)).await?;
         let last = page.rows.last().map(|view| view.run.id);
-        if let Some(kept) = page.rows.into_iter().find(|view| !is_deleted(&view.run)) {
-            view.latest = kept;
+        if let Some(kept) = page.rows.into_iter().find(|view| !is_deleted(view)) {
+            view.latest = Some(kept);
             return Ok(view);
         }
         match page.next.or(last) {
@@ -125,16 +132,13 @@ impl FromRequestParts<Shared> for OwnedRun {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &Shared) -> Result<OwnedRun> {
-        #[derive(serde::Deserialize)]
-        struct InPath {
-            run: Option<Id<RunId>>,
-        }
-        let OwnedJob { state, caller, view } = OwnedJob::from_request_parts(parts, state).await?;
-        let Path(InPath { run }) = Path::from_request_parts(parts, &state).await?;
+        let (OwnedJob { state, caller, view }, run) = OwnedJob::find(parts, state).await?;
         let JobView { job, latest } = view;
         let view = match run {
-            Some(Id(run)) if run != latest.run.id => state.store().run(job.id, run).await?,
-            Some(_) | None => Some(latest),
+            Some(Id(run)) if latest.as_ref().is_none_or(|latest| run != latest.run.id) => {
+                state.store().run(job.id, run).await?
+            }
+            Some(_) | None => latest,
         };
         let view = view.filter(|view| is_there(&view.run)).ok_or_else(ApiError::not_found)?;
         Ok(OwnedRun { state, caller, job, view })

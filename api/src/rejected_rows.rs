@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use conveyor_domain::RejectedRow;
-use conveyor_domain::export::spreadsheet::inert;
+use conveyor_domain::export::inert;
 use conveyor_domain::limits::KIB;
 use conveyor_store::port::{BlobKey, Blobs};
 use csv_async::{AsyncWriter, AsyncWriterBuilder, Terminator};

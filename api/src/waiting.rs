@@ -1,7 +1,7 @@
 //! Why nothing of a job is started right now (SPEC 10). Decided by what one look saw; the first reason that fits is told.
 
-use conveyor_domain::{BudgetView, DomainWait, RunStatus, Timestamp};
-use conveyor_store::port::{JobView, ShownDepth};
+use conveyor_domain::{BudgetView, DomainWait, Job, RunStatus, Timestamp};
+use conveyor_store::port::{RunView, ShownDepth};
 use conveyor_wire::{IngestState as ListState, WaitingReason as Reason};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Waiting {
 
     /// `depth` is that of the queue of the latest run, `list` how far its list is, if it is looked at.
     pub fn of(
-        JobView { job, latest }: &JobView,
+        (job, latest): (&Job, &RunView),
         ShownDepth { depth, at_least }: ShownDepth,
         budget: &BudgetView,
         list: Option<ListState>,
@@ -120,7 +120,8 @@ mod tests {
 
     /// Everything that could hold a job up at once; each test takes away what comes before its own reason.
     struct Look {
-        view: JobView,
+        job: Job,
+        latest: RunView,
         depth: ShownDepth,
         budget: BudgetView,
         list: Option<ListState>,
@@ -136,7 +137,8 @@ mod tests {
             let stats = RunStats { total: run.total, ..RunStats::default() };
             let holding = Holding { permits: 2, expires: LATER };
             Look {
-                view: JobView { job, latest: RunView { run, stats } },
+                job,
+                latest: RunView { run, stats },
                 depth: ShownDepth { depth: Depth { visible: 0, hidden: 3 }, at_least: false },
                 list: None,
                 budget: BudgetView {
@@ -151,7 +153,7 @@ mod tests {
         }
 
         fn waiting(&self) -> Waiting {
-            Waiting::of(&self.view, self.depth, &self.budget, self.list, NOW)
+            Waiting::of((&self.job, &self.latest), self.depth, &self.budget, self.list, NOW)
         }
 
         #[track_caller]
@@ -165,13 +167,13 @@ mod tests {
     #[test]
     fn the_first_reason_that_fits_is_told() {
         let mut look = Look::new();
-        look.view.latest.run.status = RunStatus::Stopped;
+        look.latest.run.status = RunStatus::Stopped;
         look.says(Reason::Ended, None, "stopped");
-        look.view.latest.run.status = RunStatus::Pending;
+        look.latest.run.status = RunStatus::Pending;
         look.says(Reason::Paused, None, "resumed");
-        look.view.latest.run.paused = false;
+        look.latest.run.paused = false;
         look.says(Reason::Idle, None, "open for more");
-        look.view.latest.run.status = RunStatus::Running;
+        look.latest.run.status = RunStatus::Running;
         let wait = look.budget.domain_wait.take();
         look.says(Reason::NothingQueued, None, "3 tasks are in flight");
         look.budget.domain_wait = wait;
@@ -192,7 +194,7 @@ mod tests {
     #[test]
     fn what_has_passed_is_no_reason() {
         let mut look = Look::new();
-        look.view.latest.run.paused = false;
+        look.latest.run.paused = false;
         look.depth.depth.visible = 1;
         look.budget.holders[0].1.permits = 1;
         look.budget.tokens = None;
@@ -204,7 +206,7 @@ mod tests {
     #[test]
     fn an_empty_queue_says_where_its_tasks_are() {
         let mut look = Look::new();
-        look.view.latest.run.paused = false;
+        look.latest.run.paused = false;
         look.says(Reason::GatewayBackoff, Some(LATER), &LATER.to_string());
         look.budget.held_until = None;
         look.says(Reason::DomainBudget, Some(LATER), "example.com");

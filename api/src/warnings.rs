@@ -17,6 +17,9 @@ pub(crate) const STRICT: &str = "strict";
 pub(crate) const WARNINGS: &str = "warnings";
 pub(crate) const MORE_WARNINGS: &str = "more_warnings";
 
+/// What is said of a field where it is refused.
+pub(crate) const NOT_A_FIELD: &str = "is not a field of this request";
+
 /// What one request collects. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Warnings {
@@ -47,7 +50,7 @@ impl Warnings {
     pub fn unknown(&self, path: &str) -> Result<()> {
         let path = cut(path, limits::ECHO_MAX_CHARS);
         if self.strict {
-            return Err(ApiError::invalid(format!("`{path}` is not a field of this request.")));
+            return Err(ApiError::invalid(format!("`{path}` {NOT_A_FIELD}.")));
         }
         let mut named = self.lock();
         let warning = Warning::unknown_field(path.to_owned());

@@ -45,7 +45,7 @@ async fn main() -> anyhow::Result<()> {
     let upload = upload.on_progress(report).send().await?;
     writing.await??;
 
-    let job: SubmitJob = SubmitJob { file_input_id: Some(upload), ..SubmitJob::default() };
+    let job: SubmitJob = SubmitJob { file_input_id: Some(upload.to_string()), ..SubmitJob::default() };
     println!("job {}", client.submit(&job).await?.job_id);
     Ok(())
 }

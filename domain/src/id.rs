@@ -2,6 +2,7 @@
 
 use crate::{Entropy, Timestamp};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
@@ -13,6 +14,11 @@ use ulid::Ulid;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a valid id")]
 pub struct InvalidId;
+
+fn parse_from<'de, T: FromStr, D: Deserializer<'de>>(d: D) -> Result<T, D::Error> {
+    let text = String::deserialize(d)?;
+    text.parse().map_err(|_| de::Error::invalid_value(Unexpected::Str(&text), &"an id"))
+}
 
 macro_rules! ulid_id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -61,7 +67,7 @@ macro_rules! ulid_id {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-                String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+                parse_from(d)
             }
         }
 
@@ -183,7 +189,7 @@ impl Serialize for TaskId {
 
 impl<'de> Deserialize<'de> for TaskId {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+        parse_from(d)
     }
 }
 

@@ -60,8 +60,8 @@ pub use job::record::{Record, RecordKey, RecordKind, RecordVersion, RecordWrite,
 pub use job::rerun::{self, InheritedEnd, InheritedFrom, Replay, ReplayedTask, Selection};
 pub use job::retention;
 pub use job::run::{
-    Counts, FailureReason, IngestStatus, PauseCode, PauseReason, Run, RunDoc, RunFailure, RunStats,
-    RunStatus, ShownTotal, Storage, Trigger,
+    Counts, FailureReason, IngestStatus, PauseCode, PauseReason, Run, RunDoc, RunFailure, RunFailureReason,
+    RunStats, RunStatus, ShownTotal, Storage, Trigger,
 };
 pub use job::spend::{self, Spend};
 pub use job::task::{Attempt, ClaimDecision, Outcome, ResultRef, Task, TaskStatus};

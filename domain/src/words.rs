@@ -58,7 +58,7 @@ mod tests {
     use crate::delivery::webhook::Target;
     use crate::ingest::estimate::{Basis, Bound};
     use crate::job::task_input::Reason;
-    use crate::repair::Kind;
+    use crate::repair::{Kind, SubjectType};
     use crate::*;
     use serde::Serialize;
     use serde::de::DeserializeOwned;
@@ -102,7 +102,7 @@ mod tests {
     fn a_word_is_the_same_everywhere() {
         all_agree!(
             json: AccountFault, Basis, Bound, Compression, DeliveryState, EventType, ExportFormat, FailureClass, Format,
-                IngestStatus, JobStatus, ListFault, Method, PauseCode, Reason, RunStatus, Target, TaskStatus, Trigger;
+                IngestStatus, JobStatus, ListFault, Method, PauseCode, Reason, RunFailureReason, RunStatus, SubjectType, Target, TaskStatus, Trigger;
             rows: BodyFault, Kind, Quota, RecordKind, Storage
         );
     }

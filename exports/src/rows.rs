@@ -1,6 +1,6 @@
 //! The tasks of a run as rows: JSON Lines, or CSV.
 
-use conveyor_domain::export::spreadsheet::inert;
+use conveyor_domain::export::inert;
 use conveyor_domain::job::retention::is_expired;
 use conveyor_domain::limits::KIB;
 use conveyor_domain::{

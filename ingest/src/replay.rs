@@ -70,7 +70,7 @@ fn fault(fault: ListFault, detail: &str) -> Trouble {
 /// while it was read must not pass for the whole one.
 async fn is_whole(work: &Work<'_>, source: RunKey, accepted: u32) -> Result<bool, Trouble> {
     let store = &work.ingester.backend.store;
-    if work.ingest.job.spec.hidden_run() == Some(source.run) {
+    if work.ingest.job.spec.template_id() == Some(source.run) {
         // Its rows stay for as long as the job does.
         return Ok(true);
     }

@@ -36,7 +36,7 @@ impl Conveyor {
 
     /// Submits a closed job of an uploaded list.
     pub async fn submit_staged(&self, upload: UploadId, max_inflight: u32) -> anyhow::Result<Submitted> {
-        let job = SubmitJob { file_input_id: Some(upload), ..SubmitJob::default() };
+        let job = SubmitJob { file_input_id: Some(upload.to_string()), ..SubmitJob::default() };
         self.submit_closed(job, max_inflight).await
     }
 

@@ -1,17 +1,26 @@
 //! One try of one notification: claim, send, write down what came of it.
 
 use crate::desk::Sent;
-use crate::machines;
 use crate::notifier::{Notifier, elapsed_ms};
+use async_trait::async_trait;
 use conveyor_domain::delivery::webhook::Target;
 use conveyor_domain::delivery::{Answer, Verdict};
 use conveyor_domain::job::record::Expected;
 use conveyor_domain::{
-    Command, Delivery, DeliveryState, JobStatus, Purpose, Record, RecordVersion, RecordWrite, Timestamp,
-    WebhookConfig, limits,
+    Command, Delivery, DeliveryState, EventType, JobStatus, Purpose, Record, RecordVersion, RecordWrite,
+    Timestamp, WebhookConfig, limits,
 };
 use conveyor_store::{Error, Result, clock_watch};
+use serde_json::Value;
 use tokio::time::Instant;
+
+/// A service that runs state machines, which wait for a run. Every answer is one of a delivery: `Taken`, `Refused` for what will never be taken, or one that
+/// is worth another try.
+#[async_trait]
+pub trait StateMachines: Send + Sync {
+    async fn succeed(&self, token: &str, output: &str) -> Answer;
+    async fn fail(&self, token: &str, error: &str, cause: &str) -> Answer;
+}
 
 /// Who gets it, as the job says now.
 enum Aim {
@@ -98,7 +107,7 @@ impl Notifier {
         match aim {
             Aim::Webhook(hook) => self.post(delivery.caller, hook, delivery.event, &delivery.body).await,
             Aim::Machine { token } => Ok(match &self.machines {
-                Some(machines) => machines::tell(machines.as_ref(), token, delivery).await,
+                Some(machines) => tell(machines.as_ref(), token, delivery).await,
                 None => Answer::Transport("state machines cannot be reached from here".to_owned()),
             }),
             Aim::Sealed => {
@@ -145,4 +154,18 @@ fn count(state: DeliveryState) {
         DeliveryState::Delivered | DeliveryState::Failed | DeliveryState::Cancelled => state.as_str(),
     };
     metrics::counter!("conveyor_deliveries_total", "outcome" => outcome).increment(1);
+}
+
+/// Tells a state machine how the run that it waits for has ended.
+async fn tell(machines: &dyn StateMachines, token: &str, delivery: &Delivery) -> Answer {
+    let error = match delivery.kind {
+        EventType::RunCompleted | EventType::Test => return machines.succeed(token, &delivery.body).await,
+        EventType::RunFailed => "run_failed",
+        EventType::RunStopped => "run_stopped",
+        EventType::RunDeleted => "run_deleted",
+    };
+    let event: Value = serde_json::from_str(&delivery.body).unwrap_or_default();
+    let reason = event["failure_reason"].as_str().unwrap_or(error);
+    let cause = event["failure_detail"].as_str().unwrap_or_default();
+    machines.fail(token, reason, cause).await
 }

@@ -6,13 +6,11 @@
 
 mod deliver;
 mod desk;
-mod keys;
-mod machines;
 mod notifier;
 mod receivers;
 mod remembered;
 
+pub use deliver::StateMachines;
 pub use desk::Sent;
-pub use machines::StateMachines;
 pub use notifier::{Notifier, run};
 pub use receivers::{OpenError, Receivers};

@@ -1,14 +1,13 @@
 //! The loop: finds what is due, and has at most so many of it under way, in turns.
 
+use crate::deliver::StateMachines;
 use crate::desk::{Desk, Sent};
-use crate::keys::active_key;
-use crate::machines::StateMachines;
 use crate::receivers::Receivers;
 use conveyor_domain::delivery::Answer;
-use conveyor_domain::delivery::signing_keys::{event_headers, signature_headers};
+use conveyor_domain::delivery::signing_keys::{event_headers, signature_headers, signing_keys_key};
 use conveyor_domain::{
-    CallerId, Clock, Entropy, EventId, RecordKey, RecordKind, Secret, TestSent, WebhookConfig, WebhookEvent,
-    limits,
+    CallerId, Clock, Entropy, EventId, KeyId, RecordKey, RecordKind, Secret, SigningKeys, SigningSecret,
+    TestSent, WebhookConfig, WebhookEvent, limits,
 };
 use conveyor_store::{Backend, Error, Result};
 use conveyor_turns::Working;
@@ -102,6 +101,16 @@ impl Notifier {
         Ok(TestSent { event, answer, elapsed_ms: elapsed_ms(began) })
     }
 
+    /// The key that a caller's notifications are signed with, if it has one.
+    async fn active_key(&self, caller: CallerId) -> Result<Option<(KeyId, SigningSecret)>> {
+        let record = self.backend.store.record(&signing_keys_key(caller)).await?;
+        let Some(record) = record else { return Ok(None) };
+        let keys: SigningKeys = record.parse()?;
+        let Some(key) = keys.active else { return Ok(None) };
+        let opened = key.open(caller, &self.secret).map_err(|e| Error::Corrupt(e.to_string()))?;
+        Ok(Some((key.kid, opened)))
+    }
+
     pub(crate) async fn post(
         &self,
         caller: CallerId,
@@ -112,7 +121,7 @@ impl Notifier {
         let now = self.clock.now();
         let mut headers = event_headers(event, now);
         if hook.signature {
-            match active_key(&self.backend, &self.secret, caller).await {
+            match self.active_key(caller).await {
                 Ok(Some((kid, signing))) => {
                     headers.extend(signature_headers(&signing, kid, event, now, body));
                 }

@@ -167,7 +167,7 @@ impl JobModel {
 
     /// Whether its list was still being read when it was last seen, or nobody has looked yet.
     pub fn is_ingesting(&self) -> bool {
-        self.list.is_some() && self.last.as_ref().is_none_or(|view| is_read(&view.latest.run))
+        self.list.is_some() && self.last.as_ref().is_none_or(|view| is_read(&view.latest_run().run))
     }
 
     /// Whether it may still take tasks, as far as is known.
@@ -177,7 +177,7 @@ impl JobModel {
 
     /// Whether its run was last seen to be deleted and removed.
     pub fn run_is_removed(&self) -> bool {
-        self.last.as_ref().is_some_and(|view| view.latest.run.storage == Storage::Removed)
+        self.last.as_ref().is_some_and(|view| view.latest_run().run.storage == Storage::Removed)
     }
 
     pub fn is_deleted(&self) -> bool {
@@ -186,14 +186,14 @@ impl JobModel {
 
     /// Whether its run was last seen in an end state, or the job is on its way out.
     pub fn is_over(&self) -> bool {
-        let ended = |view: &JobView| view.latest.run.status.is_terminal();
+        let ended = |view: &JobView| view.latest_run().run.status.is_terminal();
         self.is_deleted() || self.last.as_ref().is_some_and(ended)
     }
 
     /// Whether nothing is left to do: ended, deleted and gone, or at rest until more tasks come.
     pub fn rests(&self) -> bool {
         let Some(view) = &self.last else { return true };
-        let run = &view.latest.run;
+        let run = &view.latest_run().run;
         match self.presence {
             Presence::Unknown | Presence::Gone => true,
             Presence::There if view.job.status == JobStatus::Deleted || is_read(run) => false,
@@ -206,8 +206,8 @@ impl JobModel {
         match &self.last {
             Some(view) if !self.rests() => {
                 let records = self.list.as_ref().map_or(0, |list| list.list.len());
-                let total = view.latest.stats.total.max(records);
-                u64::from(total.saturating_sub(view.latest.stats.counts.completed()))
+                let total = view.latest_run().stats.total.max(records);
+                u64::from(total.saturating_sub(view.latest_run().stats.counts.completed()))
             }
             Some(_) | None => 0,
         }
@@ -234,7 +234,12 @@ impl Model {
     /// Before the first attempt to submit it.
     pub fn begin_submit(&mut self, submission: &Submission) {
         let number = self.jobs.len();
-        let mut job = JobModel::new(number, &submission.job, &submission.run, None);
+        let mut job = JobModel::new(
+            number,
+            &submission.job,
+            submission.run.as_ref().expect("no job of a simulation has a schedule"),
+            None,
+        );
         job.take(submission.tasks.iter().map(|(_, input)| input.clone()).collect());
         self.jobs.push(job);
         self.by_id.insert(submission.job.id, number);

@@ -5,9 +5,9 @@ use crate::audit::read;
 use crate::model::{JobModel, Presence};
 use crate::violation::{Check, Rule, Violation, require};
 use crate::world::World;
+use conveyor_domain::repair::dead_letter::Redriven;
 use conveyor_domain::{Command, DeadLetter, IngestRef, IngestState, LetterId, RunStatus, Timestamp};
 use conveyor_store::port::RunKey;
-use conveyor_sweeper::letters::Redriven;
 use conveyor_sweeper::{Sweep, letters};
 use tokio_util::sync::CancellationToken;
 

@@ -228,9 +228,8 @@ impl Admission<'_> {
         let look = |job: JobId| async move {
             let view = self.store.job(caller, job).await?;
             // One that ended meanwhile is not live any more.
-            let live = view.filter(|view| !view.latest.run.status.is_terminal());
-            Ok::<_, Error>(live.map(|view| {
-                let RunView { run, stats } = view.latest;
+            let live = view.and_then(|view| view.latest).filter(|latest| !latest.run.status.is_terminal());
+            Ok::<_, Error>(live.map(|RunView { run, stats }| {
                 let (total, completed) = (stats.total, stats.counts.completed());
                 let inherited = run.doc.inherited.completed();
                 (job, LiveRun { total, completed, inherited, ingesting: run.is_ingesting() })

@@ -2,16 +2,16 @@
 
 use crate::port::{Result, RunKey, StatusFilter, Store, TasksQuery};
 use conveyor_domain::job::run::Expected;
-use conveyor_domain::schedule::Template;
+use conveyor_domain::schedule::TaskSource;
 use conveyor_domain::{Job, limits};
 
 /// How many tasks the next run of a scheduled job will have; `None` if nobody has counted its list.
 pub async fn expected_tasks(store: &dyn Store, job: &Job) -> Result<Option<Expected>> {
     let Some(schedule) = &job.spec.schedule else { return Ok(None) };
-    match (schedule.template(), schedule.rows) {
-        (Template::List(source), _) => Ok(source.expected(&job.spec.params)),
-        (Template::Rows(_), Some(tasks)) => Ok(Some(Expected { tasks, exact: true })),
-        (Template::Rows(run), None) => count(store, RunKey { job: job.id, run }).await.map(Some),
+    match (schedule.task_source(), schedule.rows) {
+        (TaskSource::List(source), _) => Ok(source.expected(&job.spec.params)),
+        (TaskSource::Rows(_), Some(tasks)) => Ok(Some(Expected { tasks, exact: true })),
+        (TaskSource::Rows(run), None) => count(store, RunKey { job: job.id, run }).await.map(Some),
     }
 }
 

@@ -3,10 +3,11 @@
 use crate::repair::Fixed;
 use crate::sweep::Sweep;
 use conveyor_domain::ingest::Entry;
-use conveyor_domain::repair::dead_letter::{Redrive, Verdict, judge, may_redrive};
+use conveyor_domain::repair::dead_letter::{
+    LetterFilter, LetterView, LettersPage, Redrive, Redriven, Verdict, judge, may_redrive,
+};
 use conveyor_domain::{
-    DeadLetter, IngestEvent, IngestRef, IngestState, JobId, LetterId, ListFault, QueueName, Run, RunId,
-    Timestamp, limits,
+    DeadLetter, IngestEvent, IngestRef, IngestState, LetterId, ListFault, QueueName, Run, Timestamp, limits,
 };
 use conveyor_store::port::{Appended, Ingest, RunKey};
 use conveyor_store::{Backend, Error, Result};
@@ -16,49 +17,10 @@ const LOOK_MAX: usize = 5_000;
 const LETTERS_A_PAGE: u32 = 500;
 const NO_WORDS: &str = "no ingester lived to say why";
 
-/// A letter, with what is known of what it asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LetterView {
-    pub letter: DeadLetter,
-    pub job: Option<JobId>,
-    pub run: Option<RunId>,
-    /// Tries that came to nothing since the last progress, and what the last one said.
-    pub tries: u32,
-    pub last_error: Option<String>,
-    pub redrives: u32,
-    /// What a sweep would do now.
-    pub verdict: Verdict,
-}
-
-/// Which letters are listed. What is `None` does not matter.
-#[derive(Clone, Debug, Default)]
-pub struct Filter {
-    pub job: Option<JobId>,
-    pub run: Option<RunId>,
-    /// Part of the last error, in any case.
-    pub error: Option<String>,
-}
-
-impl Filter {
-    fn admits(&self, view: &LetterView) -> bool {
-        let same_job = self.job.is_none_or(|job| view.job == Some(job));
-        let same_run = self.run.is_none_or(|run| view.run == Some(run));
-        let error = view.last_error.as_deref().unwrap_or_default().to_lowercase();
-        same_job && same_run && self.error.as_ref().is_none_or(|part| error.contains(&part.to_lowercase()))
-    }
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LettersPage {
-    pub letters: Vec<LetterView>,
-    /// The page may be short, or empty, though more follow behind this one.
-    pub next: Option<LetterId>,
-}
-
 /// A page of letters, by their ids.
 pub async fn list(
     backend: &Backend,
-    filter: &Filter,
+    filter: &LetterFilter,
     after: Option<LetterId>,
     limit: usize,
     now: Timestamp,
@@ -115,16 +77,6 @@ async fn view(backend: &Backend, letter: DeadLetter, now: Timestamp) -> Result<L
         verdict,
         letter,
     })
-}
-
-/// What became of a letter that an operator sent again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Redriven {
-    Sent,
-    /// Nobody needed it any more: the letter is gone, and nothing was sent.
-    Acknowledged,
-    /// It was sent again as often as it may.
-    Refused,
 }
 
 /// Sends a letter again. `None` if there is none; `Conflict` if the ingest moved on meanwhile.

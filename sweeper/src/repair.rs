@@ -28,14 +28,39 @@ conveyor_domain::words! {
     }
 }
 
+/// What a repair is called, and how it has its turn.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    name: &'static str,
+    kind: Kind,
+    pub pace: Pace,
+}
+
+impl About {
+    pub const fn new(name: &'static str, kind: Kind, pace: Pace) -> About {
+        About { name, kind, pace }
+    }
+
+    /// Something that the repair can mend.
+    pub(crate) fn finding(
+        self,
+        subject: Subject,
+        why: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Finding {
+        let About { name: repair, kind, .. } = self;
+        Finding { repair, kind, subject, why: why.into(), remedy: remedy.into(), fixable: true }
+    }
+}
+
 /// One kind of damage or upkeep: finds it, says why it is so, and mends it.
 #[async_trait]
 pub trait Repair: Send + Sync {
-    fn name(&self) -> &'static str;
+    fn about(&self) -> About;
 
-    fn kind(&self) -> Kind;
-
-    fn pace(&self) -> Pace;
+    fn name(&self) -> &'static str {
+        self.about().name
+    }
 
     /// A page of findings, from a cursor on. Changes nothing that is stored.
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found>;
@@ -431,14 +456,8 @@ mod tests {
 
     #[async_trait]
     impl Repair for Any {
-        fn name(&self) -> &'static str {
-            "any"
-        }
-        fn kind(&self) -> Kind {
-            Kind::Damage
-        }
-        fn pace(&self) -> Pace {
-            Pace::Often
+        fn about(&self) -> About {
+            About::new("any", Kind::Damage, Pace::Often)
         }
         async fn find(&self, _: &Look<'_>, _: Option<String>) -> Result<Found> {
             Ok(Found::default())

@@ -95,7 +95,7 @@ pub(crate) async fn take_turns(
             break;
         }
         // None keeps those behind it waiting for long.
-        let time = match repair.pace() {
+        let time = match repair.about().pace {
             Pace::Promptly | Pace::Messages | Pace::Refs | Pace::Often => limits::SWEEP_TURN_WITHIN,
             Pace::Slowly => limits::SWEEP_DELETES_WITHIN,
         };
@@ -148,7 +148,7 @@ async fn turn(
 
 /// Fixes the findings of a page: some at once where somebody waits, one after the other where it is costly.
 async fn fix_all(repair: &dyn Repair, sweep: &Sweep<'_>, due: Vec<&Finding>) -> Vec<Result<Fixed>> {
-    let at_once = match repair.pace() {
+    let at_once = match repair.about().pace {
         Pace::Promptly | Pace::Messages | Pace::Refs | Pace::Often => limits::SWEEP_FIXES_INFLIGHT,
         Pace::Slowly => 1,
     };

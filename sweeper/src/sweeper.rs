@@ -71,7 +71,7 @@ impl Sweeper {
 
     async fn take_turns(&self, pace: Pace, stop: &CancellationToken) -> Swept {
         let began = Instant::now();
-        let turns = self.repairs.iter().map(AsRef::as_ref).filter(|repair| repair.pace() == pace);
+        let turns = self.repairs.iter().map(AsRef::as_ref).filter(|repair| repair.about().pace == pace);
         let sweep = Sweep::new(&self.backend, self.clock.as_ref(), stop);
         let swept = take_turns(turns, &sweep, &self.places, &|subject| self.is_ours(subject)).await;
         metrics::histogram!("conveyor_sweep_seconds", "pace" => pace.as_str()).record(began.elapsed());

@@ -41,7 +41,6 @@ pub struct Job {
 
 words! {
     #[derive(JsonSchema)]
-    #[schemars(inline)]
     pub enum JobType as json {
         Regular = "regular",
         Scheduled = "scheduled",

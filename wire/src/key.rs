@@ -1,20 +1,10 @@
 use crate::{Open, Time};
-use conveyor_domain::{ApiKeyId, CallerId, words};
+use conveyor_domain::access::quota::Used;
+use conveyor_domain::{ApiKeyId, CallerId, Quotas, words};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use std::fmt;
-
-/// What a caller may have: its own quotas, or those that the server was started with. One that is not there is no limit.
-#[skip_serializing_none]
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Quotas {
-    /// Jobs with a run that has not ended.
-    pub active_jobs: Option<u32>,
-    pub scheduled_jobs: Option<u32>,
-    /// Tasks of such runs that are not done.
-    pub queued_tasks: Option<u64>,
-}
 
 words! {
     #[derive(JsonSchema)]
@@ -54,19 +44,11 @@ pub struct ApiKeys {
     pub next_cursor: Option<String>,
 }
 
-/// What a caller has right now.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct CallerUsage {
-    pub active_jobs: u64,
-    pub scheduled_jobs: u64,
-    pub queued_tasks: u64,
-}
-
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Caller {
     pub caller: CallerId,
     pub quotas: Quotas,
-    pub usage: CallerUsage,
+    pub usage: Used,
     /// There are more live jobs than were counted.
     pub more: bool,
 }

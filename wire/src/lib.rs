@@ -33,24 +33,24 @@ pub use event::{Event, Events};
 pub use export::{Export, ExportStatus, Exports, Progress, StartedExport};
 pub use ingest::{Fault, Ingest, IngestState, RowWarning};
 pub use job::{Added, Job, JobType, Jobs, Submitted};
-pub use key::{ApiKey, ApiKeys, Caller, CallerUsage, KeyKind, Quotas};
+pub use key::{ApiKey, ApiKeys, Caller, KeyKind};
 pub use limits::{
     Domain, DomainLimit, Holder, Lease, Leases, Limits, Queue, Rate, RateState, Waiting, WaitingReason,
 };
 pub use open::Open;
 pub use repair::{
-    Audit, BodiesAudit, BodyFault, Counters, Finding, ListCounts, Outcome, Reconciled, RepairError,
-    ResultCounts, RowCounts, Subject, SubjectType, Treated, Unsure,
+    Audit, BodiesAudit, BodyFault, Counters, Finding, Outcome, Reconciled, RepairError, RowCounts, Subject,
+    Treated, Unsure,
 };
 pub use request::{
-    AddTasks, CadenceBody, CalendarBody, ChangeLimits, ChangeQuotas, Character, CompleteParts, CreateInput,
-    CreateKey, CsvBody, CsvFields, DaysOfMonth, DaysOfWeek, Decimal, DomainLimitBody, DomainLimitsBody,
-    EveryDay, ExternalId, FailureRatio, IntervalBody, List, Malformed, MetadataBody, Named, NamedPart,
-    PartNumber, PerSecond, PutWebhook, QuotasBody, RateBody, ReconcileRequest, RedriveLetters, RerunJob,
-    RetryBody, ScheduleBody, ScheduleTurn, Sha256, SignParts, StartExport, SubmitJob, SubmitStatus, TaskBody,
-    TaskToken, Text, WebhookBody, Within, ZenRowsParams,
+    AddTasks, Burst, CadenceBody, CalendarBody, ChangeLimits, ChangeQuotas, Character, CompleteParts,
+    CreateInput, CreateKey, CsvBody, CsvFields, DaysOfMonth, DaysOfWeek, Decimal, DomainLimitBody,
+    DomainLimitsBody, EveryDay, ExternalId, FailureRatio, IntervalBody, List, Malformed, MaxInflight,
+    MetadataBody, Named, NamedPart, PartNumber, PerSecond, PutWebhook, QuotasBody, RateBody,
+    ReconcileRequest, RedriveLetters, RerunJob, RetryBody, ScheduleBody, ScheduleTurn, Sha256, SignParts,
+    StartExport, SubmitJob, SubmitStatus, TaskBody, TaskToken, Text, WebhookBody, Within, ZenRowsParams,
 };
-pub use run::{PauseReason, PauseState, Rerun, Run, RunFailureReason, Runs, Stats};
+pub use run::{PauseReason, PauseState, Rerun, Run, Runs};
 pub use service::{Clock, Health, HealthStatus, Removal};
 pub use task::{Attempt, History, InvalidTask, Results, Task, TaskStatus};
 pub use time::Time;
@@ -63,6 +63,8 @@ pub use webhook::{
     TestSent, Webhook,
 };
 
+pub use conveyor_domain::access::quota::Used as CallerUsage;
 /// What of the domain is on the wire as it is.
-pub use conveyor_domain::delivery::webhook::EventSpend as Spend;
-pub use conveyor_domain::{Problem, RejectedRow};
+pub use conveyor_domain::delivery::webhook::{EventSpend as Spend, EventStats as Stats};
+pub use conveyor_domain::repair::{ListCounts, ResultCounts, SubjectType};
+pub use conveyor_domain::{Problem, Quotas, RejectedRow, RunFailureReason};

@@ -1,7 +1,7 @@
 //! What repairs and audits say (SPEC 6.14, 6.17).
 
 use crate::{Open, Run, Time};
-use conveyor_domain::repair::{Kind, REPAIRS};
+use conveyor_domain::repair::{Kind, ListCounts, REPAIRS, ResultCounts, SubjectType};
 use conveyor_domain::{FailureClass, JobId, TaskId, words};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,18 +16,6 @@ pub struct Subject {
     pub kind: Open<SubjectType>,
     pub id: String,
     pub job_id: Option<JobId>,
-}
-
-words! {
-    #[derive(JsonSchema)]
-    #[schemars(inline)]
-    pub enum SubjectType as json {
-        Run = "run",
-        Job = "job",
-        Upload = "upload",
-        DeadLetter = "dead_letter",
-        Queue = "queue",
-    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -120,19 +108,6 @@ pub struct Counters {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("propertyNames" = {"enum": FailureClass::ALL.map(FailureClass::as_str)}))]
     pub failure_reasons: BTreeMap<Cow<'static, str>, i64>,
-}
-
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct ListCounts {
-    pub accepted: u32,
-    pub rejected: u32,
-    pub whole: bool,
-}
-
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct ResultCounts {
-    pub present: u32,
-    pub missing: u32,
 }
 
 #[skip_serializing_none]

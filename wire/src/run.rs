@@ -1,12 +1,8 @@
-use crate::{Open, Spend, Time};
-use conveyor_domain::{
-    FailureClass, IngestStatus, JobId, JobStatus, Params, PauseCode, RunId, RunStatus, Trigger, words,
-};
+use crate::{Open, RunFailureReason, Stats, Time};
+use conveyor_domain::{IngestStatus, JobId, JobStatus, Params, PauseCode, RunId, RunStatus, Trigger, words};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -60,36 +56,6 @@ words! {
 pub struct PauseReason {
     pub code: Open<PauseCode>,
     pub detail: String,
-}
-
-words! {
-    // The words of the production service, and one for everything about a list: its clients know no others.
-    #[derive(JsonSchema)]
-    #[schemars(inline)]
-    pub enum RunFailureReason as json {
-        InsufficientCredits = "insufficient_credits",
-        SubscriptionInactive = "subscription_inactive",
-        ApiKeyCapReached = "api_key_cap_reached",
-        IngestFailed = "ingest_failed",
-    }
-}
-
-#[skip_serializing_none]
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Stats {
-    pub total: u32,
-    /// False while it is not known how many tasks there will be; left out otherwise.
-    pub total_is_final: Option<bool>,
-    pub completed: u32,
-    pub successful: u32,
-    pub failed: u32,
-    /// The counts contradict each other and are cut to fit (SPEC 6.14).
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub inconsistent: bool,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("propertyNames" = {"enum": FailureClass::ALL.map(FailureClass::as_str)}))]
-    pub failure_reasons: BTreeMap<Cow<'static, str>, u32>,
-    pub spend: Option<Spend>,
 }
 
 #[skip_serializing_none]

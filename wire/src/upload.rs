@@ -26,7 +26,6 @@ pub struct Input {
 
 words! {
     #[derive(JsonSchema)]
-    #[schemars(inline)]
     pub enum ListType as json {
         Csv = "csv",
         Jsonl = "jsonl",

@@ -3,9 +3,9 @@
 use crate::Worker;
 use crate::budgets::{Budgets, Use, Verdict};
 use crate::context::RunContext;
+use crate::dispatch::News;
 use crate::execute::{self, End};
 use crate::flight::Flights;
-use crate::news::News;
 use crate::outage::SharedBackoff;
 use crate::parked::{Parking, Ticket};
 use crate::settle::Finished;
@@ -381,9 +381,9 @@ impl Batch {
         }
         match store.apply(key.job, Command::Drained, self.shared.worker.clock.now()).await {
             Ok(view) => {
-                let status = view.latest.run.status;
-                tracing::info!(job = %key.job, run = %key.run, status = status.as_str(), "run drained");
-                if status != RunStatus::Running {
+                let status = view.latest.map(|latest| latest.run.status);
+                tracing::info!(job = %key.job, run = %key.run, status = status.map(RunStatus::as_str), "run drained");
+                if status != Some(RunStatus::Running) {
                     self.tell(News::Gone(key.run));
                 }
                 Ok(())

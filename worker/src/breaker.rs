@@ -4,6 +4,7 @@
 use crate::Worker;
 use crate::context::RunContext;
 use conveyor_domain::{Command, breaker, limits};
+use conveyor_store::port::RunView;
 use std::sync::{Mutex, PoisonError};
 use tokio::time::Instant;
 
@@ -59,10 +60,11 @@ pub async fn look(worker: &Worker, run: &RunContext) {
     match worker.backend.store.apply(run.key.job, command, worker.clock.now()).await {
         Ok(view) => {
             worker.outages.succeeded(NOT_JUDGED);
-            if breaker::is_too_early(&view.latest.run, &view.latest.stats.counts) {
+            let Some(RunView { run: latest, stats }) = view.latest else { return };
+            if breaker::is_too_early(&latest, &stats.counts) {
                 run.breaker().ask_soon();
             }
-            if let Some(reason) = view.latest.run.doc.pause.filter(|_| view.latest.run.id == run.key.run) {
+            if let Some(reason) = latest.doc.pause.filter(|_| latest.id == run.key.run) {
                 let code = reason.code.as_str();
                 tracing::info!(run = %run.key.run, code, detail = %reason.detail, "the run is paused");
             }

@@ -6,11 +6,11 @@ use crate::batch::{Batch, Room, STORE_PAUSE, Shared};
 use crate::breaker;
 use crate::budgets::Budgets;
 use crate::flight::Flights;
-use crate::news::News;
 use crate::outage;
 use crate::parked::Parking;
+use crate::prediction::Sites;
 use crate::room::{Plan, lingers, may_have_room, parked_room, room_of, take_room};
-use crate::runs::Runs;
+use crate::runs::{Found, Look, Runs};
 use crate::settle;
 use crate::sites;
 use crate::slot::Slots;
@@ -23,6 +23,25 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+/// What the loop hears from the work that goes on beside it.
+#[derive(Debug)]
+pub enum News {
+    /// What a look around found.
+    Found(Result<(Look, Found)>),
+    /// What a receive brought; `None` if it failed.
+    Received {
+        run: RunId,
+        messages: Option<usize>,
+    },
+    /// The sites that all of so many tasks of a batch go to.
+    Sites(RunId, Sites, u32),
+    Paused(RunId),
+    /// No longer running.
+    Gone(RunId),
+    /// Whether it is at its end could not be found out.
+    EndUnknown(RunId),
+}
 
 /// Works until `shutdown`, then lets what is in flight settle, releases the rest, and returns.
 pub async fn run(worker: Worker, shutdown: CancellationToken) {

@@ -148,7 +148,7 @@ async fn fail_run(worker: &Worker, run: &RunContext, reason: AccountFault, detai
     let command = Command::FailRun { run: run.key.run, reason, detail };
     match worker.backend.store.apply(run.key.job, command, worker.clock.now()).await {
         Ok(view) => {
-            tracing::info!(run = %run.key.run, status = view.latest.run.status.as_str(), reason = reason.as_str(), "account-level answer of the gateway");
+            tracing::info!(run = %run.key.run, status = view.latest.map(|latest| latest.run.status.as_str()), reason = reason.as_str(), "account-level answer of the gateway");
         }
         // The task is released; its next attempt meets the same answer and tries again.
         Err(error) => tracing::warn!(run = %run.key.run, %error, "the run could not be failed"),

@@ -11,7 +11,6 @@ mod dispatch;
 mod execute;
 mod flight;
 pub mod gateway;
-mod news;
 mod outage;
 mod pack;
 mod parked;

@@ -43,9 +43,9 @@ async fn is_deleted(backend: &Backend, key: RunKey) -> Result<bool> {
     if view.job.status == JobStatus::Deleted {
         return Ok(true);
     }
-    let run = match view.latest.run.id == key.run {
+    let run = match view.job.latest_run == key.run {
         // It is seen here even when it is removed already.
-        true => Some(view.latest.run),
+        true => view.latest.map(|latest| latest.run),
         false => backend.store.run(key.job, key.run).await?.map(|view| view.run),
     };
     Ok(run.is_some_and(|run| run.status == RunStatus::Deleted))
@@ -71,7 +71,7 @@ mod tests {
         let caller = CallerId::from_bytes([3; 16]);
         let rows = lifecycle::submit(key.job, key.run, caller, JobSpec::default(), false, 2, now);
         let tasks = (0..2).map(|n| (n, TaskInput::from_url("https://example.com/").unwrap())).collect();
-        let submission = Submission { job: rows.job, run: rows.run, tasks, list: None, once: None };
+        let submission = Submission { job: rows.job, run: Some(rows.run), tasks, list: None, once: None };
         backend.store.submit(submission).await.unwrap();
 
         let object = BlobKey::results(key.job, key.run, worker, 0);

@@ -6,12 +6,12 @@ use crate::show;
 use crate::staged::{self, size_mismatch};
 use crate::state::ApiState;
 use crate::wire::input::too_large;
-use crate::wire::parts::{NamedPart, WantedParts, check_complete};
+use crate::wire::parts::check_complete;
 use conveyor_domain::ingest::upload::Part;
 use conveyor_domain::{Refusal, Staged, Timestamp, Upload, UploadId};
 use conveyor_store::Error;
 use conveyor_store::port::{BlobKey, DirectAccess, Joined, Stored, Validity};
-use conveyor_wire::UploadTarget;
+use conveyor_wire::{NamedPart, SignParts, UploadTarget, Within};
 use futures::TryStreamExt;
 use sha2::{Digest, Sha256};
 
@@ -34,14 +34,15 @@ pub(crate) async fn sign(
     state: &ApiState,
     direct: &dyn DirectAccess,
     upload: &Upload,
-    wanted: &WantedParts,
+    wanted: &SignParts,
     until: Timestamp,
 ) -> Result<Vec<UploadTarget>> {
     let (key, handle) = (BlobKey::sent(upload.id), handle_of(upload)?);
     let validity = Validity { from: state.now(), until };
-    let mut targets = Vec::with_capacity(wanted.numbers.len());
-    for number in &wanted.numbers {
-        let size = size_of(upload, *number, wanted.size, state.config.list_max_bytes)?;
+    let mut targets = Vec::with_capacity(wanted.numbers.0.len());
+    let wanted_size = wanted.size_bytes.map(|size| size.0);
+    for Within(number) in &wanted.numbers.0 {
+        let size = size_of(upload, *number, wanted_size, state.config.list_max_bytes)?;
         let url = direct.part_url(&key, handle, *number, size, validity).await?;
         targets.push(show::part_target(*number, url, until));
     }

@@ -49,7 +49,8 @@ async fn newest_measured(state: &ApiState, caller: CallerId) -> Result<Option<Pa
     let (limit, look) = (limits::ESTIMATE_JOBS_LOOK, limits::ESTIMATE_JOBS_LOOK);
     let newest = JobsQuery { caller, status: None, scheduled: None, before: None, limit, look };
     for view in state.list(caller, state.store().jobs(newest)).await?.rows {
-        match measure(state, caller, &view.latest).await {
+        let Some(latest) = &view.latest else { continue };
+        match measure(state, caller, latest).await {
             Ok(None) => {}
             Ok(measured) => return Ok(measured),
             // It was removed meanwhile, or cannot be read: another one tells as well.

@@ -3,9 +3,9 @@
 use super::operation::{Access, Operation};
 use super::parameters::{cursor, id, limit, query};
 use crate::problem::Code;
-use crate::wire::bodies::{ReconcileBody, RedriveLetters};
 use conveyor_domain::{JobId, RunId, limits};
 use conveyor_wire::{Became, Clock, Letter, Letters, Reconciled, Redriven};
+use conveyor_wire::{ReconcileRequest, RedriveLetters};
 use serde_json::json;
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -15,7 +15,7 @@ pub(super) fn operations() -> Vec<Operation> {
                 "Counters against rows, queues against tasks, objects against what names them. With `dry_run` nothing is \
                  changed. An answer that was cut short has `next`, to be sent as `from`.",
             )
-            .body::<ReconcileBody>()
+            .body::<ReconcileRequest>()
             .answers::<Reconciled>(200, "What was found, and what became of it.")
             .refuses(&[Code::InvalidCursor, Code::NotFound]),
         Operation::get("/v1/admin/clock", "getClock", "What time it is, and whether removals go by it")

@@ -4,8 +4,8 @@ use super::operation::{Access, Content, Operation};
 use super::parameters::{cursor, limit, signature_to_read};
 use super::schemas::Schemas;
 use crate::problem::Code;
-use crate::wire::bodies::StartExport;
 use conveyor_domain::limits;
+use conveyor_wire::StartExport;
 use conveyor_wire::{Export, Exports, StartedExport};
 
 const IN_RUN: &str = "/v1/jobs/{job}/runs/{run}/exports";

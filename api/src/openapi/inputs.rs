@@ -4,8 +4,8 @@ use super::operation::{Access, Content, Operation, Raw};
 use super::parameters::{cursor, limit, signature};
 use super::schemas::Schemas;
 use crate::problem::Code;
-use crate::wire::bodies::{CompleteParts, CreateInput, SignParts};
 use conveyor_domain::{ListFault, limits};
+use conveyor_wire::{CompleteParts, CreateInput, SignParts};
 use conveyor_wire::{Input, Inputs, PartTargets, Uploaded, UploadedPart};
 use serde_json::json;
 

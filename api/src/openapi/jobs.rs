@@ -7,8 +7,8 @@ use super::schemas::Schemas;
 use super::webhooks;
 use crate::event_stream;
 use crate::problem::Code;
-use crate::wire::bodies::{AddTasks, ChangeLimits, SubmitJob};
 use conveyor_domain::{JobStatus, limits};
+use conveyor_wire::{AddTasks, ChangeLimits, SubmitJob};
 use conveyor_wire::{Added, DryRun, Events, Job, Jobs, Leases, Limits, Submitted};
 use serde_json::{Value, json};
 

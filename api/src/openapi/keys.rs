@@ -4,9 +4,9 @@ use super::operation::{Access, Content, Operation};
 use super::parameters::{cursor, limit};
 use super::schemas::Schemas;
 use crate::problem::Code;
-use crate::wire::bodies::{ChangeQuotas, CreateKey};
 use conveyor_domain::limits;
 use conveyor_wire::{ApiKey, ApiKeys, Caller};
+use conveyor_wire::{ChangeQuotas, CreateKey};
 use serde_json::json;
 
 pub(super) fn operations() -> Vec<Operation> {

@@ -5,8 +5,8 @@ use super::operation::{Content, Operation};
 use super::parameters::{choice, cursor, idempotency_key, limit, query};
 use super::schemas::Schemas;
 use crate::problem::Code;
-use crate::wire::bodies::RerunJob;
 use conveyor_domain::{FailureClass, RejectedRow, TaskStatus, limits};
+use conveyor_wire::RerunJob;
 use conveyor_wire::{Audit, BodiesAudit, Ingest, Rerun, Run, Runs};
 use serde_json::{Value, json};
 

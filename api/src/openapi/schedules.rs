@@ -2,8 +2,8 @@
 
 use super::operation::Operation;
 use crate::problem::Code;
-use crate::wire::schedule_bodies::{ScheduleBody, ScheduleTurn};
 use conveyor_wire::Job;
+use conveyor_wire::{ScheduleBody, ScheduleTurn};
 use serde_json::{Value, json};
 
 /// How the example of a job differs that has a schedule.

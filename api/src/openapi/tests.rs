@@ -187,31 +187,6 @@ fn fits(schema: &Value, value: &Value, what: &str) {
     assert!(faults.is_empty(), "{what}: {faults:#?}\n{value:#}");
 }
 
-/// A request is parsed by names, and described by a type: they have the same.
-#[test]
-fn bodies_have_the_fields_that_are_parsed() {
-    use crate::{routes, wire};
-    let parsed: [(&str, Vec<&str>); 12] = [
-        ("SubmitJob", wire::submit::FIELDS.to_vec()),
-        ("ScheduleBody", wire::schedule::FIELDS.to_vec()),
-        ("CreateKey", wire::keys::KEY.to_vec()),
-        ("ChangeQuotas", wire::keys::QUOTAS.to_vec()),
-        ("QuotasBody", wire::keys::QUOTAS.to_vec()),
-        ("WebhookBody", wire::webhook::FIELDS.to_vec()),
-        ("PutWebhook", wire::webhook::FIELDS.to_vec()),
-        ("RerunJob", wire::rerun::FIELDS.to_vec()),
-        ("CreateInput", wire::input::FIELDS.to_vec()),
-        ("ChangeLimits", wire::limits::CHANGES.to_vec()),
-        ("ReconcileRequest", routes::RECONCILE_FIELDS.to_vec()),
-        ("RedriveLetters", routes::REDRIVE_FIELDS.to_vec()),
-    ];
-    for (name, fields) in parsed {
-        let described = document()["components"]["schemas"][name]["properties"].as_object().unwrap();
-        let described: BTreeSet<&str> = described.keys().map(String::as_str).collect();
-        assert_eq!(described, fields.into_iter().collect(), "{name}");
-    }
-}
-
 #[test]
 fn the_page_shows_every_operation_and_shape() {
     for operation in operations() {

@@ -4,9 +4,9 @@ use super::operation::{Content, Operation};
 use super::parameters::{cursor, limit};
 use super::schemas::Schemas;
 use crate::problem::Code;
-use crate::wire::bodies::{PutWebhook, WebhookBody};
 use conveyor_domain::limits;
 use conveyor_wire::{Deliveries, Delivery, HmacKeyCreated, HmacKeyFinalized, HmacKeys, TestSent, Webhook};
+use conveyor_wire::{PutWebhook, WebhookBody};
 use serde_json::json;
 
 /// What a webhook can be refused for.

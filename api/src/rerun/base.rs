@@ -7,7 +7,7 @@ use crate::state::ApiState;
 use conveyor_domain::ingest::Source;
 use conveyor_domain::job::retention::rows_are_over;
 use conveyor_domain::job::run::Expected;
-use conveyor_domain::schedule::Template;
+use conveyor_domain::schedule::TaskSource;
 use conveyor_domain::{IngestState, Job, Origin, Run, RunStatus, Selection, limits};
 use conveyor_store::Error;
 use conveyor_store::port::{RunKey, RunView};
@@ -72,7 +72,7 @@ pub(crate) async fn base_of(
                 let expected = counted.or_else(|| source.expected(&job.spec.params));
                 return Ok(Base::List(Box::new(source), expected));
             }
-            Origin::Run(replay) if job.spec.hidden_run() == Some(replay.run) => return Ok(Base::Template),
+            Origin::Run(replay) if job.spec.template_id() == Some(replay.run) => return Ok(Base::Template),
             Origin::Run(replay) => {
                 let earlier = state.store().run(job.id, replay.run).await?;
                 let earlier = earlier.filter(|view| is_kept(state, &view.run));
@@ -89,10 +89,10 @@ fn is_kept(state: &ApiState, run: &Run) -> bool {
 
 /// The job holds its upload for as long as one of its runs is kept; but on S3 uploads also go by age (SPEC 5.6).
 async fn list(state: &ApiState, job: &Job, latest: &RunView, logged: Source) -> Result<Source> {
-    let source = match job.spec.schedule.as_ref().map(|schedule| schedule.template()) {
+    let source = match job.spec.schedule.as_ref().map(|schedule| schedule.task_source()) {
         // Its list may have been copied to a place of its own since.
-        Some(Template::List(source)) => source.clone(),
-        Some(Template::Rows(_)) | None => logged,
+        Some(TaskSource::List(source)) => source.clone(),
+        Some(TaskSource::Rows(_)) | None => logged,
     };
     let key = staged::key_of(&source.staged)?;
     match state.backend.blobs.get(&key, 0, source.staged.size.min(1)).await {

@@ -16,7 +16,7 @@ use conveyor_domain::access::quota::Wanted;
 use conveyor_domain::job::rerun::inherited_counts;
 use conveyor_domain::job::retention::{can_be_proved, rows_are_over};
 use conveyor_domain::job::run::Expected;
-use conveyor_domain::schedule::Template;
+use conveyor_domain::schedule::TaskSource;
 use conveyor_domain::{
     CallerId, IngestEvent, Job, JobId, JobSchedule, JobStatus, NewRun, NewTasks, Params, Replay,
     ReplayedTask, RunId, RunStatus, Selection, Trigger, limits,
@@ -42,8 +42,14 @@ pub(crate) struct Planned {
 
 impl Planned {
     /// Every task is read anew. Where nobody has counted them, there are at least those of the latest run.
-    fn of_all(run: NewRun, log: IngestEvent, expected: Option<Expected>, latest: &RunView) -> Planned {
-        let known = expected.unwrap_or(Expected { tasks: latest.stats.total, exact: false });
+    fn of_all(
+        run: NewRun,
+        log: IngestEvent,
+        expected: Option<Expected>,
+        latest: Option<&RunView>,
+    ) -> Planned {
+        let least = latest.map_or(0, |latest| latest.stats.total);
+        let known = expected.unwrap_or(Expected { tasks: least, exact: false });
         let outlook = Outlook { retried: known.tasks, inherited: 0 };
         Planned { run, few: None, log: Some(log), outlook, is_counted: known.exact }
     }
@@ -64,20 +70,20 @@ pub(crate) async fn start(
     let wanted = Wanted { job, active: true, scheduled: false, tasks };
     let rerun_of = run.rerun_of;
     let answer = move |view: &JobView| {
-        let run = &view.latest.run;
-        let body = Rerun {
+        // The run that was begun is the latest.
+        let body = view.latest.as_ref().map(|latest| Rerun {
             job_id: view.job.id,
             status: view.job.status.into(),
-            latest_run: show::run(&view.latest),
+            latest_run: show::run(latest),
             rerun_of,
             retried_tasks: retried,
             inherited_tasks: inherited,
             total_is_final: is_counted,
-        };
+        });
         match is_ingested {
             false => Snapshot::new(StatusCode::CREATED, &body),
             true => {
-                let location = format!("/v1/jobs/{}/runs/{}", run.job, run.id);
+                let location = format!("/v1/jobs/{}/runs/{}", view.job.id, view.job.latest_run);
                 Snapshot::new(StatusCode::ACCEPTED, &body).at(location)
             }
         }
@@ -99,26 +105,28 @@ pub(crate) async fn plan(
     if job.status == JobStatus::Deleted {
         return Err(ApiError::not_found());
     }
-    let earlier = &latest.run;
-    if earlier.goes_on() && earlier.is_ingesting() {
-        let detail = "The list of the latest run is still being ingested.";
-        return Err(ApiError::new(Code::RunNotTerminal, detail));
-    }
-    if !earlier.status.is_terminal() {
-        let detail = format!("The latest run is {}.", earlier.status.as_str());
-        return Err(ApiError::new(Code::RunNotTerminal, detail));
+    if let Some(RunView { run, .. }) = latest {
+        if run.goes_on() && run.is_ingesting() {
+            let detail = "The list of the latest run is still being ingested.";
+            return Err(ApiError::new(Code::RunNotTerminal, detail));
+        }
+        if !run.status.is_terminal() {
+            let detail = format!("The latest run is {}.", run.status.as_str());
+            return Err(ApiError::new(Code::RunNotTerminal, detail));
+        }
     }
     let now = state.now();
-    let is_gone = !is_there(earlier) || earlier.status == RunStatus::Deleted;
+    let kept = latest.as_ref().filter(|view| is_there(&view.run) && view.run.status != RunStatus::Deleted);
     if let Some(schedule) = &job.spec.schedule
-        && (is_gone || rows_are_over(earlier, now))
+        && kept.is_none_or(|view| rows_are_over(&view.run, now))
         && selection.is_everything()
     {
-        return of_template(state, job, latest, schedule, overrides, None).await;
+        return of_template(state, job, latest.as_ref(), schedule, overrides, None).await;
     }
-    if is_gone {
+    let Some(latest) = kept else {
         return Err(ApiError::new(Code::NoPriorRun, "There is no run to replay."));
-    }
+    };
+    let earlier = &latest.run;
     if !selection.is_everything() && earlier.created.after(limits::PARTIAL_RERUN_WINDOW) <= now {
         let detail = "The latest run began more than 10 days ago. A full rerun still works.";
         return Err(ApiError::new(Code::PartialRerunWindowExpired, detail));
@@ -138,11 +146,12 @@ pub(crate) async fn plan(
         Base::Run(base) => base,
         Base::Template => {
             let schedule = job.spec.schedule.as_ref().ok_or_else(ApiError::not_found)?;
-            return of_template(state, job, latest, schedule, overrides, Some(earlier.id)).await;
+            return of_template(state, job, Some(latest), schedule, overrides, Some(earlier.id)).await;
         }
         Base::List(source, expected) => {
             let run = new_run(Some(earlier.id), Vec::new(), NewTasks::Ingested { expected });
-            return Ok(Planned::of_all(run, IngestEvent::Accepted { source: *source }, expected, latest));
+            let first = IngestEvent::Accepted { source: *source };
+            return Ok(Planned::of_all(run, first, expected, Some(latest)));
         }
     };
     let (earlier, stats) = (&base.run, &base.stats);
@@ -182,21 +191,19 @@ pub(crate) async fn plan(
         }
     };
     let log = few.is_none().then_some(IngestEvent::Replaying { replay });
-    // What runs of a schedule are made of is no run that anybody sees.
-    let rerun_of = (!earlier.is_template()).then_some(earlier.id);
-    Ok(Planned { run: new_run(rerun_of, sources, tasks), few, log, outlook, is_counted: true })
+    Ok(Planned { run: new_run(Some(earlier.id), sources, tasks), few, log, outlook, is_counted: true })
 }
 
 /// A run of what all runs of the schedule are made of: that is always there.
 async fn of_template(
     state: &ApiState,
     job: &Job,
-    latest: &RunView,
+    latest: Option<&RunView>,
     schedule: &JobSchedule,
     overrides: Params,
     rerun_of: Option<RunId>,
 ) -> Result<Planned> {
-    if let Template::Rows(run) = schedule.template() {
+    if let TaskSource::Rows(run) = schedule.task_source() {
         let (key, replay) = (RunKey { job: job.id, run }, Replay { run, selection: Selection::default() });
         let params = &job.spec.params;
         Survey { state, caller: job.caller, key, replay: &replay, params, overrides: &overrides }

@@ -7,10 +7,9 @@ use crate::path::Id;
 use crate::problem::Result;
 use crate::query::NoQuery;
 use crate::state::{ApiState, Shared};
-use crate::wire::keys::QuotasChange;
+use crate::wire::keys::parse_quotas;
 use axum::Json;
 use axum::extract::State;
-use conveyor_domain::access::quota::Used;
 use conveyor_domain::{CallerId, Holdings, Quotas, limits};
 use conveyor_wire as wire;
 
@@ -29,7 +28,7 @@ pub(super) async fn change(
     Id(caller): Id<CallerId>,
     body: body::Json,
 ) -> Result<Json<wire::Caller>> {
-    change_quotas(&state, caller, body.parse(QuotasChange::parse)?).await?;
+    change_quotas(&state, caller, body.parse(parse_quotas)?).await?;
     look(&state, caller).await
 }
 
@@ -43,17 +42,12 @@ async fn look(state: &ApiState, caller: CallerId) -> Result<Json<wire::Caller>> 
         queued_tasks: Some(limits::QUOTA_TASKS_MAX),
     };
     let usage = admission.usage(caller, everything).await?;
-    let Used { active_jobs, scheduled_jobs, queued_tasks } = holdings.used(&usage, state.now());
     Ok(Json(wire::Caller {
         caller,
-        quotas: shown(holdings.chosen.or(state.config.quotas)),
-        usage: wire::CallerUsage { active_jobs, scheduled_jobs, queued_tasks },
+        quotas: holdings.chosen.or(state.config.quotas),
+        usage: holdings.used(&usage, state.now()),
         more: usage.more,
     }))
-}
-
-pub(super) fn shown(Quotas { active_jobs, scheduled_jobs, queued_tasks }: Quotas) -> wire::Quotas {
-    wire::Quotas { active_jobs, scheduled_jobs, queued_tasks }
 }
 
 /// What a caller may have.
@@ -65,10 +59,10 @@ pub(super) async fn quotas_of(state: &ApiState, caller: CallerId) -> Result<Quot
 pub(super) async fn change_quotas(
     state: &ApiState,
     caller: CallerId,
-    change: QuotasChange,
+    change: wire::QuotasBody,
 ) -> Result<Quotas> {
     let apply =
-        |holdings: &Holdings| Some(Holdings { chosen: change.apply(holdings.chosen), ..holdings.clone() });
+        |holdings: &Holdings| Some(Holdings { chosen: change.over(holdings.chosen), ..holdings.clone() });
     let changed = state.admission().change(caller, apply).await?.ok_or_else(admission::busy)?;
     Ok(changed.chosen.or(state.config.quotas))
 }

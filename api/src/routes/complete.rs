@@ -12,13 +12,14 @@ use crate::show;
 use crate::staged;
 use crate::state::ApiState;
 use crate::wire::input::too_large;
-use crate::wire::parts::{check_complete, parse_named};
+use crate::wire::parts::check_complete;
+use crate::wire::read;
 use axum::Json;
 use axum::http::Extensions;
 use conveyor_domain::ingest::upload::Part;
 use conveyor_domain::{Refusal, Staged, Upload};
 use conveyor_store::Error;
-use conveyor_wire::Input;
+use conveyor_wire::{CompleteParts, Input};
 
 pub(super) async fn complete(
     OwnedUpload { state, caller, upload }: OwnedUpload,
@@ -26,7 +27,7 @@ pub(super) async fn complete(
     body: Option<LargeJson>,
 ) -> Result<Json<Input>> {
     let named = match &body {
-        Some(body) => body.parse(parse_named)?,
+        Some(body) => body.parse(read::<CompleteParts>)?.parts.map(|parts| parts.0),
         None => None,
     };
     refuse_whole(&upload)?;

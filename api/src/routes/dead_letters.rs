@@ -1,27 +1,21 @@
 //! Messages that were given up: looked at, sent again, or let go (SPEC 6.15).
 
-use super::reconcile::id;
 use crate::auth::Operator;
 use crate::body;
 use crate::cursor::Cursors;
-use crate::fields::Fields;
-use crate::operations::{LetterFilter, LetterView, Redriven};
 use crate::path::Id;
 use crate::problem::{ApiError, Code, Result};
 use crate::query::{NoQuery, Params, Query};
 use crate::state::{ApiState, Shared};
-use crate::wire::limits::{parse_limit, parse_per_second};
+use crate::wire::read;
 use axum::Json;
 use axum::extract::State;
-use conveyor_domain::repair::dead_letter::Verdict;
+use conveyor_domain::repair::dead_letter::{LetterFilter, LetterView, Redriven, Verdict};
 use conveyor_domain::{LetterId, limits};
-use conveyor_wire::{self as wire, Became, LetterOutcome, Letters, NextSweep, Time};
+use conveyor_wire::{self as wire, Became, LetterOutcome, Letters, NextSweep, RedriveLetters, Time};
 use std::str::FromStr;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
-
-pub(crate) const BULK_FIELDS: &[&str] =
-    &["job_id", "run_id", "error", "all", "per_second", "limit", "cursor"];
 
 pub(super) async fn list(_: Operator, State(state): State<Shared>, query: Query) -> Result<Json<Letters>> {
     let query = query.only(&["job_id", "run_id", "error", "limit", "cursor"])?;
@@ -90,12 +84,12 @@ pub(super) async fn redrive_many(
     State(state): State<Shared>,
     body: body::Json,
 ) -> Result<Json<wire::Redriven>> {
-    let fields = body.parse(|bytes, warnings| Fields::parse(bytes, BULK_FIELDS, warnings))?;
-    let filter = bulk_filter(&fields)?;
-    let pace = Pace::new(parse_per_second(&fields)?);
-    let limit = parse_limit(&fields, limits::PAGE_MAX)?.unwrap_or(limits::PAGE_MAX);
+    let RedriveLetters { job_id, run_id, error, all, per_second, limit, cursor } = body.parse(read)?;
+    let filter = bulk_filter(LetterFilter { job: job_id, run: run_id, error: not_empty(error)? }, all)?;
+    let pace = Pace::new(per_second.map(|rate| rate.0));
+    let limit = limit.map_or(limits::PAGE_MAX, |limit| limit.0);
     let cursors = Cursors::of_operator(&state, &format!("redrive|{filter:?}"));
-    let after = cursors.open(fields.get::<String>("cursor", "a string")?.as_deref())?;
+    let after = cursors.open(cursor.as_deref())?;
     let page = state.operations.letters(&filter, after, limit).await?;
     let mut next = page.next;
     let mut dead_letters = Vec::new();
@@ -120,14 +114,8 @@ async fn redrive_one(state: &ApiState, letter: LetterId) -> Became {
 }
 
 /// Everything is never meant by nothing.
-fn bulk_filter(fields: &Fields<'_>) -> Result<LetterFilter> {
-    let filter = LetterFilter {
-        job: id(fields, "job_id")?,
-        run: id(fields, "run_id")?,
-        error: not_empty(fields.get("error", "a string")?)?,
-    };
-    let all = fields.get("all", "true")?.unwrap_or(false);
-    match (all, filter == LetterFilter::default()) {
+fn bulk_filter(filter: LetterFilter, all: Option<bool>) -> Result<LetterFilter> {
+    match (all.unwrap_or(false), filter == LetterFilter::default()) {
         (true, true) | (false, false) => Ok(filter),
         (false, true) => {
             Err(ApiError::invalid("The body must have one of `job_id`, `run_id`, `error`, or `all` true."))
@@ -158,8 +146,8 @@ fn shown(view: LetterView) -> wire::Letter {
     };
     wire::Letter {
         letter_id: view.letter.id,
-        job_id: view.run.map(|key| key.job),
-        run_id: view.run.map(|key| key.run),
+        job_id: view.job,
+        run_id: view.run,
         body: view.letter.body,
         first_at: Time(view.letter.first),
         last_at: Time(view.letter.last),

@@ -20,7 +20,7 @@ pub(super) async fn list(
     query: Query,
     headers: HeaderMap,
 ) -> Result<Response> {
-    let (job, hidden) = (view.job.id, view.job.spec.hidden_run());
+    let (job, hidden) = (view.job.id, view.job.spec.template_id());
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
     if accept.is_some_and(|text| text.contains(event_stream::CONTENT_TYPE)) {
         let after = last_seen(query, &headers)?;

@@ -9,7 +9,7 @@ use crate::request_rates::Who;
 use crate::shares::in_flight;
 use crate::signed_url::{BaseUrl, ExportPath, Link, READ_PARAMS, ReadPath, link_expires};
 use crate::state::{ApiState, Shared};
-use crate::wire::export::parse_format;
+use crate::wire::read;
 use axum::body::Body;
 use axum::http::header::{
     CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, LOCATION, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
@@ -24,7 +24,7 @@ use conveyor_domain::{
 };
 use conveyor_store::Error;
 use conveyor_store::port::{BlobKey, RecordsQuery, RunKey, Validity, readable};
-use conveyor_wire::{self as wire, ExportStatus, Exports, Time};
+use conveyor_wire::{self as wire, ExportStatus, Exports, StartExport, Time};
 use futures::TryStreamExt;
 
 /// How long a caller waits before it looks [s].
@@ -33,8 +33,8 @@ const LOOK_AFTER: &str = "2";
 const REMOVE_TRIES: usize = 5;
 
 pub(super) async fn start(found: OwnedRun, body: Option<LargeJson>) -> Result<Response> {
-    let format = body.map(|body| body.parse(|bytes, warnings| parse_format(Some(bytes), warnings)));
-    let format = format.transpose()?.unwrap_or_default();
+    let request = body.map(|body| body.parse(read::<StartExport>)).transpose()?.unwrap_or_default();
+    let format = request.format.unwrap_or_default();
     let RunKey { job, run } = found.rows().await?;
     let OwnedRun { state, caller, .. } = &found;
     refuse_too_many(state, run).await?;

@@ -18,7 +18,7 @@ use conveyor_wire as wire;
 pub(super) async fn show(found: OwnedRun, _: NoQuery) -> Result<Json<wire::Ingest>> {
     let ingest = ingest_of(&found).await?;
     let folded = IngestState::fold(&ingest.log).map_err(Error::from)?;
-    Ok(Json(show::ingest(found.view.run.id, &folded, &ingest.log, found.job.spec.hidden_run())))
+    Ok(Json(show::ingest(found.view.run.id, &folded, &ingest.log, found.job.spec.template_id())))
 }
 
 #[derive(Clone, Copy, Debug)]

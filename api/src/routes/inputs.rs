@@ -12,7 +12,7 @@ use crate::signed_url::{BaseUrl, UploadPath};
 use crate::staged;
 use crate::state::{ApiState, Shared};
 use crate::wire::input::InputRequest;
-use crate::wire::parts::parse_wanted;
+use crate::wire::read;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -20,7 +20,7 @@ use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::{Timestamp, Upload, UploadId, limits};
 use conveyor_store::port::{DirectAccess, UploadsQuery};
-use conveyor_wire::{Input, Inputs, PartTargets, UploadTarget};
+use conveyor_wire::{Input, Inputs, PartTargets, SignParts, UploadTarget};
 
 pub(super) async fn create(
     caller: Caller,
@@ -95,14 +95,14 @@ pub(super) async fn sign_parts(
     base: BaseUrl,
     body: LargeJson,
 ) -> Result<Json<PartTargets>> {
-    let wanted = body.parse(parse_wanted)?;
+    let wanted: SignParts = body.parse(read)?;
     refuse_whole(&upload)?;
     refuse_closed(&upload)?;
     let (path, expires) = (path_of(&upload), url_expiry(&state, &upload));
     let target =
         |number| show::part_target(number, path.signed_part(number, &state.secret, &base, expires), expires);
     let parts = match state.direct() {
-        None => wanted.numbers.into_iter().map(target).collect(),
+        None => wanted.numbers.0.into_iter().map(|number| target(number.0)).collect(),
         Some(direct) => direct::parts::sign(&state, direct, &upload, &wanted, expires).await?,
     };
     Ok(Json(PartTargets { parts }))

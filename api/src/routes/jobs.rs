@@ -54,12 +54,12 @@ pub(super) async fn close(owned: OwnedJob, _: NoQuery) -> Result<Json<Job>> {
 /// A command on the job's current run, answered by that run.
 pub(super) fn on_run(command: Command) -> MethodRouter<Shared> {
     let handle = async move |owned: OwnedJob, _: NoQuery| -> Result<Json<Run>> {
-        let run = &owned.view.latest.run;
         // Of a job that never fired it is known why there is nothing to steer.
-        if !is_there(run) && !run.is_template() {
+        if owned.view.latest.as_ref().is_some_and(|latest| !is_there(&latest.run)) {
             return Err(ApiError::not_found());
         }
-        Ok(Json(show::run(&owned.apply(command).await?.latest)))
+        let latest = owned.apply(command).await?.latest.ok_or_else(ApiError::not_found)?;
+        Ok(Json(show::run(&latest)))
     };
     post(handle)
 }

@@ -9,12 +9,12 @@ use crate::path::Id;
 use crate::problem::{ApiError, Result};
 use crate::query::{NoQuery, Query};
 use crate::state::Shared;
-use crate::wire::keys::NewKey;
+use crate::wire::keys::parse_key;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use conveyor_domain::{ApiKey, ApiKeyId, CallerId, Opens, Quotas};
-use conveyor_wire::{self as wire, ApiKeys, KeyKind, Time};
+use conveyor_wire::{self as wire, ApiKeys, CreateKey, KeyKind, Time};
 use std::collections::BTreeMap;
 
 pub(super) async fn create(
@@ -22,7 +22,8 @@ pub(super) async fn create(
     State(state): State<Shared>,
     body: body::Json,
 ) -> Result<(StatusCode, Json<wire::ApiKey>)> {
-    let NewKey { name, operator, caller, quotas } = body.parse(NewKey::parse)?;
+    let CreateKey { name, operator, caller, quotas } = body.parse(parse_key)?;
+    let operator = operator.unwrap_or(false);
     let new_caller = || CallerId::new(state.now(), &state.entropy);
     let opens = if operator { Opens::Operator } else { Opens::Caller(caller.unwrap_or_else(new_caller)) };
     let quotas = match (opens, quotas) {
@@ -31,7 +32,7 @@ pub(super) async fn create(
         (Opens::Caller(caller), Some(change)) => Some(callers::change_quotas(&state, caller, change).await?),
         (Opens::Caller(caller), None) => Some(quotas_of(&state, caller).await?),
     };
-    let Made { id, kept, key } = managed_keys::make(&state, name, opens).await?;
+    let Made { id, kept, key } = managed_keys::make(&state, name.0, opens).await?;
     tracing::info!(key = %id, ?opens, "an API key was made");
     Ok((StatusCode::CREATED, Json(shown(id, kept, quotas, Some(key)))))
 }
@@ -89,7 +90,7 @@ fn shown(key_id: ApiKeyId, kept: ApiKey, quotas: Option<Quotas>, key: Option<Str
         hint: kept.hint,
         created_at: Time(kept.created),
         revoked_at: kept.revoked.map(Time),
-        quotas: quotas.map(callers::shown),
+        quotas,
         key,
     }
 }

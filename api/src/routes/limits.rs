@@ -13,7 +13,7 @@ use axum::Json;
 use axum::extract::State;
 use conveyor_domain::dispatch::grant::Scope;
 use conveyor_domain::{CallerId, Command, IngestState, Job, JobId, QueueName, limits};
-use conveyor_store::port::{JobView, JobsQuery, RunKey, ShownDepth};
+use conveyor_store::port::{JobView, JobsQuery, RunKey, RunView, ShownDepth};
 use conveyor_wire::{self as wire, Leases};
 use futures::{StreamExt, TryStreamExt, stream};
 
@@ -38,16 +38,14 @@ async fn announce(state: &ApiState, job: &Job) {
 }
 
 pub(super) async fn show(
-    OwnedJob { state, caller, view }: OwnedJob,
+    OwnedJob { state, caller, view: JobView { job, latest } }: OwnedJob,
     _: NoQuery,
 ) -> Result<Json<wire::Limits>> {
-    if !is_there(&view.latest.run) {
-        return Err(ApiError::not_found());
-    }
-    let look = look(&state, &view).await?;
+    let latest = latest.filter(|latest| is_there(&latest.run)).ok_or_else(ApiError::not_found)?;
+    let look = look(&state, (&job, &latest)).await?;
     let shown = limits::DOMAIN_BUDGETS_SHOWN_MAX;
     let domains = state.backend.coordinator.domain_budgets(caller.id, shown, look.now).await?;
-    Ok(Json(show::limits(&view, &look, &domains)))
+    Ok(Json(show::limits((&job, &latest), &look, &domains)))
 }
 
 /// How far the list of a run is. A log that cannot be read says nothing; its own route tells why.
@@ -57,7 +55,7 @@ async fn list_of(state: &ApiState, caller: CallerId, key: RunKey) -> Result<Opti
 }
 
 /// Looks at what a job's workers share, and what they could take.
-async fn look(state: &ApiState, JobView { job, latest }: &JobView) -> Result<Look> {
+async fn look(state: &ApiState, (job, latest): (&Job, &RunView)) -> Result<Look> {
     let (scope, now) = (Scope::Job(job.id), state.now());
     let shown_depth = state.backend.queue.shown_depth(QueueName::Run(latest.run.id), now);
     let depth = async {
@@ -85,40 +83,39 @@ pub(super) async fn leases(
 ) -> Result<Json<Leases>> {
     let asked = query.page(Cursors::new(&state, caller.id, "leases"))?;
     let live = live_runs(&state, caller.id, asked.after, asked.limit as usize).await?;
-    let looks: Vec<_> = live.views.iter().map(|view| look(&state, view)).collect();
+    let looks: Vec<_> = live.runs.iter().map(|(job, run)| look(&state, (job, run))).collect();
     let looks: Vec<Look> = stream::iter(looks).buffered(LOOKS_INFLIGHT).try_collect().await?;
-    let leases = live.views.iter().zip(&looks).map(|(view, look)| show::lease(view, look)).collect();
+    let leases = live.runs.iter().zip(&looks).map(|((job, run), look)| show::lease((job, run), look));
+    let leases = leases.collect();
     let next_cursor = live.next.map(|job| asked.cursors.seal(&job));
     Ok(Json(Leases { leases, next_cursor }))
 }
 
 struct Live {
-    views: Vec<JobView>,
+    runs: Vec<(Job, RunView)>,
     /// The last job that was looked at, if there may be more.
     next: Option<JobId>,
 }
 
 /// Jobs with a live run, newest first. Most jobs of a caller have ended: no more than some are looked at for one page.
 async fn live_runs(state: &ApiState, caller: CallerId, after: Option<JobId>, limit: usize) -> Result<Live> {
-    let (mut views, mut before) = (Vec::new(), after);
+    let (mut runs, mut before) = (Vec::new(), after);
     for _ in 0..limits::LEASES_LOOK_MAX / limits::PAGE_MAX {
         let most = limits::PAGE_MAX;
         let query = JobsQuery { caller, status: None, scheduled: None, before, limit: most, look: most };
         let page = state.list(caller, state.store().jobs(query)).await?;
-        for view in page.rows {
-            if view.latest.run.status.is_terminal() {
-                before = Some(view.job.id);
-            } else if views.len() < limit {
-                before = Some(view.job.id);
-                views.push(view);
-            } else {
-                return Ok(Live { views, next: before });
+        for JobView { job, latest } in page.rows {
+            let live = latest.filter(|latest| !latest.run.status.is_terminal());
+            if live.is_some() && runs.len() == limit {
+                return Ok(Live { runs, next: before });
             }
+            before = Some(job.id);
+            runs.extend(live.map(|latest| (job, latest)));
         }
         before = page.next;
         if before.is_none() {
-            return Ok(Live { views, next: None });
+            return Ok(Live { runs, next: None });
         }
     }
-    Ok(Live { views, next: before })
+    Ok(Live { runs, next: before })
 }

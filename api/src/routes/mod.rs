@@ -64,11 +64,6 @@ pub(crate) fn operations_alone(state: Shared) -> Router {
         .with_state(state)
 }
 
-#[cfg(test)]
-pub(crate) use dead_letters::BULK_FIELDS as REDRIVE_FIELDS;
-#[cfg(test)]
-pub(crate) use reconcile::FIELDS as RECONCILE_FIELDS;
-
 /// Routes that remember their paths, so that none goes without its description (`crate::openapi`).
 #[derive(Debug)]
 struct Routes {

@@ -1,31 +1,25 @@
 //! The schedule of a job (SPEC 6.20): another rule, paused, going on. What runs already goes on.
 
 use crate::body;
-use crate::fields::Fields;
 use crate::path::OwnedJob;
 use crate::problem::Result;
 use crate::show;
 use crate::submit::check_fires;
-use crate::warnings::Warnings;
-use crate::wire::schedule;
+use crate::wire::{read, schedule};
 use axum::Json;
 use axum::extract::{FromRequest, Request};
 use conveyor_domain::{Command, Refusal, ScheduleChange};
-use conveyor_wire as wire;
+use conveyor_wire::{self as wire, ScheduleTurn};
 
 pub(super) async fn replace(owned: OwnedJob, request: Request) -> Result<Json<wire::Job>> {
-    let body = body_of(&owned, request).await?;
-    let parsed = |bytes: &[u8], warnings: &Warnings| {
-        schedule::parse(&Fields::parse(bytes, schedule::FIELDS, warnings)?)
-    };
-    let schedule = body.parse(parsed)?;
+    let schedule = body_of(&owned, request).await?.parse(schedule::parse)?;
     check_fires(&schedule, owned.state.now())?;
     apply(&owned, ScheduleChange::Rule(schedule)).await
 }
 
 pub(super) async fn turn(owned: OwnedJob, request: Request) -> Result<Json<wire::Job>> {
-    let change = body_of(&owned, request).await?.parse(schedule::parse_state)?;
-    apply(&owned, ScheduleChange::State(change)).await
+    let ScheduleTurn { schedule_state } = body_of(&owned, request).await?.parse(read)?;
+    apply(&owned, ScheduleChange::State(schedule_state)).await
 }
 
 /// That a job has no schedule is said before anything about the body.

@@ -54,15 +54,17 @@ async fn add_to(state: &ApiState, job: &Job, bytes: Bytes, turn: &mut Turn) -> R
     tasks.iter_mut().for_each(|task| headers.seal(&job.id, &mut task.params));
     let accepted_tasks = tasks.len();
     let answer = move |view: &JobView| {
-        let (job_status, latest_run) = (view.job.status.into(), show::run(&view.latest));
-        Snapshot::new(StatusCode::OK, &Added { accepted_tasks, job_status, latest_run })
+        let job_status = view.job.status.into();
+        let added = |latest| Added { accepted_tasks, job_status, latest_run: show::run(latest) };
+        // A job that takes tasks has a run.
+        Snapshot::new(StatusCode::OK, &view.latest.as_ref().map(added))
     };
     let count = u32::try_from(accepted_tasks).unwrap_or(u32::MAX);
     let wanted = Wanted { job: job.id, active: false, scheduled: false, tasks: count };
     let add = move |once: Option<Once>| async move {
         let (max, now) = (config.run_tasks_max, state.now());
         let added = state.store().add_tasks(job.id, tasks, last_batch, max, once, now).await?;
-        send(state, added.view.latest.run.id, &added.unsent).await;
+        send(state, added.view.job.latest_run, &added.unsent).await;
         Ok(added.view)
     };
     turn.carry_out(state, job.caller, (wanted, Became::Known), answer, add).await

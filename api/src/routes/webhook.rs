@@ -2,19 +2,18 @@
 
 use crate::auth::Caller;
 use crate::body;
-use crate::fields::Fields;
 use crate::path::OwnedJob;
 use crate::problem::{ApiError, Result};
 use crate::query::NoQuery;
 use crate::show;
-use crate::state::{ApiState, Shared};
+use crate::state::Shared;
 use crate::webhooks;
-use crate::wire::webhook::{FIELDS, parse_webhook};
+use crate::wire::read;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use conveyor_domain::{Command, Job, WebhookConfig};
-use conveyor_wire as wire;
+use conveyor_wire::{self as wire, PutWebhook, WebhookBody};
 
 pub(super) async fn show(OwnedJob { view, .. }: OwnedJob, _: NoQuery) -> Result<Json<wire::Webhook>> {
     shown(&view.job)
@@ -29,7 +28,9 @@ pub(super) async fn put(
     OwnedJob { state, caller, view }: OwnedJob,
     body: body::Json,
 ) -> Result<Json<wire::Webhook>> {
-    let hook = parse(&state, &caller, &body, true).await?;
+    let PutWebhook { url, signature } = body.parse(read)?;
+    let hook = WebhookConfig::new(url, signature);
+    webhooks::check(&state, caller.id, &hook, "url").await?;
     let view = state.store().apply(view.job.id, Command::Webhook(Some(hook)), state.now()).await?;
     shown(&view.job)
 }
@@ -44,7 +45,9 @@ pub(super) async fn test(
     State(state): State<Shared>,
     body: body::Json,
 ) -> Result<Json<wire::TestSent>> {
-    let hook = parse(&state, &caller, &body, false).await?;
+    let WebhookBody { url, signature } = body.parse(read)?;
+    let hook = WebhookConfig::new(url, signature.unwrap_or(false));
+    webhooks::check(&state, caller.id, &hook, "url").await?;
     let sent = state.webhooks.send_test(caller.id, &hook).await?;
     let error = sent.answer.error();
     Ok(Json(wire::TestSent {
@@ -54,16 +57,4 @@ pub(super) async fn test(
         error,
         elapsed_ms: sent.elapsed_ms,
     }))
-}
-
-async fn parse(
-    state: &ApiState,
-    caller: &Caller,
-    body: &body::Json,
-    signature_needed: bool,
-) -> Result<WebhookConfig> {
-    let fields = body.parse(|bytes, warnings| Fields::parse(bytes, FIELDS, warnings))?;
-    let hook = parse_webhook(&fields, signature_needed)?;
-    webhooks::check(state, caller.id, &hook, "url").await?;
-    Ok(hook)
 }

@@ -1,4 +1,4 @@
-use super::{Time, is_there, rate, run};
+use super::{Time, latest_run, rate};
 use conveyor_domain::{
     DomainLimit, DomainLimits, FailureRatio, JobStatus, Timestamp, WebhookConfig, headers, limits,
 };
@@ -7,7 +7,8 @@ use conveyor_wire as wire;
 use std::collections::BTreeMap;
 
 /// As it is at that moment: what fires next of a schedule that is paused depends on when one asks.
-pub(crate) fn job(JobView { job, latest }: &JobView, now: Timestamp) -> wire::Job {
+pub(crate) fn job(view: &JobView, now: Timestamp) -> wire::Job {
+    let job = &view.job;
     let spec = &job.spec;
     let schedule = spec.schedule.as_ref();
     // Nothing of a job that is deleted fires any more, and it is in no state to be turned to another.
@@ -32,7 +33,7 @@ pub(crate) fn job(JobView { job, latest }: &JobView, now: Timestamp) -> wire::Jo
         next_scheduled_run: live.and_then(|schedule| schedule.next_shown(now)).map(Time),
         schedule_state: live.map(|schedule| schedule.state.into()),
         webhook: spec.webhook.as_ref().map(webhook),
-        latest_run: is_there(&latest.run).then(|| run(latest)),
+        latest_run: latest_run(view),
         created_at: Time(job.created),
         updated_at: Time(job.updated),
     }

@@ -3,8 +3,8 @@
 use super::Time;
 use crate::waiting::Waiting;
 use conveyor_domain::dispatch::grant::Holding;
-use conveyor_domain::{BudgetView, Rate, Timestamp, WorkerId};
-use conveyor_store::port::{JobView, ShownDepth};
+use conveyor_domain::{BudgetView, Job, Rate, Timestamp, WorkerId};
+use conveyor_store::port::{RunView, ShownDepth};
 use conveyor_wire as wire;
 use conveyor_wire::IngestState;
 
@@ -19,7 +19,7 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    fn waiting(&self, view: &JobView) -> wire::Waiting {
+    fn waiting(&self, view: (&Job, &RunView)) -> wire::Waiting {
         let Waiting { reason, until, detail } =
             Waiting::of(view, self.depth, &self.budget, self.list, self.now);
         wire::Waiting { reason: reason.into(), until: until.map(Time), detail }
@@ -30,11 +30,15 @@ pub(crate) fn rate(rate: Rate) -> wire::Rate {
     wire::Rate { per_second: rate.per_second(), burst: rate.burst() }
 }
 
-pub(crate) fn limits(view: &JobView, look: &Look, domains: &[(String, BudgetView)]) -> wire::Limits {
-    let (spec, budget) = (&view.job.spec, &look.budget);
+pub(crate) fn limits(
+    (job, latest): (&Job, &RunView),
+    look: &Look,
+    domains: &[(String, BudgetView)],
+) -> wire::Limits {
+    let (spec, budget) = (&job.spec, &look.budget);
     wire::Limits {
-        job_id: view.job.id,
-        run_id: view.latest.run.id,
+        job_id: job.id,
+        run_id: latest.run.id,
         name: spec.name.clone(),
         max_inflight: spec.max_inflight,
         in_flight: budget.held(),
@@ -43,7 +47,7 @@ pub(crate) fn limits(view: &JobView, look: &Look, domains: &[(String, BudgetView
         holders: holders(budget),
         queue: queue(look.depth),
         domains: domains.iter().map(|(name, budget)| domain(name, budget, look.now)).collect(),
-        waiting: look.waiting(view),
+        waiting: look.waiting((job, latest)),
     }
 }
 
@@ -77,15 +81,15 @@ fn domain(domain: &str, budget: &BudgetView, now: Timestamp) -> wire::Domain {
 }
 
 /// Who holds what of one live run.
-pub(crate) fn lease(view: &JobView, look: &Look) -> wire::Lease {
+pub(crate) fn lease((job, latest): (&Job, &RunView), look: &Look) -> wire::Lease {
     wire::Lease {
-        job_id: view.job.id,
-        run_id: view.latest.run.id,
-        name: view.job.spec.name.clone(),
-        max_inflight: view.job.spec.max_inflight,
+        job_id: job.id,
+        run_id: latest.run.id,
+        name: job.spec.name.clone(),
+        max_inflight: job.spec.max_inflight,
         held: look.budget.held(),
         holders: holders(&look.budget),
-        waiting: look.waiting(view),
+        waiting: look.waiting((job, latest)),
     }
 }
 

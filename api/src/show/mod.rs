@@ -15,7 +15,7 @@ pub(crate) use job::domain_limits;
 pub(crate) use job::{job, webhook};
 pub(crate) use limits::{Look, lease, limits, rate};
 pub(crate) use repair::{audit, bodies_audit, reconciled};
-pub(crate) use run::{is_there, run};
+pub(crate) use run::{is_there, latest_run, run};
 pub(crate) use upload::{input, part_target, parts, whole_target};
 
 pub(crate) use conveyor_wire::Time;

@@ -3,21 +3,13 @@
 use super::{Time, run};
 use conveyor_domain::repair::{Finding, Outcome, Subject, by_class};
 use conveyor_domain::{
-    Audit, BodiesAudit, BodyFault, FailureClass, ListCounts, Reconciled, ResultCounts, RowCounts, Sums,
-    TaskId, Timestamp,
+    Audit, BodiesAudit, BodyFault, FailureClass, Reconciled, RowCounts, Sums, TaskId, Timestamp,
 };
 use conveyor_store::port::RunView;
 use conveyor_wire as wire;
 
 fn subject(subject: Subject) -> wire::Subject {
-    let kind = match subject {
-        Subject::Run(..) => wire::SubjectType::Run,
-        Subject::Job(_) => wire::SubjectType::Job,
-        Subject::Upload(_) => wire::SubjectType::Upload,
-        Subject::Letter(_) => wire::SubjectType::DeadLetter,
-        Subject::Queue(_) => wire::SubjectType::Queue,
-    };
-    wire::Subject { kind: kind.into(), id: subject.to_string(), job_id: subject.job() }
+    wire::Subject { kind: subject.kind().into(), id: subject.to_string(), job_id: subject.job() }
 }
 
 fn finding(finding: &Finding) -> wire::Finding {
@@ -89,19 +81,16 @@ fn counters(sums: &Sums) -> wire::Counters {
 /// `view` is that of the audit's own run.
 pub(crate) fn audit(audit: Audit, view: &RunView) -> wire::Audit {
     let agrees = audit.agrees();
-    let list = |ListCounts { accepted, rejected, whole }| wire::ListCounts { accepted, rejected, whole };
     wire::Audit {
         at: Time(audit.at),
         job_id: audit.job,
         run: run(view),
         agrees,
-        list: audit.list.map(list),
+        list: audit.list,
         total: audit.stats.total,
         rows: audit.rows.as_ref().map(rows),
         counters: counters(&audit.counters),
-        results: audit
-            .results
-            .map(|ResultCounts { present, missing }| wire::ResultCounts { present, missing }),
+        results: audit.results,
         disagreements: audit.disagreements,
         findings: audit.findings.iter().map(finding).collect(),
         unsure: audit.unsure.iter().map(|one| unsure(one, audit.at)).collect(),

@@ -2,7 +2,6 @@
 //! they arrive, a line each, like a list that was uploaded.
 
 use crate::body;
-use crate::fields::not_json;
 use crate::idempotency::Intent;
 use crate::incoming::{Incoming, slow};
 use crate::problem::{ApiError, Code, Result};
@@ -10,7 +9,7 @@ use crate::shares::{Room, in_flight};
 use crate::split::{Lines, Rest, SplitError, Splitter};
 use crate::staged;
 use crate::state::{ApiState, Shared};
-use crate::wire::input;
+use crate::wire::{input, not_json};
 use axum::extract::Request;
 use bytes::Bytes;
 use conveyor_domain::{CallerId, HeaderSeal, ListSpec, Staged, Upload, UploadId, limits};

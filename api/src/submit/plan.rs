@@ -17,7 +17,6 @@ use crate::warnings::Warnings;
 use crate::webhooks;
 use crate::wire::submit::{NamedList, SubmitRequest};
 use crate::wire::tasks::{self, CHECKED_AT_ONCE};
-use crate::wire::webhook::TaskToken;
 use conveyor_domain::ingest::Source;
 use conveyor_domain::job::run::Expected;
 use conveyor_domain::{
@@ -25,6 +24,7 @@ use conveyor_domain::{
     Sealed, Staged, TaskInput, TaskRules, Timestamp, Upload, limits,
 };
 use conveyor_lists::Record;
+use conveyor_wire::{TaskToken, Text};
 use std::mem::take;
 
 /// What a body says but for its tasks: checked, and what is secret of it sealed.
@@ -67,7 +67,7 @@ pub(crate) async fn parse(
     if let Some(hook) = &request.spec.webhook {
         webhooks::check(state, caller.id, hook, "webhook.url").await?;
     }
-    if let Some(TaskToken(token)) = request.task_token.take() {
+    if let Some(TaskToken(Text(token))) = request.task_token.take() {
         let sealed = sealed_token(state, caller, &token, request.schedule.is_some())?;
         request.spec.sfn_task_token = Some(sealed);
     }

@@ -5,7 +5,7 @@ use super::plan::{Plan, Planned};
 use crate::auth::Caller;
 use crate::idempotency::{Snapshot, Turn};
 use crate::problem::{ApiError, Result};
-use crate::show::{self, is_there};
+use crate::show;
 use crate::state::ApiState;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -25,7 +25,7 @@ pub(super) async fn write(
     turn: &mut Turn,
     Planned { spec, open, plan }: Planned,
 ) -> Result<Response> {
-    let Decision { job, mut run } = decide(state, caller, spec, open, &plan);
+    let (job, mut run) = decide(state, caller, spec, open, &plan);
     let (said, wanted) = (plan.answer(open), plan.wanted(&job));
     let is_read = !matches!(plan, Plan::Accept(..));
     // Rows take as much memory again while they are written.
@@ -34,9 +34,11 @@ pub(super) async fn write(
         Plan::Inline(tasks) => ((0..).zip(tasks).collect(), None, Vec::new()),
         Plan::Staged(source, list, room) => {
             _room = Some(room);
-            // Rejected rows keep their places.
-            run.next_index = list.end.index;
-            let key = BlobKey::rejected(job.id, run.id, state.incarnation, 0);
+            if let Some(run) = &mut run {
+                // Rejected rows keep their places.
+                run.next_index = list.end.index;
+            }
+            let key = BlobKey::rejected(job.id, job.latest_run, state.incarnation, 0);
             report = Some(key).filter(|_| !list.rejected.is_empty());
             let log = list.log(&source, report.as_ref().map(BlobKey::to_string));
             let log = log.map_err(|e| ApiError::internal(e.to_string()))?;
@@ -46,29 +48,32 @@ pub(super) async fn write(
             (list.rows, Some(source), log)
         }
         Plan::Accept(source, expected) => {
-            run.doc.expected = expected;
+            if let Some(run) = &mut run {
+                run.doc.expected = expected;
+            }
             (Vec::new(), Some(source), Vec::new())
         }
         Plan::Template(..) => (Vec::new(), None, Vec::new()),
     };
     let headers = state.headers();
     tasks.iter_mut().for_each(|(_, task)| headers.seal(&job.id, &mut task.params));
-    let document = source.as_ref().map(|source| Accepted::new(&job, &run, source.clone()));
+    let listed = source.as_ref().zip(run.as_ref());
+    let document = listed.map(|(source, run)| Accepted::new(&job, run, source.clone()));
     let submit = move |once: Option<Once>| async move {
-        let view = made(&job, &run);
-        match source {
-            Some(source) if !is_read => {
+        let view = made(&job, run.as_ref());
+        match (source, run) {
+            (Some(source), Some(run)) if !is_read => {
                 state
                     .store()
                     .accept(Acceptance { job, run, source, once })
                     .await
                     .map_err(ApiError::of_upload)?;
             }
-            source => {
+            (source, run) => {
                 let list = source.map(|source| Box::new(SubmittedList { source, log }));
                 let submission = Submission { job, run, tasks, list, once };
                 let unsent = state.store().submit(submission).await.map_err(ApiError::of_upload)?;
-                send(state, view.latest.run.id, &unsent).await;
+                send(state, view.job.latest_run, &unsent).await;
             }
         }
         Ok(view)
@@ -94,7 +99,13 @@ pub(super) async fn write(
 
 /// What is decided once for the life of a job: its ids, where its rows go, for how long its results can be seen, and the key
 /// that it forwards, sealed for it alone.
-fn decide(state: &ApiState, caller: &Caller, mut spec: JobSpec, open: bool, plan: &Plan) -> Decision {
+fn decide(
+    state: &ApiState,
+    caller: &Caller,
+    mut spec: JobSpec,
+    open: bool,
+    plan: &Plan,
+) -> (Job, Option<Run>) {
     let now = state.now();
     let (id, first) = (JobId::new(now, &state.entropy), RunId::new(now, &state.entropy));
     spec.result_ttl_days.get_or_insert(state.config.result_ttl_days);
@@ -111,13 +122,16 @@ fn decide(state: &ApiState, caller: &Caller, mut spec: JobSpec, open: bool, plan
         spec.credential = Some(state.secret.seal(Purpose::Credential, &context, key, &state.entropy));
     }
     let written = u32::try_from(plan.written()).unwrap_or(u32::MAX);
-    match plan {
+    let Decision { job, run } = match plan {
         Plan::Accept(..) => lifecycle::accept(id, first, caller.id, spec, open, now),
-        Plan::Inline(_) | Plan::Staged(..) | Plan::Template(..) => match spec.schedule {
-            None => lifecycle::submit(id, first, caller.id, spec, open, written, now),
-            Some(_) => lifecycle::template(id, first, caller.id, spec, written, now),
-        },
-    }
+        Plan::Inline(_) | Plan::Staged(..) | Plan::Template(..) if spec.schedule.is_some() => {
+            return (lifecycle::scheduled(id, first, caller.id, spec, written, now), None);
+        }
+        Plan::Inline(_) | Plan::Staged(..) | Plan::Template(..) => {
+            lifecycle::submit(id, first, caller.id, spec, open, written, now)
+        }
+    };
+    (job, Some(run))
 }
 
 impl Plan {
@@ -184,11 +198,12 @@ struct Answer {
 }
 
 impl Answer {
-    fn snapshot(self, JobView { job, latest }: &JobView) -> Snapshot {
+    fn snapshot(self, view: &JobView) -> Snapshot {
+        let job = &view.job;
         let body = Submitted {
             job_id: job.id,
             status: job.status.into(),
-            latest_run: is_there(&latest.run).then(|| show::run(latest)),
+            latest_run: show::latest_run(view),
             accepted_tasks: self.tasks,
             total_is_final: self.total_is_final,
             webhook: job.spec.webhook.as_ref().map(show::webhook),
@@ -198,9 +213,9 @@ impl Answer {
 }
 
 /// A job as it is in the moment that it is made.
-fn made(job: &Job, run: &Run) -> JobView {
-    let stats = RunStats { total: run.total, ..RunStats::default() };
-    JobView { job: job.clone(), latest: RunView { run: run.clone(), stats } }
+fn made(job: &Job, run: Option<&Run>) -> JobView {
+    let stats = |run: &Run| RunStats { total: run.total, ..RunStats::default() };
+    JobView { job: job.clone(), latest: run.map(|run| RunView { run: run.clone(), stats: stats(run) }) }
 }
 
 /// Sends the refs of rows that are already durable.

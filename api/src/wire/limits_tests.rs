@@ -52,7 +52,7 @@ fn every_complaint_names_its_field() {
         (json!({"rate_limit": {"per_second": 0.0009}}), "rate_limit.per_second"),
         (json!({"rate_limit": {"per_second": "5"}}), "rate_limit.per_second"),
         (json!({"rate_limit": {"per_second": 100_001}}), "rate_limit.per_second"),
-        (json!({"rate_limit": {"burst": 5}}), "rate_limit.burst"),
+        (json!({"rate_limit": {"burst": 5}}), "rate_limit.per_second"),
         (json!({"rate_limit": {"per_second": 1, "burst": 0}}), "rate_limit.burst"),
         (json!({"rate_limit": {"per_second": 1, "burst": 1.5}}), "rate_limit.burst"),
         (json!({"rate_limit": {"per_second": 1, "per_minute": 1}}), "rate_limit.per_minute"),
@@ -81,7 +81,7 @@ fn every_complaint_names_its_field() {
     }
     let many: serde_json::Map<String, Value> =
         (0..1_001).map(|n| (format!("h{n}.example"), json!({"max_inflight": 1}))).collect();
-    assert_eq!(refused(json!({"domain_limits": many})), "`domain_limits` has more than 1000 names.");
+    assert_eq!(refused(json!({"domain_limits": many})), "`domain_limits` must have 0 to 1000 names.");
 }
 
 #[test]

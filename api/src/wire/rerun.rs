@@ -1,15 +1,14 @@
 //! What is asked of a rerun, and what is answered (SPEC 6.19).
 
-use crate::fields::Fields;
+use super::read;
 use crate::problem::{ApiError, Result};
 use crate::query::Params as QueryParams;
 use crate::warnings::{STRICT, Warnings};
 use conveyor_domain::{FailureClass, ParamPolicy, Params, Selection, TaskStatus, limits, params};
-use serde_json::Value;
+use conveyor_wire::RerunJob;
 
 /// The query parameters that a rerun knows.
 pub(crate) const PARAMETERS: &[&str] = &["status", "error_class", "http_status", "domain", STRICT];
-pub(crate) const FIELDS: &[&str] = &["zenrows_params"];
 
 /// The tasks that shall be done again.
 pub(crate) fn parse_selection(query: &QueryParams) -> Result<Selection> {
@@ -67,9 +66,8 @@ pub(crate) fn parse_overrides(
     job: &Params,
     warnings: &Warnings,
 ) -> Result<Params> {
-    let fields = Fields::parse(body, FIELDS, warnings)?;
-    let Some(value) = fields.get::<Value>("zenrows_params", "an object")? else { return Ok(Params::new()) };
-    let overrides = params::parse(&value, policy).map_err(|invalid| ApiError::job_params(&invalid))?;
+    let body: RerunJob = read(body, warnings)?;
+    let overrides = super::submit::params(body.zenrows_params, policy)?;
     let merged = params::merge(job, &overrides);
     params::check_merged(&merged, false).map_err(|invalid| ApiError::job_params(&invalid))?;
     Ok(overrides)

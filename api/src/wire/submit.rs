@@ -1,41 +1,19 @@
 //! A submit, checked whole before anything is stored (SPEC 6.1, 10).
 
-use super::limits::{
-    parse_domain_limits, parse_max_failure_ratio, parse_max_inflight, parse_rate_limit,
-    parse_result_ttl_days, parse_retry,
-};
-use super::schedule;
-use super::webhook::{self, TaskToken, parse_task_token};
-use crate::fields::Fields;
+use super::limits::{domain_limits, max_failure_ratio, rate_limit, retry};
+use super::schedule::schedule;
+use super::{read_field, read_rest};
 use crate::problem::{ApiError, Code, Result};
 use crate::split::Rest;
 use crate::warnings::Warnings;
-use conveyor_domain::job::task_input::{Invalid, parse_external_id, parse_metadata};
+use conveyor_domain::job::task_input::{Invalid, parse_metadata};
 use conveyor_domain::{
-    Format, JobSpec, OnInvalidRows, ParamPolicy, Params, Schedule, UploadId, limits, params,
+    Format, JobSpec, Metadata, OnInvalidRows, ParamPolicy, Params, Schedule, UploadId, WebhookConfig, limits,
 };
+use conveyor_wire::{JobType, MetadataBody, SubmitJob, SubmitStatus, TaskToken, ZenRowsParams};
+use serde::de::IgnoredAny;
 use serde_json::Value;
-
-pub(crate) const FIELDS: &[&str] = &[
-    "type",
-    "status",
-    "tasks",
-    "zenrows_params",
-    "external_id",
-    "name",
-    "metadata",
-    "max_inflight",
-    "rate_limit",
-    "retry",
-    "domain_limits",
-    "max_failure_ratio",
-    "result_ttl_days",
-    "webhook",
-    "sfn_task_token",
-    "schedule",
-    "file_input_id",
-    "on_invalid_rows",
-];
+use serde_json::value::RawValue;
 
 /// A submit but for its tasks, which do not pass through here.
 #[derive(Debug)]
@@ -56,6 +34,9 @@ pub(crate) struct NamedList {
     pub on_invalid_rows: OnInvalidRows,
 }
 
+/// Without its tasks; a schedule is read if there is a use for it.
+type Body<'a> = SubmitJob<Vec<IgnoredAny>, &'a RawValue>;
+
 impl SubmitRequest {
     /// `tasks` is how many there are in the body.
     pub fn parse(
@@ -64,31 +45,28 @@ impl SubmitRequest {
         policy: ParamPolicy,
         warnings: &Warnings,
     ) -> Result<SubmitRequest> {
-        let fields = Fields::parse_rest(rest, FIELDS, warnings)?;
-        let open = parse_status(&fields)?;
-        let schedule = parse_type(&fields, open)?;
-        let spec = parse_spec(&fields, policy)?;
-        fields.list("tasks", 0)?;
-        let list = parse_list(&fields, open)?;
+        let mut body: Body<'_> = read_rest(rest, warnings)?;
+        let open = body.status == Some(SubmitStatus::Open);
+        let schedule = parse_schedule(&body, open, warnings)?;
+        let list = parse_list(&body, open)?;
         if list.is_none() && tasks == 0 && !open {
             return Err(ApiError::invalid("`tasks` must have at least one task, unless the job is open."));
         }
-        let task_token = parse_task_token(&fields)?;
-        Ok(SubmitRequest { open, spec, list, schedule, task_token })
+        let task_token = body.sfn_task_token.take();
+        Ok(SubmitRequest { open, spec: parse_spec(body, policy)?, list, schedule, task_token })
     }
 }
 
-fn parse_list(fields: &Fields<'_>, open: bool) -> Result<Option<NamedList>> {
-    let on_invalid_rows = fields.get("on_invalid_rows", "\"skip\" or \"fail\"")?;
-    let Some(id) = fields.get::<String>("file_input_id", "a string")? else {
-        return match on_invalid_rows {
+fn parse_list(body: &Body<'_>, open: bool) -> Result<Option<NamedList>> {
+    let Some(id) = &body.file_input_id else {
+        return match body.on_invalid_rows {
             Some(OnInvalidRows::Skip | OnInvalidRows::Fail) => {
                 Err(ApiError::invalid("`on_invalid_rows` needs `file_input_id`."))
             }
             None => Ok(None),
         };
     };
-    if fields.has("tasks") {
+    if body.tasks.is_some() {
         return Err(ApiError::invalid("`tasks` and `file_input_id` exclude each other."));
     }
     if open {
@@ -96,82 +74,52 @@ fn parse_list(fields: &Fields<'_>, open: bool) -> Result<Option<NamedList>> {
         return Err(ApiError::new(Code::FileInputUnsupported, detail));
     }
     let upload = id.parse().map_err(|_| ApiError::upload_not_found())?;
-    Ok(Some(NamedList { upload, on_invalid_rows: on_invalid_rows.unwrap_or_default() }))
+    Ok(Some(NamedList { upload, on_invalid_rows: body.on_invalid_rows.unwrap_or_default() }))
 }
 
 /// The schedule of a scheduled job. Of another it is not looked at.
-fn parse_type(fields: &Fields<'_>, open: bool) -> Result<Option<Schedule>> {
-    const EXPECTED: &str = "\"regular\" or \"scheduled\"";
-    match fields.get::<String>("type", EXPECTED)?.as_deref() {
-        None | Some("regular") => Ok(None),
-        Some("scheduled") if open => Err(ApiError::invalid("Only a regular job can be open.")),
-        Some("scheduled") => match fields.nested("schedule", schedule::FIELDS)? {
-            Some(fields) => schedule::parse(&fields).map(Some),
-            None => Err(ApiError::invalid("A scheduled job needs a `schedule`.")),
-        },
-        Some(_) => Err(ApiError::invalid(format!("`type` must be {EXPECTED}."))),
+fn parse_schedule(body: &Body<'_>, open: bool, warnings: &Warnings) -> Result<Option<Schedule>> {
+    match (body.kind.unwrap_or(JobType::Regular), body.schedule) {
+        (JobType::Regular, _) => Ok(None),
+        (JobType::Scheduled, _) if open => Err(ApiError::invalid("Only a regular job can be open.")),
+        (JobType::Scheduled, None) => Err(ApiError::invalid("A scheduled job needs a `schedule`.")),
+        (JobType::Scheduled, Some(raw)) => {
+            schedule("schedule.", read_field("schedule", raw, warnings)?).map(Some)
+        }
     }
 }
 
-/// Whether the job is open.
-fn parse_status(fields: &Fields<'_>) -> Result<bool> {
-    const EXPECTED: &str = "\"open\" or \"closed\"";
-    match fields.get::<String>("status", EXPECTED)?.as_deref() {
-        Some("open") => Ok(true),
-        None | Some("closed") => Ok(false),
-        Some(_) => Err(ApiError::invalid(format!("`status` must be {EXPECTED}."))),
-    }
-}
-
-fn parse_spec(fields: &Fields<'_>, policy: ParamPolicy) -> Result<JobSpec> {
-    let params = parse_params(fields, policy)?;
+fn parse_spec(body: Body<'_>, policy: ParamPolicy) -> Result<JobSpec> {
+    let params = params(body.zenrows_params, policy)?;
+    // What contradicts itself here would make every task invalid: one complaint instead of thousands.
+    conveyor_domain::params::check_merged(&params, false)
+        .map_err(|invalid| ApiError::job_params(&invalid))?;
+    let webhook = body.webhook.map(|hook| WebhookConfig::new(hook.url, hook.signature.unwrap_or(false)));
     Ok(JobSpec {
         format: Format::of(&params),
         params,
-        external_id: parse_with(fields, "external_id", "a string", parse_external_id)?,
-        name: parse_name(fields)?,
-        metadata: parse_with(fields, "metadata", "an object of strings", parse_metadata)?.unwrap_or_default(),
-        max_inflight: parse_max_inflight(fields)?.unwrap_or(limits::MAX_INFLIGHT_DEFAULT),
-        rate: parse_rate_limit(fields)?,
-        retry: parse_retry(fields)?,
-        domain_limits: parse_domain_limits(fields)?,
-        max_failure_ratio: parse_max_failure_ratio(fields)?,
-        result_ttl_days: parse_result_ttl_days(fields)?,
-        webhook: match fields.nested("webhook", webhook::FIELDS)? {
-            Some(fields) => Some(webhook::parse_webhook(&fields, false)?),
-            None => None,
-        },
+        external_id: body.external_id.map(|id| id.0),
+        name: body.name.map(|name| name.0),
+        metadata: metadata(body.metadata)?,
+        max_inflight: body.max_inflight.map_or(limits::MAX_INFLIGHT_DEFAULT, |most| most.0),
+        rate: rate_limit(body.rate_limit)?,
+        retry: retry(body.retry)?,
+        domain_limits: domain_limits(body.domain_limits)?,
+        max_failure_ratio: max_failure_ratio(body.max_failure_ratio)?,
+        result_ttl_days: body.result_ttl_days.map(|days| days.0),
+        webhook,
         ..JobSpec::default()
     })
 }
 
-fn parse_params(fields: &Fields<'_>, policy: ParamPolicy) -> Result<Params> {
-    let Some(value) = fields.get::<Value>("zenrows_params", "an object")? else { return Ok(Params::new()) };
-    let params = params::parse(&value, policy).map_err(|invalid| ApiError::job_params(&invalid))?;
-    // What contradicts itself here would make every task invalid: one complaint instead of thousands.
-    params::check_merged(&params, false).map_err(|invalid| ApiError::job_params(&invalid))?;
-    Ok(params)
+pub(super) fn params(body: Option<ZenRowsParams>, policy: ParamPolicy) -> Result<Params> {
+    let params = Value::Object(body.unwrap_or_default().0);
+    conveyor_domain::params::parse(&params, policy).map_err(|invalid| ApiError::job_params(&invalid))
 }
 
-fn parse_with<T>(
-    fields: &Fields<'_>,
-    name: &str,
-    expected: &str,
-    parse: fn(&Value) -> std::result::Result<T, Invalid>,
-) -> Result<Option<T>> {
-    let Some(value) = fields.get::<Value>(name, expected)? else { return Ok(None) };
-    let describe = |e: Invalid| ApiError::invalid(format!("`{name}`: {}: {}", e.reason.as_str(), e.value));
-    parse(&value).map(Some).map_err(describe)
-}
-
-fn parse_name(fields: &Fields<'_>) -> Result<Option<String>> {
-    let name: Option<String> = fields.get("name", "a string")?;
-    match name {
-        Some(name) if name.chars().count() > limits::NAME_MAX_CHARS => {
-            Err(ApiError::invalid(format!("`name` has more than {} characters.", limits::NAME_MAX_CHARS)))
-        }
-        fits => Ok(fits),
-    }
+fn metadata(body: Option<MetadataBody>) -> Result<Metadata> {
+    let describe = |e: Invalid| ApiError::invalid(format!("`metadata`: {}: {}", e.reason.as_str(), e.value));
+    parse_metadata(&body.unwrap_or_default().0.into_iter().collect()).map_err(describe)
 }
 
 #[cfg(test)]

@@ -204,6 +204,6 @@ async fn what_can_be_read_once_is_uploaded_as_it_is_read() {
     assert!(there.status == UploadStatus::Uploaded);
     assert_eq!((there.size_bytes, moved.load(Ordering::Relaxed)), (Some(size), size));
     assert_eq!(proxy.asked().iter().filter(|asked| asked.starts_with("PUT")).count(), 3);
-    let job: SubmitJob = SubmitJob { file_input_id: Some(id), ..SubmitJob::default() };
+    let job: SubmitJob = SubmitJob { file_input_id: Some(id.to_string()), ..SubmitJob::default() };
     client.submit(&job).await.unwrap();
 }

@@ -118,7 +118,7 @@ async fn a_url_is_for_its_part_alone() {
     assert_eq!(world.put(target, "x").await.status, 200);
     for bad in [json!([]), json!([0]), json!([1_001]), json!("1"), json!((1..=101).collect::<Vec<_>>())] {
         let answer = world.post(&slot.path("/parts"), json!({"numbers": bad})).await;
-        assert!(answer.refused(400, "invalid_argument").contains("`numbers`"));
+        assert!(answer.refused(400, "invalid_argument").contains("`numbers"));
     }
     let whole = world.slot(json!({"type": "lines"})).await;
     let path = format!("/v1/job_inputs/{}", whole["file_input_id"].as_str().unwrap());

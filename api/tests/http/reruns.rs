@@ -117,7 +117,10 @@ async fn other_parameters_are_the_runs_own() {
     let answer = world.post(&path, json!({"zenrows_params": {"js_render": true}})).await;
     assert_eq!(answer.status, 201);
     let view = world.backend.store.any_job(key.job).await.unwrap().unwrap();
-    assert_eq!(view.latest.run.doc.overrides.get("js_render").map(String::as_str), Some("true"));
+    assert_eq!(
+        view.latest.as_ref().unwrap().run.doc.overrides.get("js_render").map(String::as_str),
+        Some("true")
+    );
     assert!(view.job.spec.params.is_empty(), "the job keeps its own");
     let shown = &answer.json()["latest_run"];
     assert_eq!(

@@ -209,7 +209,7 @@ async fn a_run_that_a_schedule_made_says_so() {
     let fired = events["events"].as_array().unwrap().iter().find(|event| event["type"] == "schedule.fired");
     assert_eq!(fired.unwrap()["data"]["scheduled_for"], "2026-01-01T01:00:00.000Z");
     // What it is made of is nobody's to see, wherever one looks.
-    let hidden = world.backend.store.any_job(job).await.unwrap().unwrap().job.spec.hidden_run().unwrap();
+    let hidden = world.backend.store.any_job(job).await.unwrap().unwrap().job.spec.template_id().unwrap();
     let run = runs[0]["run_id"].as_str().unwrap();
     for path in [format!("/v1/jobs/{job}/events"), format!("/v1/jobs/{job}/runs/{run}/ingest")] {
         let answer = world.get(&path).await;

@@ -140,7 +140,7 @@ async fn submit_staged(
 
 fn of_upload(job: Submission, args: &SubmitArgs, staged: &Staged<'_>) -> Submission {
     let on_invalid_rows = args.on_invalid_rows.map(Into::into);
-    SubmitJob { file_input_id: Some(staged.upload), on_invalid_rows, ..job }
+    SubmitJob { file_input_id: Some(staged.upload.to_string()), on_invalid_rows, ..job }
 }
 
 fn with_way_out(failure: Failure) -> Failure {

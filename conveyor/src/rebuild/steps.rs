@@ -12,7 +12,7 @@ use conveyor_api::Accepted;
 use conveyor_domain::job::lifecycle::Decision;
 use conveyor_domain::{Command, Job, JobStatus, Refusal, Run, RunStatus, Upload, limits, retention};
 use conveyor_store::Error;
-use conveyor_store::port::{Acceptance, JobView};
+use conveyor_store::port::{Acceptance, JobView, RunView};
 
 impl Rebuilder {
     pub(super) async fn rebuild(&self, args: &RebuildArgs) -> Result<Report, Failure> {
@@ -169,8 +169,11 @@ impl Rebuilder {
         let ours = (report.made_anew && resume) || notes::is_taken(&self.backend, job, Note::Paused).await?;
         let view = patiently(|| self.backend.store.any_job(job)).await?;
         let mut view = view.ok_or_else(|| Failure::not_rebuildable("it was deleted meanwhile"))?;
-        if self.is_latest_and_live(&view.job, &view.latest.run) && view.job.latest_run == found.key.run {
-            if ours && view.latest.run.paused {
+        if let Some(RunView { run, .. }) = &view.latest
+            && self.is_latest_and_live(&view.job, run)
+            && view.job.latest_run == found.key.run
+        {
+            if ours && run.paused {
                 view = self.command(&view.job, Command::Resume).await?.unwrap_or(view);
                 report.resumed = true;
             }

@@ -1,7 +1,8 @@
 //! What the API asks of the repairs: neither knows the other.
 
 use async_trait::async_trait;
-use conveyor_api::{LetterFilter, LetterView, LettersPage, Operations, Reconcile, Redriven};
+use conveyor_api::{Operations, Reconcile};
+use conveyor_domain::repair::dead_letter::{LetterFilter, LetterView, LettersPage, Redriven};
 use conveyor_domain::{Audit, BodiesAudit, Clock, LetterId, Reconciled, TaskId, limits};
 use conveyor_store::port::RunKey;
 use conveyor_store::{Backend, Error, Result};
@@ -57,33 +58,18 @@ impl Operations for Repairs {
         after: Option<LetterId>,
         limit: u32,
     ) -> Result<LettersPage> {
-        let LetterFilter { job, run, error } = filter.clone();
-        let filter = letters::Filter { job, run, error };
-        let page = letters::list(&self.backend, &filter, after, limit as usize, self.clock.now()).await?;
-        let next = page.next;
-        Ok(LettersPage { letters: page.letters.into_iter().map(view).collect(), next })
+        letters::list(&self.backend, filter, after, limit as usize, self.clock.now()).await
     }
 
     async fn letter(&self, letter: LetterId) -> Result<Option<LetterView>> {
-        Ok(letters::show(&self.backend, letter, self.clock.now()).await?.map(view))
+        letters::show(&self.backend, letter, self.clock.now()).await
     }
 
     async fn redrive(&self, letter: LetterId) -> Result<Option<Redriven>> {
-        let redriven = letters::redrive(&self.sweep(), letter).await?;
-        Ok(redriven.map(|redriven| match redriven {
-            letters::Redriven::Sent => Redriven::Sent,
-            letters::Redriven::Acknowledged => Redriven::Acknowledged,
-            letters::Redriven::Refused => Redriven::Refused,
-        }))
+        letters::redrive(&self.sweep(), letter).await
     }
 
     async fn purge(&self, letter: LetterId) -> Result<bool> {
         letters::purge(&self.sweep(), letter).await
     }
-}
-
-fn view(view: letters::LetterView) -> LetterView {
-    let letters::LetterView { letter, job, run, tries, last_error, redrives, verdict } = view;
-    let run = job.zip(run).map(|(job, run)| RunKey { job, run });
-    LetterView { letter, run, tries, last_error, redrives, verdict }
 }

@@ -2,11 +2,12 @@
 //! made is held by a reservation in the caller's record, so that of two who come at the same time both see the other.
 
 use crate::{JobId, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many of each. `None` is as many as one likes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What a caller may have: its own quotas, or those that the server was started with. One that is not there is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Quotas {
     /// Jobs with a run that has not ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,8 +101,9 @@ pub struct Usage {
     pub more: bool,
 }
 
-/// Numbers of each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a caller has right now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "CallerUsage")]
 pub struct Used {
     pub active_jobs: u64,
     pub scheduled_jobs: u64,

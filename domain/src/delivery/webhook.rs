@@ -1,14 +1,17 @@
 //! What a job says about notifications, and what a notification says (SPEC 6.21).
 
 use crate::delivery::Answer;
+use crate::repair::by_class;
 use crate::{
-    EventId, FailureClass, Job, JobSpec, Metadata, Run, RunFailure, RunId, RunStats, Spend, Timestamp,
+    EventId, FailureClass, Job, JobSpec, Metadata, Run, RunFailure, RunFailureReason, RunId, RunStats, Spend,
+    Timestamp,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::Not;
 
 /// The shape of an event's body; a change that a receiver could stumble over gets another name.
 pub const SCHEMA: &str = "conveyor.event.v1";
@@ -105,26 +108,30 @@ pub struct WebhookEvent<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     stats: Option<EventStats>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("enum" = RunFailure::WORDS))]
-    failure_reason: Option<&'static str>,
+    failure_reason: Option<RunFailureReason>,
     #[serde(skip_serializing_if = "Option::is_none")]
     failure_detail: Option<Cow<'a, str>>,
 }
 
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-struct EventStats {
-    total: u32,
-    completed: u32,
-    successful: u32,
-    failed: u32,
-    /// The counts contradict each other and are cut to fit.
-    #[serde(skip_serializing_if = "is_false")]
-    inconsistent: bool,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("propertyNames" = {"enum": FailureClass::ALL.map(FailureClass::as_str)}))]
-    failure_reasons: BTreeMap<&'static str, u32>,
+/// The tasks of a run, counted: in a notification, and in every answer that shows the run.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Stats")]
+pub struct EventStats {
+    pub total: u32,
+    /// False while it is not known how many tasks there will be; left out otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
-    spend: Option<EventSpend>,
+    pub total_is_final: Option<bool>,
+    pub completed: u32,
+    pub successful: u32,
+    pub failed: u32,
+    /// The counts contradict each other and are cut to fit (SPEC 6.14).
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub inconsistent: bool,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("propertyNames" = {"enum": FailureClass::ALL.map(FailureClass::as_str)}))]
+    pub failure_reasons: BTreeMap<Cow<'static, str>, u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spend: Option<EventSpend>,
 }
 
 /// What was charged, as far as the gateway said so.
@@ -157,7 +164,7 @@ impl<'a> WebhookEvent<'a> {
             run_id: run.id.to_string(),
             run_sequence: run.sequence,
             stats: Some(stats.into()),
-            failure_reason: failure.map(RunFailure::word),
+            failure_reason: failure.map(RunFailure::shown),
             failure_detail: failure.map(RunFailure::cause),
         }
     }
@@ -189,21 +196,17 @@ impl<'a> WebhookEvent<'a> {
 impl From<RunStats> for EventStats {
     fn from(stats: RunStats) -> EventStats {
         let RunStats { total, counts, spend } = stats.shown();
-        let by_class = FailureClass::ALL.iter().map(|class| (class.as_str(), counts.failed[*class as usize]));
         EventStats {
             total,
+            total_is_final: None,
             completed: counts.completed(),
             successful: counts.successful,
             failed: counts.failed_total(),
             inconsistent: stats.is_inconsistent(),
-            failure_reasons: by_class.filter(|(_, count)| *count > 0).collect(),
+            failure_reasons: by_class(&counts.failed).map(|(class, n)| (class.as_str().into(), n)).collect(),
             spend: EventSpend::of(spend),
         }
     }
-}
-
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 fn as_text<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {

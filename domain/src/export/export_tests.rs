@@ -142,3 +142,13 @@ fn stored_means_frozen() {
         assert_eq!(record.due, Some(export.due()));
     }
 }
+
+#[test]
+fn text_is_never_a_formula() {
+    for formula in ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "=HYPERLINK(\"http://a\",\"b\")"] {
+        assert_eq!(inert(formula), format!("'{formula}"));
+    }
+    for plain in ["", "plain", "a,b", "say \"x\"", "a\nb", "a=b"] {
+        assert_eq!(inert(plain), plain);
+    }
+}

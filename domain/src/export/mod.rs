@@ -2,7 +2,6 @@
 
 pub mod checksum;
 pub mod result_index;
-pub mod spreadsheet;
 
 use crate::{
     CallerId, Entropy, ExportId, JobId, Record, RecordKey, RecordKind, RecordVersion, RunId, Timestamp,
@@ -10,6 +9,7 @@ use crate::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 crate::words! {
     #[derive(Default, JsonSchema)]
@@ -237,6 +237,14 @@ pub fn too_large(max_bytes: u64) -> String {
     match max_bytes % GIB {
         0 => format!("results are larger than {} gb", max_bytes / GIB),
         _ => format!("results are larger than {:.3} gb", max_bytes as f64 / GIB as f64),
+    }
+}
+
+/// Text that a spreadsheet shows and does not run: what it would take for a formula gets an apostrophe.
+pub fn inert(text: &str) -> Cow<'_, str> {
+    match text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        true => Cow::Owned(format!("'{text}")),
+        false => Cow::Borrowed(text),
     }
 }
 

@@ -45,7 +45,7 @@ pub struct CsvSpec {
 
 /// A column of a CSV, as a caller names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "must be the name of a column, or its index from 0")]
 pub enum Column {
     /// From 0.
     Index(u32),

@@ -8,11 +8,11 @@ use crate::{
     RecordWrite, Run, RunId, RunStats, Timestamp, delivery,
 };
 
-/// A change of a job and a run of it. `before` is `None` for what is made.
+/// A change of a job and a run of it, if there is one. `before` is `None` for what is made.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
-    pub before: Option<(&'a Job, &'a Run)>,
-    pub after: (&'a Job, &'a Run),
+    pub before: Option<(&'a Job, Option<&'a Run>)>,
+    pub after: (&'a Job, Option<&'a Run>),
     /// What was counted of the run when it was decided.
     pub stats: RunStats,
     pub now: Timestamp,
@@ -24,7 +24,8 @@ pub fn records(change: Change<'_>) -> Vec<RecordWrite> {
 
 /// A job is live from the moment that a run of it is made until that run ends.
 fn live_job(Change { before, after: (job, run), .. }: Change<'_>) -> Option<RecordWrite> {
-    let was = before.is_some_and(|(job, run)| is_live(job, run));
+    let run = run?;
+    let was = before.is_some_and(|(job, run)| run.is_some_and(|run| is_live(job, run)));
     let is = is_live(job, run);
     let key = live_job_key(job.caller, job.id);
     match (was, is) {
@@ -37,10 +38,8 @@ fn live_job(Change { before, after: (job, run), .. }: Change<'_>) -> Option<Reco
 
 /// Whoever is to hear of the end of a run is told because of the very write that ended it (SPEC 6.21).
 fn notices(Change { before, after: (job, run), stats, now }: Change<'_>) -> Vec<RecordWrite> {
-    let had_ended = before.is_some_and(|(_, run)| run.status.is_terminal());
-    if had_ended || !run.status.is_terminal() {
-        return Vec::new();
-    }
+    let had_ended = before.and_then(|(_, run)| run).is_some_and(|run| run.status.is_terminal());
+    let Some(run) = run.filter(|run| !had_ended && run.status.is_terminal()) else { return Vec::new() };
     let notice = |delivery: Delivery| {
         // Nothing can be there: a run ends once.
         RecordWrite::put(delivery.record(RecordVersion::of(run.id), Some(now)), Expected::Anything)
@@ -105,8 +104,8 @@ mod tests {
 
     fn of(before: Option<&Decision>, after: &Decision) -> Vec<RecordWrite> {
         records(Change {
-            before: before.map(|rows| (&rows.job, &rows.run)),
-            after: (&after.job, &after.run),
+            before: before.map(|rows| (&rows.job, Some(&rows.run))),
+            after: (&after.job, Some(&after.run)),
             stats: RunStats::default(),
             now: Timestamp(1),
         })
@@ -135,15 +134,19 @@ mod tests {
         let rule = Rule::Rate(Interval::new(1, Unit::Minute).unwrap());
         let schedule = JobSchedule::new(Schedule { rule, timezone: None }, template, None, Timestamp(0));
         let spec = JobSpec { schedule: Some(schedule), ..JobSpec::default() };
-        let made = lifecycle::template(id, template, CallerId::from_bytes([3; 16]), spec, 1, Timestamp(0));
+        let made = lifecycle::scheduled(id, template, CallerId::from_bytes([3; 16]), spec, 1, Timestamp(0));
+        let of = |before: Option<&Job>, after: &Job| {
+            let (before, after) = (before.map(|job| (job, None)), (after, None));
+            records(Change { before, after, stats: RunStats::default(), now: Timestamp(1) })
+        };
         let due = |writes: Vec<RecordWrite>| match &writes[..] {
             [RecordWrite::Put { record, .. }] => (record.due, record.version),
             other => panic!("{other:?}"),
         };
         let (first, version) = due(of(None, &made));
         assert_eq!(first, Some(Timestamp(60_000)), "and it is not live: it has no run");
-        let decide = |rows: &Decision, command| {
-            lifecycle::decide(&rows.job, &rows.run, &Counts::default(), &command, Timestamp(1)).unwrap()
+        let decide = |job: &Job, command| {
+            lifecycle::decide_latest(job, None, &Counts::default(), &command, Timestamp(1)).unwrap().0
         };
         let pause = Command::Schedule(ScheduleChange::State(ScheduleState::Paused));
         let paused = decide(&made, pause.clone());
@@ -151,7 +154,7 @@ mod tests {
         assert!(next.is_none() && other != version, "another version, or it would not be written");
         assert!(of(Some(&paused), &decide(&paused, pause)).is_empty());
         let deleted = decide(&paused, Command::Delete);
-        let key = scheduled_job_key(made.job.caller, id);
+        let key = scheduled_job_key(made.caller, id);
         assert_eq!(of(Some(&paused), &deleted), [RecordWrite::remove(key, Expected::Anything)]);
     }
 }

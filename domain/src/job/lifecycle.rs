@@ -187,22 +187,58 @@ pub fn accept(
     rows
 }
 
-/// The first rows of a job that has a schedule: no run, only what its runs are made of, kept as a run that nobody sees.
-pub fn template(
+/// A job that has a schedule: no run, only the [`Template`](crate::schedule::Template) of its runs.
+pub fn scheduled(
     id: JobId,
-    run: RunId,
+    template: RunId,
     caller: CallerId,
     mut spec: JobSpec,
     tasks: u32,
     now: Timestamp,
-) -> Decision {
+) -> Job {
     if let Some(schedule) = spec.schedule.as_mut().filter(|schedule| schedule.source.is_none()) {
         schedule.rows = Some(tasks);
     }
-    let mut rows = submit(id, run, caller, spec, false, tasks, now);
-    rows.run.sequence = Run::TEMPLATE;
-    rows.run.status = RunStatus::Stopped;
-    rows
+    submit(id, template, caller, spec, false, tasks, now).job
+}
+
+/// Decides a command on a job and its latest run; a scheduled job that has not fired has none.
+pub fn decide_latest(
+    job: &Job,
+    latest: Option<&Run>,
+    counts: &Counts,
+    command: &Command,
+    now: Timestamp,
+) -> Result<(Job, Option<Run>), Refusal> {
+    match latest {
+        Some(run) => decide(job, run, counts, command, now).map(|next| (next.job, Some(next.run))),
+        None => decide_unfired(job, command, now).map(|next| (next, None)),
+    }
+}
+
+fn decide_unfired(job: &Job, command: &Command, now: Timestamp) -> Result<Job, Refusal> {
+    let mut next = job.clone();
+    match command {
+        Command::AddTasks { .. } | Command::Close | Command::Stop | Command::Pause | Command::Resume
+            if job.status == JobStatus::Deleted =>
+        {
+            return Err(Refusal::JobDeleted);
+        }
+        Command::AddTasks { .. } | Command::Close => return Err(Refusal::JobNotOpen),
+        Command::Stop => return Err(Refusal::NothingToStop),
+        Command::Pause | Command::Resume => return Err(Refusal::NothingToPause),
+        Command::Drained => return Err(Refusal::NotDrained),
+        Command::Ingest(_) => return Err(Refusal::NotIngesting),
+        Command::FailRun { .. } | Command::Trip { .. } => {}
+        Command::Delete => next.status = JobStatus::Deleted,
+        Command::Limits(_) | Command::Webhook(_) | Command::DisableWebhook { .. } | Command::Schedule(_) => {
+            next.spec = described(job, false, command, now)?;
+        }
+    }
+    if next != *job {
+        next.updated = now.max(job.updated);
+    }
+    Ok(next)
 }
 
 pub fn decide(
@@ -240,8 +276,6 @@ pub fn decide(
         Command::Stop | Command::Pause | Command::Resume if job.status == JobStatus::Deleted => {
             return Err(Refusal::JobDeleted);
         }
-        Command::Stop if run.is_template() => return Err(Refusal::NothingToStop),
-        Command::Pause | Command::Resume if run.is_template() => return Err(Refusal::NothingToPause),
         Command::Stop => match run.status {
             RunStatus::Running | RunStatus::Pending => {
                 close(&mut next);
@@ -270,33 +304,12 @@ pub fn decide(
                 next.run.doc.pause = Some(reason);
             }
         }
-        Command::Limits(change) => {
-            if job.status == JobStatus::Deleted {
-                return Err(Refusal::JobDeleted);
-            }
-            let spec = job.spec.with(change);
-            if spec != *job.spec {
-                next.job.spec = Arc::new(spec);
-                // Whoever works on the run looks at runs that were updated. Of one that has ended, it is when it did.
-                if !run.status.is_terminal() {
-                    next.run.updated = now;
-                }
-            }
-        }
-        Command::Webhook(webhook) => {
-            if job.status == JobStatus::Deleted {
-                return Err(Refusal::JobDeleted);
-            }
-            let spec = job.spec.with_webhook(webhook.clone(), now);
-            // Nobody who works on the run has to know.
-            if spec != *job.spec {
-                next.job.spec = Arc::new(spec);
-            }
-        }
-        Command::DisableWebhook { url, reason } => {
-            let spec = job.spec.without_receiver(url, reason, now);
-            if spec != *job.spec {
-                next.job.spec = Arc::new(spec);
+        Command::Limits(_) | Command::Webhook(_) | Command::DisableWebhook { .. } | Command::Schedule(_) => {
+            next.job.spec = described(job, run.goes_on(), command, now)?;
+            // Workers look at runs that were updated. Of a run that has ended, it is when it did.
+            let is_for_workers = matches!(command, Command::Limits(_)) && next.job.spec != job.spec;
+            if is_for_workers && !run.status.is_terminal() {
+                next.run.updated = now;
             }
         }
         Command::FailRun { run: _, reason, detail } => match run.status {
@@ -328,30 +341,44 @@ pub fn decide(
             }
         }
         Command::Ingest(step) => ingest(&mut next, counts, step)?,
-        Command::Schedule(change) => {
-            if job.status == JobStatus::Deleted {
-                return Err(Refusal::JobDeleted);
-            }
-            let schedule = job.spec.schedule.as_ref().ok_or(Refusal::JobNotScheduled)?;
-            let changed = schedule.with(change, run, now)?;
-            next.job.spec = Arc::new(JobSpec { schedule: Some(changed), ..JobSpec::clone(&job.spec) });
-        }
-    }
-    if let Command::Limits(_) | Command::Webhook(Some(_)) | Command::Schedule(ScheduleChange::Rule(_)) =
-        command
-    {
-        fits(&next.job, job)?;
     }
     stamp(&mut next, job, run, now);
     Ok(next)
 }
 
-/// Whether a job can be stored as its caller wants it. One that an earlier version let in may shrink.
-fn fits(next: &Job, before: &Job) -> Result<(), Refusal> {
-    let bytes = next.spec.stored_bytes();
-    match bytes > limits::JOB_DOCUMENT_MAX_BYTES && bytes > before.spec.stored_bytes() {
+/// The description of a job after a command that may change it. `goes_on`: whether its latest run does.
+fn described(job: &Job, goes_on: bool, command: &Command, now: Timestamp) -> Result<Arc<JobSpec>, Refusal> {
+    if job.status == JobStatus::Deleted && !matches!(command, Command::DisableWebhook { .. }) {
+        return Err(Refusal::JobDeleted);
+    }
+    let spec = match command {
+        Command::Limits(change) => job.spec.with(change),
+        Command::Webhook(webhook) => job.spec.with_webhook(webhook.clone(), now),
+        Command::DisableWebhook { url, reason } => job.spec.without_receiver(url, reason, now),
+        Command::Schedule(change) => {
+            let schedule = job.spec.schedule.as_ref().ok_or(Refusal::JobNotScheduled)?;
+            JobSpec { schedule: Some(schedule.with(change, goes_on, now)?), ..JobSpec::clone(&job.spec) }
+        }
+        Command::AddTasks { .. }
+        | Command::Close
+        | Command::Stop
+        | Command::Pause
+        | Command::Resume
+        | Command::FailRun { .. }
+        | Command::Trip { .. }
+        | Command::Drained
+        | Command::Delete
+        | Command::Ingest(_) => return Ok(job.spec.clone()),
+    };
+    let is_asked_for = matches!(
+        command,
+        Command::Limits(_) | Command::Webhook(Some(_)) | Command::Schedule(ScheduleChange::Rule(_))
+    );
+    // A job that an earlier version let in may shrink.
+    let most = || limits::JOB_DOCUMENT_MAX_BYTES.max(job.spec.stored_bytes());
+    match is_asked_for && spec.stored_bytes() > most() {
         true => Err(Refusal::JobTooLarge),
-        false => Ok(()),
+        false => Ok(Arc::new(spec)),
     }
 }
 

@@ -337,42 +337,67 @@ mod scheduled {
 
     const DUE: Timestamp = Timestamp(60_000);
 
-    fn template() -> Decision {
+    fn unfired() -> Job {
         let run = RunId::from_bytes([2; 16]);
         let rule = Rule::Rate(Interval::new(1, Unit::Minute).unwrap());
         let schedule = JobSchedule::new(Schedule { rule, timezone: None }, run, None, Timestamp(0));
         let spec = JobSpec { schedule: Some(schedule), ..JobSpec::default() };
         let (job, caller) = (JobId::from_bytes([1; 16]), CallerId::from_bytes([3; 16]));
-        super::template(job, run, caller, spec, 2, Timestamp(0))
+        super::scheduled(job, run, caller, spec, 2, Timestamp(0))
+    }
+
+    /// The same job behind its first fire.
+    fn fired() -> Decision {
+        let job = unfired();
+        let spec = JobSpec::clone(&job.spec);
+        let run = submit(job.id, job.latest_run, job.caller, spec, false, 2, Timestamp(0)).run;
+        Decision { job, run }
     }
 
     #[test]
     fn a_job_that_never_fired_has_nothing_to_steer() {
-        let made = template();
-        assert!(made.run.is_template() && made.run.status.is_terminal() && made.run.latched);
-        assert_eq!(step(&made, counts(0, 0), &add(1, false)), Err(Refusal::JobNotOpen));
-        assert_eq!(step(&made, counts(0, 0), &Command::Close), Err(Refusal::JobNotOpen));
-        assert_eq!(step(&made, counts(0, 0), &Command::Stop), Err(Refusal::NothingToStop));
+        let made = unfired();
+        let step = |job: &Job, command: &Command| {
+            decide_latest(job, None, &Counts::default(), command, Timestamp(7)).map(|(job, run)| {
+                assert_eq!(run, None);
+                job
+            })
+        };
+        assert_eq!(step(&made, &add(1, false)), Err(Refusal::JobNotOpen));
+        assert_eq!(step(&made, &Command::Close), Err(Refusal::JobNotOpen));
+        assert_eq!(step(&made, &Command::Stop), Err(Refusal::NothingToStop));
         for command in [Command::Pause, Command::Resume] {
-            assert_eq!(step(&made, counts(0, 0), &command), Err(Refusal::NothingToPause));
+            assert_eq!(step(&made, &command), Err(Refusal::NothingToPause));
         }
-        assert_eq!(step(&made, counts(0, 0), &Command::Drained), Err(Refusal::NotDrained));
-        let deleted = step(&made, counts(0, 0), &Command::Delete).unwrap();
-        assert_eq!(deleted.job.status, JobStatus::Deleted);
+        assert_eq!(step(&made, &Command::Drained), Err(Refusal::NotDrained));
+        let deleted = step(&made, &Command::Delete).unwrap();
+        assert_eq!((deleted.status, deleted.updated), (JobStatus::Deleted, Timestamp(7)));
         let turn = Command::Schedule(ScheduleChange::State(ScheduleState::Paused));
-        assert_eq!(step(&deleted, counts(0, 0), &turn), Err(Refusal::JobDeleted));
-        assert_eq!(step(&submitted(false, 1), counts(0, 0), &turn), Err(Refusal::JobNotScheduled));
+        assert_eq!(step(&deleted, &turn), Err(Refusal::JobDeleted));
+        for command in [add(1, false), Command::Close, Command::Stop, Command::Pause, Command::Resume] {
+            assert_eq!(step(&deleted, &command), Err(Refusal::JobDeleted));
+        }
+        assert_eq!(step(&made, &turn).unwrap().spec.schedule.as_ref().unwrap().due(), None);
+        assert_eq!(super::step(&submitted(false, 1), counts(0, 0), &turn), Err(Refusal::JobNotScheduled));
+    }
+
+    #[test]
+    fn the_row_of_a_template_is_that_of_a_run_that_was_stopped() {
+        let job = unfired();
+        let row = job.template().unwrap().stored();
+        let run = submit(job.id, job.latest_run, job.caller, JobSpec::default(), false, 2, Timestamp(0)).run;
+        assert_eq!(row, Run { sequence: 0, status: RunStatus::Stopped, ..run });
     }
 
     #[test]
     fn a_fire_is_skipped_only_while_a_run_goes_on_and_once() {
         let skip = Command::Schedule(ScheduleChange::Skip { seen: DUE });
-        let mut rows = template();
         let decided = |rows: &Decision| decide(&rows.job, &rows.run, &Counts::default(), &skip, DUE);
-        assert_eq!(decided(&rows), Err(Refusal::FireIsOver), "there is a run to be made");
-        (rows.run.sequence, rows.run.status) = (1, RunStatus::Running);
+        let without = decide_latest(&unfired(), None, &Counts::default(), &skip, DUE);
+        assert_eq!(without, Err(Refusal::FireIsOver), "there is a run to be made");
+        let mut rows = fired();
         let next = decided(&rows).unwrap();
-        let events = timeline::changes((&rows.job, &rows.run), (&next.job, &next.run));
+        let events = timeline::changes((&rows.job, Some(&rows.run)), (&next.job, Some(&next.run)));
         let later = Some(Timestamp(120_000));
         assert_eq!(events, [LifecycleEvent::ScheduleSkipped { due: DUE, next: later }]);
         assert_eq!(decided(&next), Err(Refusal::FireIsOver));
@@ -383,22 +408,20 @@ mod scheduled {
 
     #[test]
     fn a_job_with_a_schedule_takes_no_tasks_whatever_its_run_does() {
-        let mut rows = template();
-        (rows.run.sequence, rows.run.status) = (1, RunStatus::Running);
+        let rows = fired();
         assert_eq!(step(&rows, counts(0, 0), &add(1, false)), Err(Refusal::JobNotOpen));
         assert_eq!(step(&rows, counts(0, 0), &Command::Close), Err(Refusal::JobNotOpen));
     }
 
     #[test]
     fn a_run_that_was_deleted_while_its_list_was_read_keeps_nothing_from_firing() {
-        let mut rows = template();
+        let mut rows = fired();
         let schedule = rows.job.spec.schedule.clone().unwrap();
-        (rows.run.sequence, rows.run.status) = (1, RunStatus::Running);
         rows.run.ingest = Some(IngestStatus::Pending);
         let (new, _) = schedule.run_of_fire(DUE, rows.run.id, None);
-        assert_eq!(start_run(&rows.job, &rows.run, &new, DUE), Err(Refusal::RunNotTerminal));
+        assert_eq!(start_run(&rows.job, Some(&rows.run), &new, DUE), Err(Refusal::RunNotTerminal));
         let deleted = delete_run(&rows.job, &rows.run, false, Timestamp(1)).unwrap();
-        let started = start_run(&deleted.job, &deleted.run, &new, DUE).unwrap();
+        let started = start_run(&deleted.job, Some(&deleted.run), &new, DUE).unwrap();
         assert_eq!((started.run.sequence, started.run.doc.trigger), (2, Trigger::Scheduled));
         let skip = Command::Schedule(ScheduleChange::Skip { seen: DUE });
         let skipped = decide(&deleted.job, &deleted.run, &Counts::default(), &skip, DUE);
@@ -407,24 +430,21 @@ mod scheduled {
 
     #[test]
     fn whoever_sees_the_same_fire_makes_the_same_run_and_every_fire_another() {
-        let rows = template();
-        let schedule = rows.job.spec.schedule.clone().unwrap();
-        let (one, _) = schedule.run_of_fire(DUE, rows.run.id, None);
-        let (same, _) = schedule.run_of_fire(DUE, rows.run.id, None);
+        let job = unfired();
+        let schedule = job.spec.schedule.clone().unwrap();
+        let (one, _) = schedule.run_of_fire(DUE, job.latest_run, None);
+        let (same, _) = schedule.run_of_fire(DUE, job.latest_run, None);
         assert_eq!(one, same);
         let next = schedule.fired(DUE, DUE).unwrap();
         let (other, _) = next.run_of_fire(next.next.unwrap(), one.id, None);
         assert!(other.id != one.id && other.id > one.id, "later ones sort behind");
-        let started = start_run(&rows.job, &rows.run, &one, DUE).unwrap();
-        assert_eq!(started.run.id_seed, rows.run.id, "its tasks have the ids of the template");
-        let again = start_run(&started.job, &started.run, &one, DUE);
+        let started = start_run(&job, None, &one, DUE).unwrap();
+        assert_eq!(started.run.sequence, 1);
+        assert_eq!(started.run.id_seed, job.latest_run, "its tasks have the ids of the template");
+        let again = start_run(&started.job, Some(&started.run), &one, DUE);
         assert_eq!(again, Err(Refusal::RunNotTerminal));
-        let twice = start_run(
-            &started.job,
-            &Run { status: RunStatus::Completed, ingest: None, ..started.run.clone() },
-            &NewRun { after: started.run.id, ..one },
-            DUE,
-        );
+        let ended = Run { status: RunStatus::Completed, ingest: None, ..started.run.clone() };
+        let twice = start_run(&started.job, Some(&ended), &NewRun { after: started.run.id, ..one }, DUE);
         assert_eq!(twice, Err(Refusal::FireIsOver));
     }
 }

@@ -17,6 +17,7 @@ pub mod timeline;
 
 use crate::dispatch::grant::Limits;
 use crate::ingest::Source;
+use crate::schedule::Template;
 use crate::{
     CallerId, DomainLimits, FailureRatio, Format, JobId, JobSchedule, Params, Rate, RetryChoice, RunId,
     Sealed, Timestamp, WebhookConfig, limits,
@@ -116,8 +117,7 @@ impl JobSpec {
         Limits { revision: self.limits_revision, max_inflight: Some(self.max_inflight), rate: self.rate }
     }
 
-    /// The run that keeps the tasks of a scheduled job, which no caller is to see.
-    pub fn hidden_run(&self) -> Option<RunId> {
+    pub fn template_id(&self) -> Option<RunId> {
         self.schedule.as_ref().map(|schedule| schedule.template)
     }
 
@@ -168,4 +168,13 @@ pub struct Job {
     pub latest_run: RunId,
     pub created: Timestamp,
     pub updated: Timestamp,
+}
+
+impl Job {
+    /// What its runs are made of, if it has a schedule.
+    pub fn template(&self) -> Option<Template> {
+        let schedule = self.spec.schedule.as_ref()?;
+        let (job, rows, created) = (self.id, schedule.rows.unwrap_or(0), self.created);
+        Some(Template { id: schedule.template, job, rows, created })
+    }
 }

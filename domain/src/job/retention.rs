@@ -23,8 +23,7 @@ pub fn is_over(task: &Task, now: Timestamp) -> bool {
 
 /// What is left of a run that ended so long ago that nothing of it is kept but what was counted.
 pub fn rows_are_over(run: &Run, now: Timestamp) -> bool {
-    // What runs are made of is needed for as long as they are.
-    let over = run.status.is_terminal() && !run.is_template() && run.updated.after(limits::ROWS_KEPT) <= now;
+    let over = run.status.is_terminal() && run.updated.after(limits::ROWS_KEPT) <= now;
     over || run.storage != Storage::Kept
 }
 
@@ -38,7 +37,7 @@ pub fn can_be_proved(job: &Job, run: &Run, one_by_one: bool, now: Timestamp) -> 
         true => run.updated.after(kept) <= now,
         false => one_by_one && run.created.after(kept) <= now,
     };
-    run.storage == Storage::Kept && !deleted && !some_may_be_gone && !run.is_template()
+    run.storage == Storage::Kept && !deleted && !some_may_be_gone
 }
 
 #[cfg(test)]

@@ -44,6 +44,18 @@ impl FailureReason {
     }
 }
 
+crate::words! {
+    // The words of the production service, and one for everything about a list: its clients know no others.
+    #[derive(JsonSchema)]
+    #[schemars(inline)]
+    pub enum RunFailureReason as json {
+        InsufficientCredits = "insufficient_credits",
+        SubscriptionInactive = "subscription_inactive",
+        ApiKeyCapReached = "api_key_cap_reached",
+        IngestFailed = "ingest_failed",
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunFailure {
     pub reason: FailureReason,
@@ -51,19 +63,17 @@ pub struct RunFailure {
 }
 
 impl RunFailure {
-    /// The words that callers get as the reason: those of the production service, and one for everything about a list. Its
-    /// clients know no others.
-    pub const WORDS: [&str; 4] = [
-        AccountFault::InsufficientCredits.as_str(),
-        AccountFault::SubscriptionInactive.as_str(),
-        AccountFault::ApiKeyCapReached.as_str(),
-        ListFault::IngestFailed.as_str(),
-    ];
-
-    pub fn word(&self) -> &'static str {
+    /// The reason that callers get.
+    pub fn shown(&self) -> RunFailureReason {
         match self.reason {
-            FailureReason::Account(fault) => fault.as_str(),
-            FailureReason::List(_) => ListFault::IngestFailed.as_str(),
+            FailureReason::Account(AccountFault::InsufficientCredits) => {
+                RunFailureReason::InsufficientCredits
+            }
+            FailureReason::Account(AccountFault::SubscriptionInactive) => {
+                RunFailureReason::SubscriptionInactive
+            }
+            FailureReason::Account(AccountFault::ApiKeyCapReached) => RunFailureReason::ApiKeyCapReached,
+            FailureReason::List(_) => RunFailureReason::IngestFailed,
         }
     }
 
@@ -206,14 +216,6 @@ impl Run {
     /// What is done of it: what workers counted, and what it inherited.
     pub fn counted(&self, by_workers: Counts) -> Counts {
         by_workers.plus(self.doc.inherited)
-    }
-
-    /// The number of the run that keeps the tasks of a scheduled job. The first that does something is number 1.
-    pub const TEMPLATE: u32 = 0;
-
-    /// Whether it is what runs of its job are made of (SPEC 6.20), and no run that anybody sees.
-    pub fn is_template(&self) -> bool {
-        self.sequence == Run::TEMPLATE
     }
 
     /// Whether another run of its job has to wait for it: it has not ended, or its list is still read. Nobody reads the list

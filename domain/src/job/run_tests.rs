@@ -106,7 +106,7 @@ fn callers_get_the_words_that_clients_know() {
         |fault, detail: &str| RunFailure { reason: FailureReason::List(fault), detail: detail.to_owned() };
     for fault in ListFault::ALL {
         let failure = of_list(fault, "it ends in the middle");
-        assert_eq!(failure.word(), "ingest_failed");
+        assert_eq!(failure.shown().as_str(), "ingest_failed");
         assert_eq!(failure.cause(), format!("{fault}: it ends in the middle"));
     }
     let long = of_list(ListFault::SourceTruncated, &"x".repeat(limits::FAILURE_DETAIL_MAX_CHARS));
@@ -114,7 +114,10 @@ fn callers_get_the_words_that_clients_know() {
     assert!(long.cause().starts_with("source_truncated: xx"));
     let account = FailureReason::Account(AccountFault::InsufficientCredits);
     let of_account = RunFailure { reason: account, detail: "None are left.".to_owned() };
-    assert_eq!((of_account.word(), of_account.cause().as_ref()), ("insufficient_credits", "None are left."));
+    assert_eq!(
+        (of_account.shown().as_str(), of_account.cause().as_ref()),
+        ("insufficient_credits", "None are left.")
+    );
 }
 
 /// As an earlier version wrote it; it says what it said.

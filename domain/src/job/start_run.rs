@@ -3,6 +3,7 @@
 use crate::job::lifecycle::Decision;
 use crate::job::retention::rows_are_over;
 use crate::job::run::Expected;
+use crate::schedule::Template;
 use crate::{
     Counts, IngestStatus, Job, JobSpec, JobStatus, Params, Refusal, Run, RunDoc, RunId, RunStatus, Storage,
     Timestamp, Trigger,
@@ -44,21 +45,23 @@ pub fn can_be_replayed(source: &Run, now: Timestamp) -> Result<(), Refusal> {
     }
 }
 
-/// Begins a run, once the latest one has ended. A store asks [`can_be_replayed`] of the run that it replays if that is not the
-/// latest. Its tasks have the ids of that one.
-pub fn start_run(job: &Job, latest: &Run, new: &NewRun, now: Timestamp) -> Result<Decision, Refusal> {
+/// Begins a run, once the latest one has ended, or the first of a scheduled job. A store asks [`can_be_replayed`] of the run
+/// that it replays if that is not the latest. Its tasks have the ids of the latest run, or of the template.
+pub fn start_run(job: &Job, latest: Option<&Run>, new: &NewRun, now: Timestamp) -> Result<Decision, Refusal> {
     if job.status == JobStatus::Deleted {
         return Err(Refusal::JobDeleted);
     }
-    if latest.goes_on() {
+    if latest.is_some_and(Run::goes_on) {
         return Err(Refusal::RunNotTerminal);
     }
-    if latest.id != new.after {
+    if job.latest_run != new.after {
         return Err(Refusal::AnotherRunBegan);
     }
-    if new.rerun_of == Some(latest.id) {
+    if let Some(latest) = latest.filter(|latest| new.rerun_of == Some(latest.id)) {
         can_be_replayed(latest, now)?;
     }
+    let sequence = latest.map_or(Template::SEQUENCE, |latest| latest.sequence) + 1;
+    let id_seed = latest.map_or(job.latest_run, |latest| latest.id_seed);
     let (total, next_index, inherited, ingest, expected) = match new.tasks {
         NewTasks::Written { total, next_index, inherited } => (total, next_index, inherited, None, None),
         NewTasks::Ingested { expected } => (0, 0, Counts::default(), Some(IngestStatus::Pending), expected),
@@ -75,13 +78,13 @@ pub fn start_run(job: &Job, latest: &Run, new: &NewRun, now: Timestamp) -> Resul
     let run = Run {
         id: new.id,
         job: job.id,
-        sequence: latest.sequence + 1,
+        sequence,
         status: RunStatus::Running,
         total,
         next_index,
         latched: ingest.is_none(),
         ingest,
-        id_seed: latest.id_seed,
+        id_seed,
         failure: None,
         paused: false,
         sources: new.sources.clone(),

@@ -118,9 +118,9 @@ pub struct TimelineEntry {
     pub event: JobEvent,
 }
 
-/// What a submit made happen.
-pub fn submitted(job: &Job, run: &Run) -> LifecycleEvent {
-    LifecycleEvent::Submitted { tasks: run.total, open: job.status == JobStatus::Open }
+/// What a submit of so many tasks made happen.
+pub fn submitted(job: &Job, tasks: u32) -> LifecycleEvent {
+    LifecycleEvent::Submitted { tasks, open: job.status == JobStatus::Open }
 }
 
 /// What it made happen that a run was begun for a job that is there.
@@ -135,13 +135,14 @@ pub fn run_started(before: &Job, job: &Job, run: &Run) -> Vec<LifecycleEvent> {
     fired.into_iter().chain([started]).collect()
 }
 
-/// What happened between two states of a job and its run, in the order in which a reader expects it.
-pub fn changes(before: (&Job, &Run), after: (&Job, &Run)) -> Vec<LifecycleEvent> {
+/// What happened between two states of a job and its run, if it has one, in the order in which a reader expects it.
+pub fn changes(before: (&Job, Option<&Run>), after: (&Job, Option<&Run>)) -> Vec<LifecycleEvent> {
     let ((job_before, run_before), (job, run)) = (before, after);
+    let runs = run_before.zip(run);
     let mut events = Vec::new();
     // The tasks of a list have events of their own.
-    let added = run.total.saturating_sub(run_before.total);
-    if added > 0 && !run_before.is_ingesting() {
+    let added = runs.map_or(0, |(before, run)| run.total.saturating_sub(before.total));
+    if added > 0 && !run_before.is_some_and(Run::is_ingesting) {
         events.push(LifecycleEvent::TasksAdded { tasks: added });
     }
     if job.spec.limits_revision != job_before.spec.limits_revision {
@@ -161,7 +162,7 @@ pub fn changes(before: (&Job, &Run), after: (&Job, &Run)) -> Vec<LifecycleEvent>
             }
         });
     }
-    if run.paused != run_before.paused {
+    if let Some((_, run)) = runs.filter(|(before, run)| run.paused != before.paused) {
         events.push(match run.paused {
             true => LifecycleEvent::RunPaused { reason: run.doc.pause.clone() },
             false => LifecycleEvent::RunUnpaused,
@@ -170,9 +171,7 @@ pub fn changes(before: (&Job, &Run), after: (&Job, &Run)) -> Vec<LifecycleEvent>
     if job.status != job_before.status && job.status == JobStatus::Closed {
         events.push(LifecycleEvent::Closed);
     }
-    if run.status != run_before.status {
-        events.push(entered(run));
-    }
+    events.extend(runs.filter(|(before, run)| run.status != before.status).map(|(_, run)| entered(run)));
     if job.status != job_before.status && job.status == JobStatus::Deleted {
         events.push(LifecycleEvent::Deleted);
     }

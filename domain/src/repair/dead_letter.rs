@@ -27,6 +27,58 @@ impl DeadLetter {
     }
 }
 
+/// A letter, with what the log of its ingest says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LetterView {
+    pub letter: DeadLetter,
+    /// Of a message that can be read.
+    pub job: Option<JobId>,
+    pub run: Option<RunId>,
+    /// Tries that failed since the last progress, and what the last of them said.
+    pub tries: u32,
+    pub last_error: Option<String>,
+    /// How often it was sent again since the last progress.
+    pub redrives: u32,
+    /// What the next sweep does with it.
+    pub verdict: Verdict,
+}
+
+/// Letters that are for this job, for this run, and whose last error has this text in it; each only if it is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LetterFilter {
+    pub job: Option<JobId>,
+    pub run: Option<RunId>,
+    /// In any case of its letters.
+    pub error: Option<String>,
+}
+
+impl LetterFilter {
+    pub fn admits(&self, view: &LetterView) -> bool {
+        let same_job = self.job.is_none_or(|job| view.job == Some(job));
+        let same_run = self.run.is_none_or(|run| view.run == Some(run));
+        let error = view.last_error.as_deref().unwrap_or_default().to_lowercase();
+        same_job && same_run && self.error.as_ref().is_none_or(|part| error.contains(&part.to_lowercase()))
+    }
+}
+
+/// A page of letters, by their ids.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LettersPage {
+    pub letters: Vec<LetterView>,
+    /// The last letter that was looked at, if there may be more. The page may be short, or empty, all the same.
+    pub next: Option<LetterId>,
+}
+
+/// What became of a letter that an operator sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redriven {
+    Sent,
+    /// It is no longer needed: the letter is gone, and nothing was sent.
+    Acknowledged,
+    /// It was sent again as often as it may.
+    Refused,
+}
+
 /// Two messages that ask for the same ingest are the same letter, however far it was when they were sent.
 fn letter_id(body: &str) -> LetterId {
     let subject = match body.parse::<IngestRef>() {

@@ -9,6 +9,7 @@ use crate::{
     Timestamp, UploadId, limits,
 };
 use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// What repairs are called. The sweeper has them, and a test there holds it to these names.
@@ -50,14 +51,26 @@ impl Subject {
         }
     }
 
-    pub fn kind(self) -> &'static str {
+    pub fn kind(self) -> SubjectType {
         match self {
-            Subject::Run(..) => "run",
-            Subject::Job(_) => "job",
-            Subject::Upload(_) => "upload",
-            Subject::Letter(_) => "dead_letter",
-            Subject::Queue(_) => "queue",
+            Subject::Run(..) => SubjectType::Run,
+            Subject::Job(_) => SubjectType::Job,
+            Subject::Upload(_) => SubjectType::Upload,
+            Subject::Letter(_) => SubjectType::DeadLetter,
+            Subject::Queue(_) => SubjectType::Queue,
         }
+    }
+}
+
+crate::words! {
+    #[derive(JsonSchema)]
+    #[schemars(inline)]
+    pub enum SubjectType as json {
+        Run = "run",
+        Job = "job",
+        Upload = "upload",
+        DeadLetter = "dead_letter",
+        Queue = "queue",
     }
 }
 
@@ -126,18 +139,18 @@ pub struct Reconciled {
 }
 
 /// What the list of a run came to, by the log of its ingest.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ListCounts {
     pub accepted: u32,
     pub rejected: u32,
-    /// The list was read to its end.
+    /// Whether all of the list was read.
     pub whole: bool,
 }
 
 /// Bodies of successful tasks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResultCounts {
-    /// Their object is there, or they are empty and need none.
+    /// Bodies that are there, or are empty and need no object.
     pub present: u32,
     pub missing: u32,
 }

@@ -107,11 +107,11 @@ pub struct Zone(String);
 /// A text is not what it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    #[error("a time like 2026-09-01T09:00:00, without a zone or an offset")]
+    #[error("must be a time like 2026-09-01T09:00:00, without a zone or an offset")]
     WallTime,
-    #[error("full hours, \"00:00\" to \"23:00\"")]
+    #[error("must be a full hour, \"00:00\" to \"23:00\"")]
     Hour,
-    #[error("the name of an IANA time zone, like Europe/Berlin")]
+    #[error("must be the name of an IANA time zone, like Europe/Berlin")]
     Zone,
 }
 

@@ -6,8 +6,8 @@ pub mod calendar;
 use crate::ingest::Source;
 use crate::job::run::Expected;
 use crate::{
-    IngestEvent, NewRun, NewTasks, Params, Refusal, Replay, Run, RunId, Schedule, Selection, Staged,
-    Timestamp, Trigger, limits,
+    IngestEvent, JobId, NewRun, NewTasks, Params, Refusal, Replay, Run, RunDoc, RunId, RunStatus, Schedule,
+    Selection, Staged, Storage, Timestamp, Trigger, limits,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,9 +40,9 @@ pub struct JobSchedule {
     /// The last fire that came more than [`LEAP`] late, or early, if it was the clock that had leapt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leapt: Option<Timestamp>,
-    /// The hidden run that keeps the tasks (SPEC 6.20), and whose id seeds their ids.
+    /// The id of the [`Template`].
     pub template: RunId,
-    /// How many tasks that run keeps. Jobs of earlier versions do not say.
+    /// How many rows the template has. Jobs of earlier versions do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<u32>,
     /// The list that every run reads anew, if that is where the tasks are, and not in rows of the template.
@@ -79,10 +79,48 @@ pub enum ScheduleChange {
     Realign,
 }
 
+/// What each fire of a scheduled job makes its run of (SPEC 6.20), beside the list and the parameters that the job names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Template {
+    /// Its rows go by it, and it seeds the ids of the tasks of all runs. Before the first fire it is the `latest_run` of the job.
+    pub id: RunId,
+    pub job: JobId,
+    /// How many rows it has: none if the tasks are in a list.
+    pub rows: u32,
+    pub created: Timestamp,
+}
+
+impl Template {
+    /// The number of its row among the runs of its job. The first run is number 1.
+    pub const SEQUENCE: u32 = 0;
+
+    /// Its row. It never changes, and the form is frozen: earlier versions took it for a run that was stopped.
+    pub fn stored(&self) -> Run {
+        Run {
+            id: self.id,
+            job: self.job,
+            sequence: Template::SEQUENCE,
+            status: RunStatus::Stopped,
+            total: self.rows,
+            next_index: self.rows,
+            latched: true,
+            ingest: None,
+            id_seed: self.id,
+            failure: None,
+            paused: false,
+            sources: Vec::new(),
+            storage: Storage::Kept,
+            doc: RunDoc::default(),
+            created: self.created,
+            updated: self.created,
+        }
+    }
+}
+
 /// Where the tasks of a run of a scheduled job come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Template<'a> {
-    /// Rows of that run.
+pub enum TaskSource<'a> {
+    /// Rows of the template with that id.
     Rows(RunId),
     List(&'a Source),
 }
@@ -107,10 +145,10 @@ impl JobSchedule {
         }
     }
 
-    pub fn template(&self) -> Template<'_> {
+    pub fn task_source(&self) -> TaskSource<'_> {
         match &self.source {
-            Some(source) => Template::List(source),
-            None => Template::Rows(self.template),
+            Some(source) => TaskSource::List(source),
+            None => TaskSource::Rows(self.template),
         }
     }
 
@@ -140,11 +178,11 @@ impl JobSchedule {
         }
     }
 
-    /// After a change. `latest`: the latest run of the job.
+    /// After a change. `goes_on`: whether the latest run of the job does.
     pub fn with(
         &self,
         change: &ScheduleChange,
-        latest: &Run,
+        goes_on: bool,
         now: Timestamp,
     ) -> Result<JobSchedule, Refusal> {
         match change {
@@ -158,7 +196,7 @@ impl JobSchedule {
                 Some(_) | None => Err(Refusal::FireIsOver),
             },
             // It ended meanwhile: there is a run to be made after all.
-            ScheduleChange::Skip { .. } if !latest.goes_on() => Err(Refusal::FireIsOver),
+            ScheduleChange::Skip { .. } if !goes_on => Err(Refusal::FireIsOver),
             ScheduleChange::Skip { seen } => self.skipped(*seen, now).ok_or(Refusal::FireIsOver),
             ScheduleChange::Realign => Ok(self.realigned(now)),
         }
@@ -233,11 +271,11 @@ impl JobSchedule {
         latest: RunId,
         expected: Option<Expected>,
     ) -> (NewRun, IngestEvent) {
-        let first = match self.template() {
-            Template::Rows(run) => {
+        let first = match self.task_source() {
+            TaskSource::Rows(run) => {
                 IngestEvent::Replaying { replay: Replay { run, selection: Selection::default() } }
             }
-            Template::List(source) => IngestEvent::Accepted { source: source.clone() },
+            TaskSource::List(source) => IngestEvent::Accepted { source: source.clone() },
         };
         let run = NewRun {
             id,
@@ -358,6 +396,6 @@ mod tests {
         let read: JobSchedule = serde_json::from_str(stored).unwrap();
         assert_eq!((read.state, read.next, read.fired), (ScheduleState::Active, None, 0));
         assert_eq!(read.rows, None, "they are to be counted");
-        assert_eq!(read.template(), Template::Rows(read.template));
+        assert_eq!(read.task_source(), TaskSource::Rows(read.template));
     }
 }

@@ -62,7 +62,7 @@ impl World {
         let (job, run) = (JobId::new(self.now(), &self.entropy), RunId::new(self.now(), &self.entropy));
         let rows = lifecycle::submit(job, run, caller, JobSpec::default(), false, count, self.now());
         let tasks = (0..count).map(input).collect();
-        let submission = Submission { job: rows.job, run: rows.run, tasks, list: None, once: None };
+        let submission = Submission { job: rows.job, run: Some(rows.run), tasks, list: None, once: None };
         self.backend.store.submit(submission).await.unwrap();
         RunKey { job, run }
     }
@@ -122,7 +122,7 @@ impl World {
         let id = ExportId::new(self.now(), &self.entropy);
         let view = self.backend.store.any_job(key.job).await.unwrap().unwrap();
         Export::new(id, key.job, key.run, format, self.now())
-            .asked_by(view.job.caller, view.latest.stats.total)
+            .asked_by(view.job.caller, view.latest.as_ref().unwrap().stats.total)
     }
 
     pub async fn put(&self, export: &Export) {

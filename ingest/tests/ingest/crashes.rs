@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 async fn exact(world: &World, key: RunKey, rows: u32) {
     let view = world.view(key).await;
-    assert_eq!(view.latest.run.ingest, Some(IngestStatus::Done));
-    assert_eq!(view.latest.stats.total, rows);
+    assert_eq!(view.latest_run().run.ingest, Some(IngestStatus::Done));
+    assert_eq!(view.latest_run().stats.total, rows);
     let indexes: Vec<_> = world.tasks(key).await.iter().map(|task| task.id.index()).collect();
     assert_eq!(indexes, (0..rows).collect::<Vec<_>>());
 }
@@ -77,7 +77,7 @@ async fn replaying_a_settled_list_resets_nothing() {
     assert_eq!(world.ingest(key).await, End::Over);
     exact(&world, key, 40).await;
     assert_eq!(world.tasks(key).await[7].status, TaskStatus::Successful);
-    assert_eq!(world.view(key).await.latest.stats.counts.successful, 1);
+    assert_eq!(world.view(key).await.latest_run().stats.counts.successful, 1);
 }
 
 /// Dropped at any await: what a killed process leaves behind, at the granularity of its steps.
@@ -113,7 +113,7 @@ async fn an_ingest_that_is_dropped_as_often_as_it_takes_still_ends_exact() {
         let world = World::new();
         let key = world.accept_lines(&lines(150)).await;
         let mut dropped = 0;
-        while world.view(key).await.latest.run.ingest != Some(IngestStatus::Done) {
+        while world.view(key).await.latest_run().run.ingest != Some(IngestStatus::Done) {
             assert!(dropped < 10_000, "no progress with a patience of {patience}");
             // Each try waits a little more often than the last, so that it gets past the step that the last one died in.
             let (ingester, stop) = (world.ingester(small_chunks()), CancellationToken::new());

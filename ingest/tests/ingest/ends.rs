@@ -51,10 +51,10 @@ async fn a_stop_cuts_the_total_to_the_rows_written() {
     let key = world.accept_lines(&lines(100)).await;
     commit_first_ten(&world, key).await;
     world.backend.store.apply(key.job, Command::Stop, world.now()).await.unwrap();
-    let stopped = world.view(key).await.latest;
+    let stopped = world.view(key).await.latest_run().clone();
     assert_eq!((stopped.run.status, stopped.run.ingest), (RunStatus::Stopped, Some(IngestStatus::Pending)));
     assert_eq!(world.ingest(key).await, End::Over);
-    let cut = world.view(key).await.latest;
+    let cut = world.view(key).await.latest_run().clone();
     assert_eq!(
         (cut.run.status, cut.run.ingest, cut.stats.total),
         (RunStatus::Stopped, Some(IngestStatus::Done), 10)
@@ -90,8 +90,8 @@ async fn a_run_does_not_complete_before_its_list_is_read() {
     let drained = world.backend.store.apply(key.job, Command::Drained, world.now()).await;
     assert_eq!(drained.unwrap_err(), Error::Refused(Refusal::NotDrained));
     let closed = world.backend.store.apply(key.job, Command::Close, world.now()).await.unwrap();
-    assert_eq!(closed.latest.run.status, RunStatus::Running);
-    assert!(!closed.latest.run.latched);
+    assert_eq!(closed.latest_run().run.status, RunStatus::Running);
+    assert!(!closed.latest_run().run.latched);
 }
 
 #[tokio::test]
@@ -106,9 +106,9 @@ async fn an_open_job_takes_tasks_once_its_list_is_read() {
     assert_eq!(refused.unwrap_err(), Error::Refused(Refusal::Ingesting));
     assert_eq!(world.ingest(key).await, End::Over);
     let done = world.view(key).await;
-    assert_eq!((done.job.status, done.latest.run.latched), (JobStatus::Open, false));
+    assert_eq!((done.job.status, done.latest_run().run.latched), (JobStatus::Open, false));
     store.add_tasks(key.job, more(), true, 1_000, None, world.now()).await.unwrap();
     let indexes: Vec<_> = world.tasks(key).await.iter().map(|task| task.id.index()).collect();
     assert_eq!(indexes, (0..10).chain([11]).collect::<Vec<_>>(), "the rejected row keeps its place");
-    assert_eq!(world.view(key).await.latest.stats.total, 11);
+    assert_eq!(world.view(key).await.latest_run().stats.total, 11);
 }

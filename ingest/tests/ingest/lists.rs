@@ -17,9 +17,9 @@ async fn every_row_becomes_one_task_in_order() {
     let key = world.accept_lines(&lines(37)).await;
     assert_eq!(world.ingest(key).await, End::Over);
     let view = world.view(key).await;
-    assert_eq!((view.latest.stats.total, view.latest.run.next_index), (37, 37));
-    assert_eq!(view.latest.run.ingest, Some(IngestStatus::Done));
-    assert!(view.latest.run.latched);
+    assert_eq!((view.latest_run().stats.total, view.latest_run().run.next_index), (37, 37));
+    assert_eq!(view.latest_run().run.ingest, Some(IngestStatus::Done));
+    assert!(view.latest_run().run.latched);
     let tasks = world.tasks(key).await;
     let urls: Vec<_> = tasks.iter().map(|task| task.input.url.clone()).collect();
     let expected: Vec<_> = (0..37).map(|n| format!("https://example.com/{n}")).collect();
@@ -41,7 +41,7 @@ async fn a_rejected_row_keeps_its_index_and_is_reported() {
     let indexes: Vec<_> = world.tasks(key).await.iter().map(|task| task.id.index()).collect();
     assert_eq!(indexes, [0, 2, 4]);
     let view = world.view(key).await;
-    assert_eq!((view.latest.stats.total, view.latest.run.next_index), (3, 5));
+    assert_eq!((view.latest_run().stats.total, view.latest_run().run.next_index), (3, 5));
     let rejected = world.rejected(key).await;
     let places: Vec<_> = rejected.iter().map(|r| (r.index, r.line, r.offset, r.reason)).collect();
     assert_eq!(places, [(1, 2, 18, Reason::MalformedUrl), (3, 5, 47, Reason::UnsupportedScheme)]);
@@ -59,7 +59,7 @@ async fn with_fail_nothing_starts_if_any_row_is_bad() {
 
     let key = world.accept(lines(35).as_bytes(), ListSpec::Lines, OnInvalidRows::Fail).await;
     assert_eq!(world.ingest(key).await, End::Over);
-    assert_eq!(world.view(key).await.latest.stats.total, 35);
+    assert_eq!(world.view(key).await.latest_run().stats.total, 35);
 }
 
 #[tokio::test]
@@ -112,12 +112,12 @@ async fn limits_fail_with_their_own_code() {
         let end = world.ingester(config).ingest(key, &CancellationToken::new()).await.unwrap();
         assert_eq!(end, End::Over);
         failed_with(&world, key, fault).await;
-        assert_eq!(world.view(key).await.latest.stats.total, 0, "before its first task");
+        assert_eq!(world.view(key).await.latest_run().stats.total, 0, "before its first task");
     }
     let exactly = IngestConfig { run_tasks_max: 100, ..small_chunks() };
     let key = world.accept_lines(&lines(100)).await;
     world.ingester(exactly).ingest(key, &CancellationToken::new()).await.unwrap();
-    assert_eq!(world.view(key).await.latest.stats.total, 100);
+    assert_eq!(world.view(key).await.latest_run().stats.total, 100);
 }
 
 #[tokio::test]
@@ -125,22 +125,22 @@ async fn a_list_is_counted_before_its_first_task() {
     let world = World::new();
     let text = format!("{}bad\n", lines(35));
     let key = world.accept(text.as_bytes(), ListSpec::Lines, OnInvalidRows::Skip).await;
-    assert_eq!(world.view(key).await.latest.run.doc.expected, None);
+    assert_eq!(world.view(key).await.latest_run().run.doc.expected, None);
     world.ingest(key).await;
     let counted = IngestEvent::Counted { records: 36, rows: 35 };
     assert_eq!(world.log(key).await[2], counted);
     let expected = Some(Expected { tasks: 35, exact: true });
-    assert_eq!(world.view(key).await.latest.run.doc.expected, expected);
+    assert_eq!(world.view(key).await.latest_run().run.doc.expected, expected);
 
     let known = world.stage(text.as_bytes(), ListSpec::Lines, OnInvalidRows::Skip).await;
     let key = world.accept_expecting(known, expected).await;
     world.ingest(key).await;
     assert!(world.log(key).await.iter().all(|event| *event != counted), "the submit knew");
-    assert_eq!(world.view(key).await.latest.stats.total, 35);
+    assert_eq!(world.view(key).await.latest_run().stats.total, 35);
 
     let checked = world.accept(lines(35).as_bytes(), ListSpec::Lines, OnInvalidRows::Fail).await;
     world.ingest(checked).await;
-    assert_eq!(world.view(checked).await.latest.run.doc.expected, expected, "checked is counted");
+    assert_eq!(world.view(checked).await.latest_run().run.doc.expected, expected, "checked is counted");
     let counts = |event: &IngestEvent| matches!(event, IngestEvent::Counted { .. });
     assert!(!world.log(checked).await.iter().any(counts));
 }
@@ -154,18 +154,18 @@ async fn a_list_of_more_than_its_caller_may_have_makes_no_task() {
     let ingest = async |key| world.ingester(limited).ingest(key, &CancellationToken::new()).await.unwrap();
     let first = world.accept_lines(&lines(100)).await;
     assert_eq!(ingest(first).await, End::Over);
-    assert_eq!(world.view(first).await.latest.stats.total, 100);
+    assert_eq!(world.view(first).await.latest_run().stats.total, 100);
     for on_invalid_rows in [OnInvalidRows::Skip, OnInvalidRows::Fail] {
         let key = world.accept(lines(51).as_bytes(), ListSpec::Lines, on_invalid_rows).await;
         assert_eq!(ingest(key).await, End::Over);
         failed_with(&world, key, ListFault::QuotaExceeded).await;
         assert!(world.tasks(key).await.is_empty());
-        let detail = world.view(key).await.latest.run.failure.unwrap().detail;
+        let detail = world.view(key).await.latest_run().run.failure.clone().unwrap().detail;
         assert!(detail.contains("`queued_tasks` is 150: 100 are used, and 51 more"), "{detail}");
     }
     let fits = world.accept_lines(&lines(50)).await;
     assert_eq!(ingest(fits).await, End::Over);
-    assert_eq!(world.view(fits).await.latest.stats.total, 50);
+    assert_eq!(world.view(fits).await.latest_run().stats.total, 50);
 }
 
 #[tokio::test]
@@ -180,7 +180,7 @@ async fn other_bytes_than_the_accepted_ones_are_never_mixed_in() {
 }
 
 async fn failed_with(world: &World, key: RunKey, fault: ListFault) {
-    let run = world.view(key).await.latest.run;
+    let run = world.view(key).await.latest_run().run.clone();
     assert_eq!(run.status, RunStatus::Failed, "{fault}");
     assert_eq!(run.failure.unwrap().reason, FailureReason::List(fault));
     assert_eq!(run.ingest, Some(IngestStatus::Done));

@@ -46,7 +46,7 @@ async fn a_finished_ingest_is_acknowledged() {
     let key = world.accept_lines(&lines(35)).await;
     assert_eq!(depth(&world, QueueName::Control).await.visible, 1);
     run_until(&world, || async {
-        world.view(key).await.latest.run.ingest == Some(IngestStatus::Done)
+        world.view(key).await.latest_run().run.ingest == Some(IngestStatus::Done)
             && depth(&world, QueueName::Control).await == Depth::default()
     })
     .await;
@@ -65,7 +65,7 @@ async fn what_always_fails_becomes_a_dead_letter_and_says_why() {
     assert!(state.dead_lettered);
     assert_eq!(state.failures, limits::CONTROL_MAX_RECEIVES);
     assert!(state.last_error.unwrap().contains("the staged list is not there"));
-    let run = world.view(key).await.latest.run;
+    let run = world.view(key).await.latest_run().run.clone();
     assert_eq!(run.ingest, Some(IngestStatus::Pending), "recoverable as it is");
 
     // The list is back, and so is its message: the ingest goes on as if nothing had been.
@@ -73,7 +73,8 @@ async fn what_always_fails_becomes_a_dead_letter_and_says_why() {
     let now = world.now();
     let dead = world.backend.queue.receive(QueueName::ControlDead, 1, limits::VISIBILITY, now).await.unwrap();
     world.backend.queue.send(QueueName::Control, vec![dead[0].body.clone()], now).await.unwrap();
-    run_until(&world, || async { world.view(key).await.latest.run.ingest == Some(IngestStatus::Done) }).await;
+    run_until(&world, || async { world.view(key).await.latest_run().run.ingest == Some(IngestStatus::Done) })
+        .await;
     assert_eq!(world.tasks(key).await.len(), 35);
 }
 
@@ -140,8 +141,10 @@ async fn the_last_try_is_not_the_last_if_it_gets_further() {
     let ingester = Arc::new(Ingester::new(backend, world.clock.clone(), &world.entropy, patient()));
     let stop = CancellationToken::new();
     let running = tokio::spawn(conveyor_ingest::run(ingester, stop.clone()));
-    wait_until(&world, || async { world.view(key).await.latest.run.ingest == Some(IngestStatus::Done) })
-        .await;
+    wait_until(&world, || async {
+        world.view(key).await.latest_run().run.ingest == Some(IngestStatus::Done)
+    })
+    .await;
     stop.cancel();
     running.await.unwrap();
     assert_eq!(world.tasks(key).await.len(), 400);
@@ -168,7 +171,7 @@ async fn a_second_message_comes_back_as_soon_as_its_list_is_no_longer_open() {
     gated.gate.close();
     // The clock stands still: no visibility ends.
     until("no message is left", async || depth(&world, QueueName::Control).await == Depth::default()).await;
-    assert_eq!(world.view(key).await.latest.run.ingest, Some(IngestStatus::Done));
+    assert_eq!(world.view(key).await.latest_run().run.ingest, Some(IngestStatus::Done));
     stop.cancel();
     running.await.unwrap();
 }

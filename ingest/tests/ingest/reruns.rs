@@ -34,7 +34,7 @@ async fn earlier(world: &World) -> RunKey {
         world.backend.store.settle(SettleGroup { key, worker, settles }, world.now()).await.unwrap();
     }
     let view = world.backend.store.apply(key.job, Command::Drained, world.now()).await.unwrap();
-    assert_eq!(view.latest.run.status, RunStatus::Completed);
+    assert_eq!(view.latest_run().run.status, RunStatus::Completed);
     key
 }
 
@@ -70,7 +70,7 @@ async fn is_whole(world: &World, first: RunKey, key: RunKey) {
         after.iter().filter(|task| task.status == TaskStatus::Pending).map(|task| task.id.index()).collect();
     assert_eq!(pending, failed);
     assert_eq!(world.queued(key).await, failed);
-    let stats = world.view(key).await.latest.stats;
+    let stats = world.view(key).await.latest_run().stats;
     assert_eq!(stats.total as usize, before.len());
     assert_eq!(stats.counts.completed() as usize, before.len() - failed.len());
 }
@@ -82,7 +82,7 @@ async fn an_earlier_run_is_replayed_with_its_gaps() {
     let key = begin(&world, first, failed_only()).await;
     assert_eq!(world.ingest(key).await, End::Over);
     is_whole(&world, first, key).await;
-    let run = world.view(key).await.latest.run;
+    let run = world.view(key).await.latest_run().run.clone();
     assert!(run.latched && run.status == RunStatus::Running);
 }
 
@@ -133,7 +133,7 @@ async fn a_replay_of_which_rows_may_be_gone_fails_and_says_so() {
     let key = begin(&world, first, failed_only()).await;
     world.clock.advance_ms(31 * 24 * 3_600_000);
     assert_eq!(world.ingest(key).await, End::Over);
-    let run = world.view(key).await.latest.run;
+    let run = world.view(key).await.latest_run().run.clone();
     assert_eq!(run.status, RunStatus::Failed);
     assert_eq!(run.failure.unwrap().reason.as_str(), "source_changed");
 }

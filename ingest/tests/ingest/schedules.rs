@@ -28,9 +28,9 @@ async fn every_minute(
     let spec = JobSpec { schedule: Some(schedule), ..JobSpec::default() };
     let input = |n| TaskInput::from_url(&format!("https://example.com/{n}")).unwrap();
     let tasks: Vec<_> = (0..).zip((0..urls).map(input)).collect();
-    let mut rows = lifecycle::template(job, run, world.caller, spec, tasks.len() as u32, world.now());
-    change(Arc::make_mut(&mut rows.job.spec).schedule.as_mut().unwrap());
-    let submission = Submission { job: rows.job, run: rows.run, tasks, list: None, once: None };
+    let mut made = lifecycle::scheduled(job, run, world.caller, spec, tasks.len() as u32, world.now());
+    change(Arc::make_mut(&mut made.spec).schedule.as_mut().unwrap());
+    let submission = Submission { job: made, run: None, tasks, list: None, once: None };
     world.backend.store.submit(submission).await.unwrap();
     RunKey { job, run }
 }
@@ -41,11 +41,11 @@ async fn fire(world: &World, job: JobId) -> RunKey {
     let view = world.backend.store.any_job(job).await.unwrap().unwrap();
     let schedule = view.job.spec.schedule.as_ref().unwrap();
     let expected = expected_tasks(&*world.backend.store, &view.job).await.unwrap();
-    let (run, first) = schedule.run_of_fire(schedule.next.unwrap(), view.latest.run.id, expected);
+    let (run, first) = schedule.run_of_fire(schedule.next.unwrap(), view.job.latest_run, expected);
     let key = RunKey { job, run: run.id };
     let start = StartRun { job, run, tasks: Vec::new(), log: Some(first), once: None };
     let begun = world.backend.store.start_run(start, world.now()).await.unwrap();
-    assert_eq!(begun.latest.run.doc.expected, expected);
+    assert_eq!(begun.latest_run().run.doc.expected, expected);
     assert_eq!(world.ingest(key).await, End::Over);
     key
 }
@@ -57,9 +57,9 @@ async fn every_run_has_the_rows_of_the_template_under_its_ids() {
     for sequence in [1, 2] {
         let key = fire(&world, template.job).await;
         let view = world.view(key).await;
-        assert_eq!(view.latest.run.doc.expected, Some(Expected { tasks: 25, exact: true }));
-        assert_eq!((view.latest.run.sequence, view.latest.run.total), (sequence, 25));
-        assert_eq!((view.latest.run.status, view.latest.run.latched), (RunStatus::Running, true));
+        assert_eq!(view.latest_run().run.doc.expected, Some(Expected { tasks: 25, exact: true }));
+        assert_eq!((view.latest_run().run.sequence, view.latest_run().run.total), (sequence, 25));
+        assert_eq!((view.latest_run().run.status, view.latest_run().run.latched), (RunStatus::Running, true));
         let ids: Vec<TaskId> = world.tasks(key).await.iter().map(|task| task.id).collect();
         let expected: Vec<TaskId> = (0..25).map(|index| TaskId::of(template.run, index)).collect();
         assert_eq!(ids, expected);
@@ -77,7 +77,7 @@ async fn jobs_that_earlier_versions_stored_know_their_tasks_too() {
     let tasks = limits::RESULTS_PAGE_MAX + 1;
     let forget = |schedule: &mut JobSchedule| assert_eq!(schedule.rows.take(), Some(tasks));
     let template = every_minute(&world, tasks as usize, None, forget).await;
-    let run = world.view(fire(&world, template.job).await).await.latest.run;
+    let run = world.view(fire(&world, template.job).await).await.latest_run().run.clone();
     assert_eq!((run.doc.expected, run.total), (Some(Expected { tasks, exact: true }), tasks));
 }
 
@@ -89,7 +89,7 @@ async fn every_run_reads_the_list_anew() {
     let template = every_minute(&world, 0, Some(source), |_| {}).await;
     for sequence in [1, 2] {
         let key = fire(&world, template.job).await;
-        let run = world.view(key).await.latest.run;
+        let run = world.view(key).await.latest_run().run.clone();
         assert_eq!((run.sequence, run.total), (sequence, 25));
         assert_eq!(world.tasks(key).await[3].id, TaskId::of(template.run, 3));
         world.backend.store.apply(key.job, Command::Stop, world.now()).await.unwrap();

@@ -16,7 +16,7 @@ const SHORT: u32 = 20;
 
 async fn is_done(world: &World, key: RunKey) -> bool {
     let view = world.backend.store.any_job(key.job).await.unwrap().unwrap();
-    view.latest.run.ingest == Some(IngestStatus::Done)
+    view.latest_run().run.ingest == Some(IngestStatus::Done)
 }
 
 async fn read_beside(world: &mut World, rows: u32) {

@@ -96,7 +96,7 @@ impl World {
         let key = RunKey { job: job.id, run: run.id };
         self.backend
             .store
-            .submit(Submission { job, run, tasks: Vec::new(), list: None, once: None })
+            .submit(Submission { job, run: Some(run), tasks: Vec::new(), list: None, once: None })
             .await
             .unwrap();
         key

@@ -159,13 +159,13 @@ struct Snapshot {
 
 impl Snapshot {
     fn has_ended(&self) -> bool {
-        self.view.as_ref().is_none_or(|view| view.latest.run.status.is_terminal())
+        self.view.as_ref().is_none_or(|view| view.latest_run().run.status.is_terminal())
     }
 
     fn completion_is_due(&self) -> bool {
         self.view.as_ref().is_some_and(|view| {
-            let run = &view.latest.run;
-            run.latched && !run.status.is_terminal() && run.is_drained(&view.latest.stats.counts)
+            let run = &view.latest_run().run;
+            run.latched && !run.status.is_terminal() && run.is_drained(&view.latest_run().stats.counts)
         })
     }
 

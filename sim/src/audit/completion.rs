@@ -12,7 +12,7 @@ pub fn of_view(job: &mut JobModel, view: &JobView) -> Check {
     asked_for(job, view)?;
     acknowledged(job, view)?;
     if let Some(ended) = &job.ended {
-        let run = &view.latest.run;
+        let run = &view.latest_run().run;
         // The whole row: neither its state nor the time of its end may move. But a list that was being read is cut, and
         // what was deleted goes.
         require(*run == later(job, ended, run), Rule::Completion, || {
@@ -41,7 +41,7 @@ fn later(job: &JobModel, ended: &Run, now: &Run) -> Run {
 
 /// States that exclude each other, and steps that no transition makes.
 fn states(job: &JobModel, view: &JobView) -> Check {
-    let (run, stats) = (&view.latest.run, view.latest.stats);
+    let (run, stats) = (&view.latest_run().run, view.latest_run().stats);
     let (status, latched, drained) = (run.status.as_str(), run.latched, run.is_drained(&stats.counts));
     let possible = match run.status {
         // Latched and completed only when all of it is there.
@@ -61,7 +61,7 @@ fn states(job: &JobModel, view: &JobView) -> Check {
         format!("{job} is {} and its run {status} with latch {latched}", view.job.status.as_str())
     })?;
     let Some(last) = &job.last else { return Ok(()) };
-    let before = &last.latest.run;
+    let before = &last.latest_run().run;
     let forward = (!before.latched || latched)
         && (before.is_ingesting() || before.ingest == run.ingest)
         && before.updated <= run.updated
@@ -85,7 +85,7 @@ fn rank(status: JobStatus) -> u8 {
 
 /// Nothing happens that nobody asked for.
 fn asked_for(job: &JobModel, view: &JobView) -> Check {
-    let run = &view.latest.run;
+    let run = &view.latest_run().run;
     let (asked, deleted) = (job.asked, view.job.status == JobStatus::Deleted);
     let reason = run.failure.as_ref().map(|failure| failure.reason);
     let by_list = match (reason, &job.list) {
@@ -106,7 +106,7 @@ fn asked_for(job: &JobModel, view: &JobView) -> Check {
 
 /// Everything that was acknowledged is so.
 fn acknowledged(job: &JobModel, view: &JobView) -> Check {
-    let (known, run) = (job.known, &view.latest.run);
+    let (known, run) = (job.known, &view.latest_run().run);
     let holds = (!known.latched || run.latched || run.is_ingesting())
         && (!known.stopped || run.status == RunStatus::Stopped || run.status == RunStatus::Deleted)
         && (!known.run_deleted || run.status == RunStatus::Deleted)
@@ -116,7 +116,7 @@ fn acknowledged(job: &JobModel, view: &JobView) -> Check {
 
 pub fn of_rows(job: &JobModel, view: &JobView, rows: &[Task]) -> Check {
     let open = rows.iter().filter(|row| !row.status.is_terminal()).count();
-    let done = view.latest.run.status == RunStatus::Completed;
+    let done = view.latest_run().run.status == RunStatus::Completed;
     require(!done || open == 0, Rule::Completion, || {
         format!("{job} is completed, and {open} of its rows are not terminal")
     })
@@ -146,7 +146,7 @@ pub fn at_the_end(world: &World) -> Check {
         if job.rests() {
             continue;
         }
-        let stuck = job.last.as_ref().map(|view| (view.latest.run.status, view.latest.stats));
+        let stuck = job.last.as_ref().map(|view| (view.latest_run().run.status, view.latest_run().stats));
         let text = match job.presence {
             Presence::There if job.asked.deleted || job.asked.run_deleted => {
                 format!("{job} was deleted and does not go away: {stuck:?}")

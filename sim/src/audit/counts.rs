@@ -8,9 +8,9 @@ use conveyor_store::port::JobView;
 /// The total is what was acknowledged and read of a list, or that with the one addition whose answer was lost. Which of the
 /// two it is, is known from then on.
 pub fn total(job: &mut JobModel, view: &JobView) -> Check {
-    let next = view.latest.run.next_index;
+    let next = view.latest_run().run.next_index;
     read_on(job, next)?;
-    let (found, known) = (view.latest.stats.total, job.total());
+    let (found, known) = (view.latest_run().stats.total, job.total());
     if let Some(addition) = job.unanswered.take()
         && next != job.next_index
     {
@@ -22,10 +22,10 @@ pub fn total(job: &mut JobModel, view: &JobView) -> Check {
     require(found == job.total(), Rule::Durable, || {
         format!("{job} has a total of {found}, and {known} to {} tasks were accepted", job.total())
     })?;
-    require(view.latest.run.total == found && next == job.next_index, Rule::OnceEach, || {
+    require(view.latest_run().run.total == found && next == job.next_index, Rule::OnceEach, || {
         format!(
             "{job}: total {found}, but its run says {} and the next index is {next}",
-            view.latest.run.total
+            view.latest_run().run.total
         )
     })
 }
@@ -45,9 +45,9 @@ fn read_on(job: &mut JobModel, next: u32) -> Check {
 }
 
 pub fn of_view(job: &JobModel, view: &JobView) -> Check {
-    let stats = view.latest.stats;
+    let stats = view.latest_run().stats;
     let completed = stats.counts.completed();
-    if view.latest.run.storage == Storage::Removed {
+    if view.latest_run().run.storage == Storage::Removed {
         return require(completed == 0, Rule::Deletion, || {
             format!("{job}: its run was removed, and its counters were not: {stats:?}")
         });
@@ -60,7 +60,7 @@ pub fn of_view(job: &JobModel, view: &JobView) -> Check {
         format!("{job} counts {completed} tasks, and {acknowledged} settles were acknowledged")
     })?;
     let Some(last) = &job.last else { return Ok(()) };
-    let before = last.latest.stats.counts;
+    let before = last.latest_run().stats.counts;
     let grew = before.successful <= stats.counts.successful
         && before.failed.iter().zip(stats.counts.failed).all(|(before, now)| *before <= now);
     require(grew, Rule::OnceEach, || format!("{job}: counts fell from {before:?} to {:?}", stats.counts))
@@ -90,7 +90,7 @@ pub fn equal_rows(job: &JobModel, view: &JobView, rows: &[Task]) -> Check {
             },
         }
     }
-    let stored = view.latest.stats.counts;
+    let stored = view.latest_run().stats.counts;
     require(stored == counted, Rule::OnceEach, || {
         format!("{job}: the counters say {stored:?}, the rows say {counted:?}")
     })

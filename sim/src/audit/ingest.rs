@@ -20,13 +20,13 @@ use futures::TryStreamExt;
 pub async fn check(world: &mut World, number: usize, view: &JobView) -> Check {
     let job = &world.model.jobs[number];
     let found = read("an ingest", world.truth.store.ingest(job.key).await)?;
-    let deleted = view.job.status == JobStatus::Deleted || view.latest.run.status == RunStatus::Deleted;
+    let deleted = view.job.status == JobStatus::Deleted || view.latest_run().run.status == RunStatus::Deleted;
     let expected = job.list.is_some() && !deleted;
     require(found.is_some() == expected, Rule::Ingest, || {
         format!("{job}: its ingest is {}", if expected { "lost" } else { "there, and should not be" })
     })?;
     let (Some(found), Some(list)) = (found, &job.list) else { return Ok(()) };
-    let same = found.run == view.latest.run && found.job == view.job;
+    let same = found.run == view.latest_run().run && found.job == view.job;
     require(same, Rule::Reads, || format!("{job} is {view:?}, and {found:?} beside its log"))?;
     let state = folded(job, list, &found.log)?;
     found.log.iter().try_fold(0, |from, logged| event(job, list, from, &logged.event))?;
@@ -117,7 +117,7 @@ fn event(job: &JobModel, model: &ListModel, from: u32, event: &IngestEvent) -> C
 
 /// The run is where its log has it.
 fn of_run(job: &JobModel, list: &ListModel, state: &IngestState, view: &JobView) -> Check {
-    let run = &view.latest.run;
+    let run = &view.latest_run().run;
     // Tasks are added behind a list, once it is read.
     let added = run.next_index.saturating_sub(list.list.len());
     let counted = run.total == state.accepted + added && run.next_index == state.next.index + added;

@@ -38,15 +38,15 @@ pub fn see(job: &mut JobModel, view: &JobView) -> Check {
     counts::of_view(job, view)?;
     completion::of_view(job, view)?;
     job.presence = Presence::There;
-    if view.latest.run.status.is_terminal() {
-        job.ended = Some(view.latest.run.clone());
+    if view.latest_run().run.status.is_terminal() {
+        job.ended = Some(view.latest_run().run.clone());
     }
     job.last = Some(view.clone());
     Ok(())
 }
 
 fn same_job(job: &JobModel, view: &JobView) -> Check {
-    let (key, run) = (job.key, &view.latest.run);
+    let (key, run) = (job.key, &view.latest_run().run);
     let same = view.job.id == key.job
         && view.job.latest_run == key.run
         && (run.id, run.job, run.id_seed, run.sequence) == (key.run, key.job, key.run, 1)
@@ -88,7 +88,7 @@ pub async fn all(world: &mut World, beliefs: &[Belief], care: Care) -> Check {
 
 async fn present(world: &mut World, number: usize, view: &JobView) -> Check {
     see(&mut world.model.jobs[number], view)?;
-    if view.latest.run.storage == Storage::Removed {
+    if view.latest_run().run.storage == Storage::Removed {
         deletion::run_removed(world, number).await?;
     } else {
         present_rows(world, number, view).await?;
@@ -104,7 +104,7 @@ async fn present_rows(world: &mut World, number: usize, view: &JobView) -> Check
     let job = &mut world.model.jobs[number];
     rows::check(job, &rows)?;
     // The rows of a deleted job or run may be half removed already.
-    if view.job.status == JobStatus::Deleted || view.latest.run.status == RunStatus::Deleted {
+    if view.job.status == JobStatus::Deleted || view.latest_run().run.status == RunStatus::Deleted {
         return Ok(());
     }
     rows::dense(job, view, &rows)?;

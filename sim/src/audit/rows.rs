@@ -37,7 +37,7 @@ pub async fn scan(world: &World, number: usize) -> Check<Vec<Task>> {
 
 /// Index by index, what was accepted.
 pub fn dense(job: &JobModel, view: &JobView, rows: &[Task]) -> Check {
-    let total = view.latest.stats.total as usize;
+    let total = view.latest_run().stats.total as usize;
     require(rows.len() == total, Rule::Durable, || {
         format!("{job} has {} rows, and {total} tasks were accepted", rows.len())
     })?;

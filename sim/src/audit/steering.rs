@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// What is found is what was known, or that with the one change whose answer was lost. Which of the two it is, is known from
 /// then on.
 pub fn of_view(job: &mut JobModel, view: &JobView) -> Check {
-    let (spec, paused) = (&view.job.spec, view.latest.run.paused);
+    let (spec, paused) = (&view.job.spec, view.latest_run().run.paused);
     let changed = match &job.steering {
         Some(Command::Limits(change)) => Some(job.spec.with(change)),
         Some(_) | None => None,

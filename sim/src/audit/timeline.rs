@@ -113,7 +113,7 @@ fn adds_up(job: &JobModel, entries: &[TimelineEntry], view: &JobView) -> Check {
             LifecycleEvent::Deleted => deleted = true,
         }
     }
-    let (run, spec) = (&view.latest.run, &view.job.spec);
+    let (run, spec) = (&view.latest_run().run, &view.job.spec);
     let steered = paused == run.paused
         && limits.len() == spec.limits_revision as usize
         && limits.last().is_none_or(|last| *last == (spec.max_inflight, spec.rate));

@@ -8,7 +8,7 @@ use conveyor_domain::{
 };
 
 async fn apply(world: &World, key: RunKey, command: Command) -> Run {
-    must(world.backend.store.apply(key.job, command, world.now()).await).latest.run
+    must(world.backend.store.apply(key.job, command, world.now()).await).latest_run().run.clone()
 }
 
 /// A run of which so many tasks failed.
@@ -38,7 +38,7 @@ pub async fn a_run_that_fails_too_much_is_paused_and_says_why(harness: &dyn Harn
     assert_eq!(apply(&world, key, trip).await, tripped, "once");
     let crashed = harness.crash().await;
     let world = world.on(crashed.backend());
-    assert_eq!(world.view(key).await.latest.run, tripped);
+    assert_eq!(world.view(key).await.latest_run().run, tripped);
     let events = must(world.backend.store.events(key.job, 0, 100).await);
     let paused = events.iter().filter_map(|entry| match &entry.event {
         JobEvent::Lifecycle(LifecycleEvent::RunPaused { reason }) => Some(reason.clone()),

@@ -39,8 +39,8 @@ async fn assert_removed(world: &World, key: RunKey) {
     let depth = must(world.backend.queue.depth(QueueName::Run(key.run), world.now()).await);
     assert_eq!(depth.visible + depth.hidden, 0);
     let view = world.view(key).await;
-    assert_eq!((view.job.status, view.latest.run.storage), (JobStatus::Closed, Storage::Removed));
-    assert!(view.latest.stats.counts.is_zero(), "its counters went as well");
+    assert_eq!((view.job.status, view.latest_run().run.storage), (JobStatus::Closed, Storage::Removed));
+    assert!(view.latest_run().stats.counts.is_zero(), "its counters went as well");
 }
 
 pub async fn a_live_run_is_deleted_and_its_job_is_closed(harness: &dyn Harness) {
@@ -164,6 +164,6 @@ pub async fn a_run_that_is_not_there_cannot_be_deleted(harness: &dyn Harness) {
     for wrong in [nowhere, RunKey { job: key.job, run: other.run }] {
         assert_eq!(store.delete_run(wrong, world.now()).await, Err(Error::NotFound));
     }
-    assert_eq!(world.view(key).await.latest.run.status, RunStatus::Running);
-    assert_eq!(world.view(other).await.latest.run.status, RunStatus::Running);
+    assert_eq!(world.view(key).await.latest_run().run.status, RunStatus::Running);
+    assert_eq!(world.view(other).await.latest_run().run.status, RunStatus::Running);
 }

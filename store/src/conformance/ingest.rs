@@ -73,10 +73,10 @@ pub async fn an_accepted_job_is_visible_and_calls_an_ingester(harness: &dyn Harn
     let after = world.on(crashed.backend());
     let view = after.view(key).await;
     assert_eq!(
-        (view.latest.run.status, view.latest.run.ingest),
+        (view.latest_run().run.status, view.latest_run().run.ingest),
         (RunStatus::Running, Some(IngestStatus::Pending))
     );
-    assert_eq!((view.latest.stats.total, view.latest.run.latched), (0, false));
+    assert_eq!((view.latest_run().stats.total, view.latest_run().run.latched), (0, false));
     let queue = &after.backend.queue;
     let messages = must(queue.receive(QueueName::Control, 9, limits::VISIBILITY, after.now()).await);
     assert_eq!(messages.len(), 1);
@@ -137,7 +137,7 @@ pub async fn a_chunk_is_rows_refs_total_and_event(harness: &dyn Harness) {
     let after = world.on(crashed.backend());
     assert_eq!(indexes(&after, key).await, (0..12).collect::<Vec<_>>());
     assert_eq!(must(after.backend.queue.depth(QueueName::Run(key.run), after.now()).await).visible, 12);
-    let run = after.view(key).await.latest;
+    let run = after.view(key).await.latest_run().clone();
     assert_eq!((run.stats.total, run.run.next_index, run.run.latched), (12, 12, false));
     assert_eq!(state(&after, key).await.accepted, 12);
 }
@@ -159,7 +159,7 @@ pub async fn of_two_ingesters_one_wins_each_step(harness: &dyn Harness) {
     assert_eq!(commit(&world, key, 3).await, Appended::Done);
     assert_eq!(must(store.commit_chunk(key, chunk(&view, 7), world.now()).await), Appended::Lost);
     assert_eq!(indexes(&world, key).await, (0..10).collect::<Vec<_>>());
-    assert_eq!(world.view(key).await.latest.stats.total, 10);
+    assert_eq!(world.view(key).await.latest_run().stats.total, 10);
 }
 
 pub async fn a_chunk_never_resets_a_settled_row(harness: &dyn Harness) {
@@ -177,7 +177,7 @@ pub async fn a_chunk_never_resets_a_settled_row(harness: &dyn Harness) {
     let statuses: Vec<_> = tasks.iter().map(|task| task.status).collect();
     let pending = TaskStatus::Pending;
     assert_eq!(statuses, [pending, TaskStatus::Successful, pending, pending, pending]);
-    let stats = world.view(key).await.latest.stats;
+    let stats = world.view(key).await.latest_run().stats;
     assert_eq!((stats.total, stats.counts.successful), (5, 1));
 }
 
@@ -190,7 +190,7 @@ pub async fn a_run_completes_with_its_latch_and_not_before(harness: &dyn Harness
     let early = world.backend.store.apply(key.job, Command::Drained, world.now()).await;
     assert_eq!(early.err(), Some(Error::Refused(Refusal::NotDrained)));
     finish(&world, key).await;
-    let run = world.view(key).await.latest.run;
+    let run = world.view(key).await.latest_run().run.clone();
     assert_eq!((run.status, run.latched, run.ingest), (RunStatus::Completed, true, Some(IngestStatus::Done)));
     assert!(must(world.backend.store.ingesting_runs(None, 9).await).is_empty());
 }
@@ -204,9 +204,9 @@ pub async fn a_stopped_run_takes_no_more_rows_and_is_cut(harness: &dyn Harness) 
     assert_eq!(commit(&world, key, 4).await, Appended::Ended);
     assert_eq!(state(&world, key).await.accepted, 4, "nothing was logged");
     assert_eq!(indexes(&world, key).await.len(), 4, "nothing was written");
-    assert!(world.view(key).await.latest.run.is_ingesting());
+    assert!(world.view(key).await.latest_run().run.is_ingesting());
     assert_eq!(append(&world, key, IngestEvent::Cut { total: 4 }).await, Appended::Done);
-    let run = world.view(key).await.latest;
+    let run = world.view(key).await.latest_run().clone();
     assert_eq!((run.run.status, run.run.is_ingesting(), run.stats.total), (RunStatus::Stopped, false, 4));
 }
 
@@ -223,7 +223,7 @@ pub async fn a_run_keeps_what_is_expected_of_it(harness: &dyn Harness) {
     acceptance.run.doc.expected = least;
     let key = RunKey { job: acceptance.job.id, run: acceptance.run.id };
     must(world.backend.store.accept(acceptance).await);
-    let expected = async |world: &World| world.view(key).await.latest.run.doc.expected;
+    let expected = async |world: &World| world.view(key).await.latest_run().run.doc.expected;
     assert_eq!(expected(&world).await, least);
     append(&world, key, opened()).await;
     let late = must(state(&world, key).await.entry(IngestEvent::Counted { records: 9, rows: 8 }));
@@ -233,10 +233,10 @@ pub async fn a_run_keeps_what_is_expected_of_it(harness: &dyn Harness) {
     let crashed = harness.crash().await;
     let after = world.on(crashed.backend());
     assert_eq!(expected(&after).await, exact);
-    assert_eq!(after.view(key).await.latest.stats.total, 0, "nothing is counted as written");
+    assert_eq!(after.view(key).await.latest_run().stats.total, 0, "nothing is counted as written");
     must(after.backend.store.apply(key.job, Command::Stop, after.now()).await);
     assert_eq!(append(&after, key, IngestEvent::Cut { total: 0 }).await, Appended::Done);
-    assert_eq!(after.view(key).await.latest.stats.total, 0);
+    assert_eq!(after.view(key).await.latest_run().stats.total, 0);
 }
 
 pub async fn a_failed_list_fails_its_run(harness: &dyn Harness) {
@@ -246,7 +246,7 @@ pub async fn a_failed_list_fails_its_run(harness: &dyn Harness) {
     let failed =
         IngestEvent::Failed { fault, detail: "bad".into(), line: Some(3), report: None, rejected: 0 };
     assert_eq!(append(&world, key, failed).await, Appended::Done);
-    let run = world.view(key).await.latest.run;
+    let run = world.view(key).await.latest_run().run.clone();
     let failure = run.failure.expect("a failed run says why");
     assert_eq!((run.status, failure.reason), (RunStatus::Failed, FailureReason::List(fault)));
     assert!(must(world.backend.store.active_runs().await).is_empty());

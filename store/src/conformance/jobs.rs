@@ -20,11 +20,11 @@ pub async fn a_submitted_job_is_visible_whole(harness: &dyn Harness) {
     let world = World::new(harness.backend());
     let submission = world.submission(false, 5);
     let unsent = must(world.backend.store.submit(submission.clone()).await);
-    let key = RunKey { job: submission.job.id, run: submission.run.id };
+    let key = RunKey { job: submission.job.id, run: submission.job.latest_run };
     world.send(key, unsent).await;
     let view = world.view(key).await;
-    assert_eq!((&view.job, &view.latest.run), (&submission.job, &submission.run));
-    assert_eq!((view.latest.stats.total, view.latest.stats.counts.completed()), (5, 0));
+    assert_eq!((&view.job, Some(&view.latest_run().run)), (&submission.job, submission.run.as_ref()));
+    assert_eq!((view.latest_run().stats.total, view.latest_run().stats.counts.completed()), (5, 0));
     let query = TasksQuery { key, filter: StatusFilter::All, after: None, limit: 100, max_bytes: usize::MAX };
     let urls: Vec<_> = must(world.backend.store.tasks(query).await).into_iter().map(|t| t.input).collect();
     assert_eq!(urls, submission.tasks.into_iter().map(|(_, input)| input).collect::<Vec<_>>());
@@ -35,7 +35,7 @@ pub async fn a_submitted_job_is_visible_whole(harness: &dyn Harness) {
 pub async fn a_repeated_submit_changes_nothing(harness: &dyn Harness) {
     let world = World::new(harness.backend());
     let submission = world.submission(false, 4);
-    let key = RunKey { job: submission.job.id, run: submission.run.id };
+    let key = RunKey { job: submission.job.id, run: submission.job.latest_run };
     must(world.backend.store.submit(submission.clone()).await);
     world.finish(key, 0, success()).await;
     let before = world.view(key).await;
@@ -98,7 +98,7 @@ pub async fn rows_as_large_as_they_may_be_are_kept(harness: &dyn Harness) {
     // What is sealed is sealed after the size was checked.
     let longest = JOB_DOCUMENT_MAX_BYTES + 16 * KIB - spec.stored_bytes();
     spec.metadata.insert("k".to_owned(), "x".repeat(longest));
-    let key = RunKey { job: submission.job.id, run: submission.run.id };
+    let key = RunKey { job: submission.job.id, run: submission.job.latest_run };
     let unsent = must(world.backend.store.submit(submission.clone()).await);
     world.send(key, unsent).await;
     let crashed = harness.crash().await;
@@ -192,7 +192,7 @@ pub async fn concurrent_additions_never_share_an_index(harness: &dyn Harness) {
         let unsent = must(add.await);
         world.send(key, unsent).await;
     }
-    assert_eq!(world.view(key).await.latest.stats.total, 3 + 55);
+    assert_eq!(world.view(key).await.latest_run().stats.total, 3 + 55);
     let query =
         TasksQuery { key, filter: StatusFilter::All, after: None, limit: 1_000, max_bytes: usize::MAX };
     let ids: HashSet<_> = must(world.backend.store.tasks(query).await).into_iter().map(|t| t.id).collect();
@@ -207,7 +207,7 @@ pub async fn a_refused_addition_writes_nothing(harness: &dyn Harness) {
     must(add(1, true).await);
     assert_eq!(add(1, false).await.err(), Some(Error::Refused(Refusal::LastBatchReceived)));
     let view = world.view(key).await;
-    assert_eq!((view.latest.stats.total, view.job.status), (3, JobStatus::Closed));
+    assert_eq!((view.latest_run().stats.total, view.job.status), (3, JobStatus::Closed));
     let query = TasksQuery { key, filter: StatusFilter::All, after: None, limit: 100, max_bytes: usize::MAX };
     assert_eq!(must(world.backend.store.tasks(query).await).len(), 3);
 }
@@ -234,11 +234,11 @@ pub async fn completion_happens_once_and_never_early(harness: &dyn Harness) {
     world.finish(key, 1, success()).await;
     world.pass(5);
     let done = must(drained().await);
-    assert_eq!(done.latest.run.status, RunStatus::Completed);
-    let at = done.latest.run.updated;
+    assert_eq!(done.latest_run().run.status, RunStatus::Completed);
+    let at = done.latest_run().run.updated;
     world.pass(5);
     for _ in 0..3 {
-        assert_eq!(must(drained().await).latest.run.updated, at, "completed again");
+        assert_eq!(must(drained().await).latest_run().run.updated, at, "completed again");
     }
     let stop = world.backend.store.apply(key.job, Command::Stop, world.now()).await;
     assert_eq!(stop.err(), Some(Error::Refused(Refusal::RunNotStoppable)));
@@ -306,12 +306,12 @@ pub async fn a_paused_run_starts_nothing_until_it_is_resumed(harness: &dyn Harne
     let retry = Outcome::Retry { problem: problem(), not_before };
     assert_eq!(world.settle(key, &retried, retry).await, Settled::Applied);
     for _ in 0..2 {
-        let paused = apply(&world, key, Command::Pause).await.latest.run;
+        let paused = apply(&world, key, Command::Pause).await.latest_run().run.clone();
         assert_eq!((paused.paused, paused.status), (true, RunStatus::Running));
     }
     let crashed = harness.crash().await;
     let world = world.on(crashed.backend());
-    assert!(world.view(key).await.latest.run.paused);
+    assert!(world.view(key).await.latest_run().run.paused);
     let active = must(world.backend.store.active_runs().await);
     assert!(active.iter().any(|a| a.run.id == key.run && a.run.paused), "{active:?}");
     let claims = [world.claim(key, 0).await, world.claim(key, 1).await, world.claim(key, 2).await];
@@ -319,12 +319,12 @@ pub async fn a_paused_run_starts_nothing_until_it_is_resumed(harness: &dyn Harne
     assert_eq!((world.claim(key, 3).await, world.claim(key, 9).await), (Claim::Paused, Claim::Gone));
     // What is in flight goes on, and a refused claim took nothing from it.
     assert_eq!(world.settle(key, &held, success()).await, Settled::Applied);
-    assert!(!apply(&world, key, Command::Resume).await.latest.run.paused);
+    assert!(!apply(&world, key, Command::Resume).await.latest_run().run.paused);
     assert_eq!(world.claim(key, 2).await, Claim::Early(not_before));
     world.finish(key, 3, success()).await;
     world.pass(60_000);
     world.finish(key, 2, success()).await;
-    assert_eq!(apply(&world, key, Command::Drained).await.latest.run.status, RunStatus::Completed);
+    assert_eq!(apply(&world, key, Command::Drained).await.latest_run().run.status, RunStatus::Completed);
     let late = world.backend.store.apply(key.job, Command::Pause, world.now()).await;
     assert_eq!(late.err(), Some(Error::Refused(Refusal::RunNotPausable)));
 }
@@ -337,8 +337,8 @@ pub async fn a_paused_run_completes_and_can_be_stopped(harness: &dyn Harness) {
         apply(&world, key, Command::Pause).await;
     }
     assert_eq!(world.settle(done, &held, success()).await, Settled::Applied);
-    assert_eq!(apply(&world, done, Command::Drained).await.latest.run.status, RunStatus::Completed);
-    assert_eq!(apply(&world, stopped, Command::Stop).await.latest.run.status, RunStatus::Stopped);
+    assert_eq!(apply(&world, done, Command::Drained).await.latest_run().run.status, RunStatus::Completed);
+    assert_eq!(apply(&world, stopped, Command::Stop).await.latest_run().run.status, RunStatus::Stopped);
     assert_eq!(world.claim(stopped, 0).await, Claim::Gone);
 }
 
@@ -391,7 +391,10 @@ pub async fn runs_that_changed_are_found_by_when(harness: &dyn Harness) {
     let look = seen(on, fresh, since, |seen| matches!(seen, Seen::Active(_))).await;
     let Seen::Active(found) = look else { panic!("a new run: {look:?}") };
     let view = world.view(fresh).await;
-    assert_eq!((found.job, found.run, found.stats), (view.job, view.latest.run, view.latest.stats));
+    assert_eq!(
+        (found.job, found.run, found.stats),
+        (view.job.clone(), view.latest_run().run.clone(), view.latest_run().stats)
+    );
     let is_paused = |seen: &Seen| matches!(seen, Seen::Active(active) if active.run.paused);
     let look = seen(on, paused, since, is_paused).await;
     assert!(is_paused(&look), "{look:?}");
@@ -417,7 +420,7 @@ pub async fn what_becomes_visible_late_is_found_by_when_it_does(harness: &dyn Ha
     let (limited, stopped) = (world.submit(false, 1).await, world.submit(false, 1).await);
     let idle = world.submit(true, 0).await;
     let (submission, decided) = (world.submission(false, 1), world.now());
-    let late = RunKey { job: submission.job.id, run: submission.run.id };
+    let late = RunKey { job: submission.job.id, run: submission.job.latest_run };
     world.pass(HOUR_MS);
     let (since, store) = (world.now(), &world.backend.store);
     store.tell(since);
@@ -438,7 +441,11 @@ pub async fn what_becomes_visible_late_is_found_by_when_it_does(harness: &dyn Ha
         };
         let look = seen(on, key, since, fits).await;
         assert!(fits(&look), "{what}: {look:?}");
-        assert_eq!(world.view(key).await.latest.run.updated, decided, "{what}: it is when it was decided");
+        assert_eq!(
+            world.view(key).await.latest_run().run.updated,
+            decided,
+            "{what}: it is when it was decided"
+        );
     }
     let look = seen(on, stopped, since, |seen| matches!(seen, Seen::Gone)).await;
     assert!(matches!(look, Seen::Gone), "{look:?}");

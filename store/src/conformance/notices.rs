@@ -20,7 +20,7 @@ async fn awaited(world: &World, tasks: u32) -> RunKey {
         sfn_task_token: Some(Sealed("token".to_owned())),
         ..submission.job.spec.as_ref().clone()
     });
-    let key = RunKey { job: submission.job.id, run: submission.run.id };
+    let key = RunKey { job: submission.job.id, run: submission.job.latest_run };
     must(world.backend.store.submit(submission).await);
     key
 }
@@ -41,7 +41,7 @@ pub async fn a_run_that_completes_is_told_of_once(harness: &dyn Harness) {
     assert!(notices(&world, key).await.is_empty(), "it has not ended");
     let drained = || world.backend.store.apply(key.job, Command::Drained, world.now());
     join_all((0..8).map(|_| drained())).await.into_iter().for_each(|done| {
-        assert_eq!(must(done).latest.run.status, RunStatus::Completed);
+        assert_eq!(must(done).latest_run().run.status, RunStatus::Completed);
     });
     let first = notices(&world, key).await;
     let told: Vec<Delivery> = first.iter().map(|record| must(record.parse())).collect();
@@ -77,7 +77,7 @@ pub async fn nobody_is_told_of_an_end_that_did_not_happen(harness: &dyn Harness)
     // Whatever was under way is written by now, where writes are in order.
     awaited(&world, 1).await;
     for key in keys {
-        let has_ended = async || world.view(key).await.latest.run.status.is_terminal();
+        let has_ended = async || world.view(key).await.latest_run().run.status.is_terminal();
         let had_ended = has_ended().await;
         let told = !notices(&world, key).await.is_empty();
         assert!(!told || has_ended().await, "told of a run that goes on");

@@ -36,7 +36,7 @@ fn next(world: &World, claimed: &Record) -> Once {
 }
 
 fn document(view: &JobView) -> String {
-    format!("{{\"run\":\"{}\",\"total\":{}}}", view.latest.run.id, view.latest.stats.total)
+    format!("{{\"run\":\"{}\",\"total\":{}}}", view.latest_run().run.id, view.latest_run().stats.total)
 }
 
 async fn stored(world: &World, once: &Once) -> Option<Record> {
@@ -67,7 +67,7 @@ pub async fn a_submit_and_its_answer_are_one_step(harness: &dyn Harness) {
     let store = &world.backend.store;
     let once = claim(&world, "a").await;
     let submission = Submission { once: Some(once.clone()), ..world.submission(false, 3) };
-    let key = RunKey { job: submission.job.id, run: submission.run.id };
+    let key = RunKey { job: submission.job.id, run: submission.job.latest_run };
     must(store.submit(submission.clone()).await);
     is_answered(&world, &once, key).await;
     must(store.submit(submission).await);
@@ -121,14 +121,14 @@ pub async fn an_addition_and_its_answer_are_one_step(harness: &dyn Harness) {
     must(add(2, &once).await);
     is_answered(&world, &once, key).await;
     is_lost(add(2, &once).await);
-    assert_eq!(world.view(key).await.latest.stats.total, 3, "once is once");
+    assert_eq!(world.view(key).await.latest_run().stats.total, 3, "once is once");
     is_answered(&world, &once, key).await;
 
     let stale = claim(&world, "b").await;
     taken_over(&world, &stale).await;
     is_lost(add(4, &stale).await);
     is_lost(add(0, &stale).await);
-    assert_eq!(world.view(key).await.latest.stats.total, 3, "nothing was added");
+    assert_eq!(world.view(key).await.latest_run().stats.total, 3, "nothing was added");
     let none = claim(&world, "c").await;
     must(add(0, &none).await);
     is_answered(&world, &none, key).await;
@@ -157,13 +157,13 @@ pub async fn a_new_run_and_its_answer_are_one_step(harness: &dyn Harness) {
     let stale = claim(&world, "a").await;
     let other = taken_over(&world, &stale).await;
     is_lost(store.start_run(start(&stale), world.now()).await);
-    assert_eq!(world.view(first).await.latest.run.id, first.run, "nothing was begun");
+    assert_eq!(world.view(first).await.latest_run().run.id, first.run, "nothing was begun");
     assert_eq!(stored(&world, &stale).await, Some(other.clone()));
 
     let once = next(&world, &other);
     let begun = must(store.start_run(start(&once), world.now()).await);
-    assert_ne!(begun.latest.run.id, first.run);
-    is_answered(&world, &once, RunKey { job: first.job, run: begun.latest.run.id }).await;
+    assert_ne!(begun.latest_run().run.id, first.run);
+    is_answered(&world, &once, RunKey { job: first.job, run: begun.latest_run().run.id }).await;
 }
 
 pub async fn of_many_operations_under_one_claim_one_happens(harness: &dyn Harness) {
@@ -187,7 +187,7 @@ pub async fn of_many_operations_under_one_claim_one_happens(harness: &dyn Harnes
         }
     }
     let [submission] = made[..] else { panic!("{} jobs were made", made.len()) };
-    let key = RunKey { job: submission.job.id, run: submission.run.id };
+    let key = RunKey { job: submission.job.id, run: submission.job.latest_run };
     is_answered(&world, submission.once.as_ref().expect("it had one"), key).await;
 }
 
@@ -195,14 +195,14 @@ pub async fn an_answer_survives_a_crash_with_what_it_answers(harness: &dyn Harne
     let world = World::new(harness.backend());
     let (once, unused) = (claim(&world, "a").await, claim(&world, "b").await);
     let submission = Submission { once: Some(once.clone()), ..world.submission(false, 2) };
-    let key = RunKey { job: submission.job.id, run: submission.run.id };
+    let key = RunKey { job: submission.job.id, run: submission.job.latest_run };
     must(world.backend.store.submit(submission).await);
     let crashed = harness.crash().await;
     let world = world.on(crashed.backend());
     is_answered(&world, &once, key).await;
     // Claimed before the crash, and nothing done: the claim is still good.
     let submission = Submission { once: Some(unused.clone()), ..world.submission(false, 2) };
-    let key = RunKey { job: submission.job.id, run: submission.run.id };
+    let key = RunKey { job: submission.job.id, run: submission.job.latest_run };
     must(world.backend.store.submit(submission).await);
     is_answered(&world, &unused, key).await;
 }

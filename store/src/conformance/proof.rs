@@ -97,7 +97,7 @@ pub async fn a_correction_is_added_once(harness: &dyn Harness) {
     let found = tally(&after, key).await;
     assert_eq!(found.counters, Sums { successful: 4, failed: [0, 0, 1, 0, 0, 0, 0] });
     assert_ne!(found.revision, seen);
-    let counts = after.view(key).await.latest.stats.counts;
+    let counts = after.view(key).await.latest_run().stats.counts;
     assert_eq!((counts.successful, counts.failed_total()), (4, 1), "readers see it");
     let store = &after.backend.store;
     let back = drift(&found.rows, &found.counters);
@@ -105,7 +105,7 @@ pub async fn a_correction_is_added_once(harness: &dyn Harness) {
     assert!(must(store.correct(key, back, found.revision, after.now()).await));
     let found = tally(&after, key).await;
     assert!(drift(&found.rows, &found.counters).is_zero(), "{found:?}");
-    assert_eq!(after.view(key).await.latest.stats.counts.completed(), 2);
+    assert_eq!(after.view(key).await.latest_run().stats.counts.completed(), 2);
 }
 
 pub async fn nobody_sees_a_count_below_zero(harness: &dyn Harness) {
@@ -118,12 +118,16 @@ pub async fn nobody_sees_a_count_below_zero(harness: &dyn Harness) {
     let found = tally(&world, key).await;
     assert_eq!(found.counters, Sums { successful: -5, failed: [0, -2, 0, 0, 0, 0, 0] });
     let run = must(store.run(key.job, key.run).await).expect("the run is there");
-    assert_eq!((run.stats.counts, world.view(key).await.latest.stats.counts), Default::default());
+    assert_eq!((run.stats.counts, world.view(key).await.latest_run().stats.counts), Default::default());
     assert!(must(store.active_runs().await).iter().all(|active| active.stats.counts.is_zero()));
     world.finish(key, 1, success()).await;
     let missing = drift(&found.rows, &found.counters);
     assert!(must(store.correct(key, missing, found.revision, world.now()).await));
-    assert_eq!(world.view(key).await.latest.stats.counts.successful, 2, "what was done meanwhile counts");
+    assert_eq!(
+        world.view(key).await.latest_run().stats.counts.successful,
+        2,
+        "what was done meanwhile counts"
+    );
 }
 
 pub async fn a_run_is_complete_by_its_corrected_counts(harness: &dyn Harness) {
@@ -139,5 +143,5 @@ pub async fn a_run_is_complete_by_its_corrected_counts(harness: &dyn Harness) {
     let missing = drift(&found.rows, &found.counters);
     assert!(must(store.correct(key, missing, found.revision, world.now()).await));
     let view = must(store.apply(key.job, Command::Drained, world.now()).await);
-    assert_eq!(view.latest.run.status, conveyor_domain::RunStatus::Completed);
+    assert_eq!(view.latest_run().run.status, conveyor_domain::RunStatus::Completed);
 }

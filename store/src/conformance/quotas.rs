@@ -17,7 +17,7 @@ fn admission(world: &World, defaults: Quotas) -> Admission<'_> {
 async fn submit(world: &World, quotas: Quotas, tasks: u32) -> Result<RunKey, Quota> {
     let admission = admission(world, quotas);
     let submission = world.submission(true, tasks);
-    let key = RunKey { job: submission.job.id, run: submission.run.id };
+    let key = RunKey { job: submission.job.id, run: submission.job.latest_run };
     let wanted = Wanted { job: key.job, active: true, scheduled: false, tasks };
     match admission.admit(world.caller, wanted).await {
         Ok(admitted) => {

@@ -60,7 +60,7 @@ async fn completed(world: &World) -> RunKey {
         world.finish(key, index, outcome).await;
     }
     let view = must(world.backend.store.apply(key.job, Command::Drained, world.now()).await);
-    assert_eq!(view.latest.run.status, RunStatus::Completed);
+    assert_eq!(view.latest_run().run.status, RunStatus::Completed);
     key
 }
 
@@ -98,12 +98,12 @@ pub async fn a_full_rerun_has_the_same_ids_and_begins_anew(harness: &dyn Harness
     start.run.overrides = Params::from([("js_instructions".to_owned(), longest)]);
     let key = RunKey { job: first.job, run: start.run.id };
     let view = must(world.backend.store.start_run(start, world.now()).await);
-    assert_eq!((view.latest.run.sequence, view.latest.run.status), (2, RunStatus::Running));
-    assert_eq!((view.latest.stats.total, view.latest.stats.counts.completed()), (TASKS, 0));
+    assert_eq!((view.latest_run().run.sequence, view.latest_run().run.status), (2, RunStatus::Running));
+    assert_eq!((view.latest_run().stats.total, view.latest_run().stats.counts.completed()), (TASKS, 0));
     let crashed = harness.crash().await;
     let world = world.on(crashed.backend());
     assert_eq!(world.view(key).await, view, "acknowledged means durable");
-    assert_eq!(view.latest.run.doc.overrides.len(), 1);
+    assert_eq!(view.latest_run().run.doc.overrides.len(), 1);
     let ids = |tasks: &[Task]| tasks.iter().map(|task| task.id).collect::<Vec<_>>();
     let (before, after) = (tasks(&world, first).await, tasks(&world, key).await);
     assert_eq!(ids(&before), ids(&after));
@@ -114,7 +114,7 @@ pub async fn a_full_rerun_has_the_same_ids_and_begins_anew(harness: &dyn Harness
         finish(&world, key, first.run, index, success()).await;
     }
     let view = must(world.backend.store.apply(key.job, Command::Drained, world.now()).await);
-    assert_eq!((view.latest.run.id, view.latest.run.status), (key.run, RunStatus::Completed));
+    assert_eq!((view.latest_run().run.id, view.latest_run().run.status), (key.run, RunStatus::Completed));
     let earlier = must(world.backend.store.run(first.job, first.run).await).expect("it is there");
     assert_eq!((earlier.stats.counts.successful, earlier.stats.counts.failed_total()), (4, 2));
     assert_eq!(must(world.backend.store.runs(RunsQuery::newest(first.job, 9)).await).rows.len(), 2);
@@ -155,7 +155,7 @@ pub async fn a_partial_rerun_hands_down_what_is_not_done_again(harness: &dyn Har
     let start = written(&world, first, failed_only()).await;
     let key = RunKey { job: first.job, run: start.run.id };
     let view = must(world.backend.store.start_run(start, world.now()).await);
-    assert_eq!((view.latest.stats.total, view.latest.stats.counts.successful), (TASKS, 4));
+    assert_eq!((view.latest_run().stats.total, view.latest_run().stats.counts.successful), (TASKS, 4));
     assert_eq!(queued(&world, key.run).await, 2, "only what is done again");
     let rows = tasks(&world, key).await;
     let handed_down: Vec<&Task> = rows.iter().filter(|task| task.inherited.is_some()).collect();
@@ -167,8 +167,11 @@ pub async fn a_partial_rerun_hands_down_what_is_not_done_again(harness: &dyn Har
     finish(&world, key, first.run, 1, failure(FailureClass::Timeout)).await;
     assert!(drift_of(&world, key).await);
     let view = must(world.backend.store.apply(key.job, Command::Drained, world.now()).await);
-    assert_eq!(view.latest.run.status, RunStatus::Completed);
-    assert_eq!((view.latest.stats.counts.successful, view.latest.stats.counts.failed_total()), (5, 1));
+    assert_eq!(view.latest_run().run.status, RunStatus::Completed);
+    assert_eq!(
+        (view.latest_run().stats.counts.successful, view.latest_run().stats.counts.failed_total()),
+        (5, 1)
+    );
     // Through another rerun it still names the run that did it.
     let again = written(&world, key, failed_only()).await;
     let third = RunKey { job: first.job, run: again.run.id };
@@ -205,7 +208,7 @@ pub async fn of_many_who_begin_a_run_at_once_one_does(harness: &dyn Harness) {
             "{lost:?}"
         );
     }
-    assert_eq!(world.view(first).await.latest.run.id, winners[0]);
+    assert_eq!(world.view(first).await.latest_run().run.id, winners[0]);
     assert_eq!(must(world.backend.store.runs(RunsQuery::newest(first.job, 9)).await).rows.len(), 2);
 }
 
@@ -257,7 +260,7 @@ pub async fn an_ingested_rerun_counts_what_is_there(harness: &dyn Harness) {
     let key = RunKey { job: first.job, run: run.id };
     let start = StartRun { job: first.job, run, tasks: Vec::new(), log, once: None };
     let view = must(world.backend.store.start_run(start, world.now()).await);
-    assert!(view.latest.run.is_ingesting() && view.latest.stats.total == 0);
+    assert!(view.latest_run().run.is_ingesting() && view.latest_run().stats.total == 0);
     let read = async || -> Vec<ReplayedTask> {
         tasks(&world, first).await.into_iter().map(|task| replay.replayed(task)).collect()
     };
@@ -271,8 +274,8 @@ pub async fn an_ingested_rerun_counts_what_is_there(harness: &dyn Harness) {
     assert_eq!(queued(&world, key.run).await, 1);
     finish(&world, key, first.run, 0, success()).await;
     let view = must(world.backend.store.apply(key.job, Command::Drained, world.now()).await);
-    assert_eq!(view.latest.run.status, RunStatus::Completed);
-    assert_eq!(view.latest.stats.counts.completed(), TASKS);
+    assert_eq!(view.latest_run().run.status, RunStatus::Completed);
+    assert_eq!(view.latest_run().stats.counts.completed(), TASKS);
 }
 
 async fn delete_run(world: &World, key: RunKey) -> Result<(), Error> {

@@ -26,7 +26,7 @@ pub async fn a_restored_task_is_terminal_and_counted_once(harness: &dyn Harness)
     assert_eq!(restore(&world, key, ends).await, [false; 3]);
     let crashed = harness.crash().await;
     let after = world.on(crashed.backend());
-    let counts = after.view(key).await.latest.stats.counts;
+    let counts = after.view(key).await.latest_run().stats.counts;
     assert_eq!((counts.successful, counts.failed), (1, [0, 0, 0, 0, 1, 0, 0]));
     let task = |index| after.backend.store.task(key, World::task(key, index));
     let (first, third) = (must(task(0).await).expect("a task"), must(task(2).await).expect("a task"));
@@ -61,7 +61,7 @@ pub async fn whoever_holds_a_restored_task_has_lost_it(harness: &dyn Harness) {
     assert_eq!(restore(&world, key, vec![(0, success())]).await, [true]);
     assert_eq!(world.settle(key, &held, success()).await, Settled::Lost, "it is not its result");
     assert_eq!(world.settle(key, &held, failure(FailureClass::Other)).await, Settled::Lost);
-    assert_eq!(world.view(key).await.latest.stats.counts.successful, 1);
+    assert_eq!(world.view(key).await.latest_run().stats.counts.successful, 1);
     assert_counts_agree(&world, key).await;
 }
 
@@ -73,7 +73,7 @@ pub async fn tasks_are_restored_whatever_state_their_run_is_in(harness: &dyn Har
     assert_eq!(restore(&world, key, vec![(0, success())]).await, [true]);
     must(store.apply(key.job, Command::Stop, world.now()).await);
     assert_eq!(restore(&world, key, vec![(1, failure(FailureClass::Other))]).await, [true]);
-    let view = world.view(key).await.latest;
+    let view = world.view(key).await.latest_run().clone();
     assert_eq!((view.run.status, view.stats.counts.completed()), (RunStatus::Stopped, 2));
     assert_counts_agree(&world, key).await;
 }

@@ -63,7 +63,7 @@ pub async fn nothing_of_a_live_job_is_removed(harness: &dyn Harness) {
     assert_eq!(must(world.backend.store.remove_rows(key.job, 100).await), 0);
     must(world.backend.store.forget_job(key.job, world.now()).await);
     sweep(&world).await;
-    assert_eq!(world.view(key).await.latest.stats.total, 3);
+    assert_eq!(world.view(key).await.latest_run().stats.total, 3);
     world.finish(key, 2, success()).await;
 }
 
@@ -157,7 +157,7 @@ pub async fn only_runs_that_ended_before_a_moment_are_past_their_time(harness: &
     let all = must(store.expired_runs(Timestamp(world.now().0 + 1), 9).await);
     assert_eq!(all, [old, young], "the one that ended first comes first");
     assert_eq!(must(store.expired_runs(Timestamp(world.now().0 + 1), 1).await), [old]);
-    assert_eq!(world.view(live).await.latest.run.storage, Storage::Kept);
+    assert_eq!(world.view(live).await.latest_run().run.storage, Storage::Kept);
 }
 
 pub async fn what_was_counted_of_a_run_outlives_its_rows(harness: &dyn Harness) {
@@ -167,7 +167,7 @@ pub async fn what_was_counted_of_a_run_outlives_its_rows(harness: &dyn Harness) 
     world.finish(key, 0, success()).await;
     world.finish(key, 1, failure(FailureClass::Blocked)).await;
     must(store.apply(key.job, Command::Stop, world.now()).await);
-    let before = world.view(key).await.latest.stats;
+    let before = world.view(key).await.latest_run().stats;
     world.pass(1_000);
     let mut steps = 0;
     while must(store.remove_run_rows(key, 7).await) > 0 {

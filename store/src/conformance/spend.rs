@@ -16,10 +16,10 @@ fn retry(world: &World) -> Outcome {
 pub async fn every_attempt_is_added_once_whatever_came_of_it(harness: &dyn Harness) {
     let world = World::new(harness.backend());
     let key = world.submit(false, 3).await;
-    assert_eq!(world.view(key).await.latest.stats.spend, Spend::default());
+    assert_eq!(world.view(key).await.latest_run().stats.spend, Spend::default());
     let first = world.claimed(key, 0).await;
     assert_eq!(world.settle_at(key, &first, retry(&world), spend(1, 100)).await, Settled::Applied);
-    let stats = world.view(key).await.latest.stats;
+    let stats = world.view(key).await.latest_run().stats;
     assert_eq!((stats.spend, stats.counts.completed()), (spend(1, 100), 0), "a retry is paid for as well");
     let second = world.claimed(key, 0).await;
     assert_eq!(world.settle_at(key, &second, success(), spend(0, 28_000)).await, Settled::Applied);
@@ -28,7 +28,7 @@ pub async fn every_attempt_is_added_once_whatever_came_of_it(harness: &dyn Harne
     assert_eq!(world.settle_at(key, &failed, outcome, spend(25, 0)).await, Settled::Applied);
     let released = world.claimed(key, 2).await;
     assert_eq!(world.settle_at(key, &released, Outcome::Release, spend(9, 9)).await, Settled::Applied);
-    let stats = world.view(key).await.latest.stats;
+    let stats = world.view(key).await.latest_run().stats;
     assert_eq!((stats.spend, stats.counts.completed()), (spend(26, 28_100), 2));
     let store = &world.backend.store;
     let of = |index| store.attempts(key, World::task(key, index));
@@ -55,9 +55,9 @@ pub async fn a_repeated_settle_costs_nothing_more(harness: &dyn Harness) {
     let stale = world.claimed(key, 1).await;
     let fresh = world.claimed(key, 1).await;
     assert_eq!(world.settle_at(key, &stale, success(), spend(7, 7)).await, Settled::Lost);
-    assert_eq!(world.view(key).await.latest.stats.spend, spend(4, 100));
+    assert_eq!(world.view(key).await.latest_run().stats.spend, spend(4, 100));
     assert_eq!(world.settle_at(key, &fresh, success(), spend(0, 1)).await, Settled::Applied);
-    assert_eq!(world.view(key).await.latest.stats.spend, spend(4, 101));
+    assert_eq!(world.view(key).await.latest_run().stats.spend, spend(4, 101));
 }
 
 pub async fn what_was_spent_survives_a_crash_and_a_correction(harness: &dyn Harness) {
@@ -70,7 +70,7 @@ pub async fn what_was_spent_survives_a_crash_and_a_correction(harness: &dyn Harn
     let tally = must(world.backend.store.tally(key, false).await).expect("a tally");
     let drift = Sums { successful: 1, ..Sums::default() };
     assert!(must(world.backend.store.correct(key, drift, tally.revision, world.now()).await));
-    let stats = world.view(key).await.latest.stats;
+    let stats = world.view(key).await.latest_run().stats;
     assert_eq!((stats.counts.successful, stats.spend), (2, spend(3, 700)));
 }
 
@@ -83,5 +83,5 @@ pub async fn sums_are_exact_however_large(harness: &dyn Harness) {
         let claimed = world.claimed(key, index).await;
         assert_eq!(world.settle_at(key, &claimed, success(), much).await, Settled::Applied);
     }
-    assert_eq!(world.view(key).await.latest.stats.spend, much.plus(much));
+    assert_eq!(world.view(key).await.latest_run().stats.spend, much.plus(much));
 }

@@ -85,7 +85,7 @@ pub async fn a_hundred_claims_leave_one_that_can_settle(harness: &dyn Harness) {
         applied += u32::from(must(settle.await) == Settled::Applied);
     }
     assert_eq!(applied, 1, "one winner");
-    let counts = world.view(key).await.latest.stats.counts;
+    let counts = world.view(key).await.latest_run().stats.counts;
     assert_eq!(counts.completed(), 1, "one count");
     assert_eq!(counts.successful == 1, task(&world, key, 0).await.status == TaskStatus::Successful);
 }
@@ -105,7 +105,7 @@ pub async fn a_hundred_settles_of_one_claim_count_once(harness: &dyn Harness) {
     }
     assert_eq!(answers.iter().filter(|a| **a == Settled::Applied).count(), 1);
     assert_eq!(answers.iter().filter(|a| **a == Settled::Already).count(), 99);
-    assert_eq!(world.view(key).await.latest.stats.counts.completed(), 1);
+    assert_eq!(world.view(key).await.latest_run().stats.counts.completed(), 1);
 }
 
 pub async fn a_settle_repeated_after_a_lost_answer_counts_once(harness: &dyn Harness) {
@@ -123,7 +123,7 @@ pub async fn a_settle_repeated_after_a_lost_answer_counts_once(harness: &dyn Har
         assert_eq!(world.settle(key, &claimed, outcome).await, Settled::Already);
         assert_eq!(task(&world, key, index).await, before);
     }
-    assert_eq!(world.view(key).await.latest.stats.counts.completed(), 2);
+    assert_eq!(world.view(key).await.latest_run().stats.counts.completed(), 2);
     let attempts = must(world.backend.store.attempts(key, World::task(key, 2)).await);
     assert_eq!(attempts.map(|a| a.len()), Some(1));
 }
@@ -144,7 +144,7 @@ pub async fn a_settle_that_is_broken_off_is_counted_or_did_not_happen(harness: &
         // Repeated after the answer was lost.
         assert_ne!(world.settle(key, &claimed, success()).await, Settled::Lost);
     }
-    assert_eq!(world.view(key).await.latest.stats.counts.successful, POLLS_MAX);
+    assert_eq!(world.view(key).await.latest_run().stats.counts.successful, POLLS_MAX);
 }
 
 pub async fn a_superseded_claim_cannot_settle(harness: &dyn Harness) {
@@ -157,7 +157,7 @@ pub async fn a_superseded_claim_cannot_settle(harness: &dyn Harness) {
     assert_eq!(world.settle(key, &winner, failure(FailureClass::Other)).await, Settled::Applied);
     assert_eq!(world.settle(key, &late, success()).await, Settled::Lost);
     assert_eq!(task(&world, key, 0).await.status, TaskStatus::Failed);
-    assert_eq!(world.view(key).await.latest.stats.counts.completed(), 1);
+    assert_eq!(world.view(key).await.latest_run().stats.counts.completed(), 1);
 }
 
 pub async fn a_terminal_task_cannot_be_claimed(harness: &dyn Harness) {
@@ -237,7 +237,7 @@ pub async fn tasks_of_a_stopped_run_cannot_be_claimed_but_still_settle(harness: 
     must(world.backend.store.apply(key.job, Command::Stop, world.now()).await);
     assert_eq!(world.claim(key, 1).await, Claim::Gone);
     assert_eq!(world.settle(key, &held, success()).await, Settled::Applied);
-    let stats = world.view(key).await.latest.stats;
+    let stats = world.view(key).await.latest_run().stats;
     assert_eq!((stats.total, stats.counts.completed()), (3, 1));
 }
 
@@ -270,7 +270,7 @@ pub async fn one_lost_settle_does_not_spoil_its_group(harness: &dyn Harness) {
     let answers = must(world.backend.store.settle(group, world.now()).await);
     let expected = [Settled::Applied, Settled::Applied, Settled::Lost, Settled::Applied, Settled::Applied];
     assert_eq!(answers, expected);
-    assert_eq!(world.view(key).await.latest.stats.counts.successful, 4);
+    assert_eq!(world.view(key).await.latest_run().stats.counts.successful, 4);
 }
 
 pub async fn failures_are_counted_by_class(harness: &dyn Harness) {
@@ -279,7 +279,7 @@ pub async fn failures_are_counted_by_class(harness: &dyn Harness) {
     for (index, class) in (0..).zip(FailureClass::ALL.into_iter().chain(FailureClass::ALL)) {
         world.finish(key, index, failure(class)).await;
     }
-    let counts = world.view(key).await.latest.stats.counts;
+    let counts = world.view(key).await.latest_run().stats.counts;
     assert_eq!((counts.successful, counts.failed), (0, [2; 7]));
     assert_eq!(task(&world, key, 0).await.error, Some(problem()));
 }
@@ -410,14 +410,14 @@ pub async fn stats_never_pass_the_total_while_workers_race(harness: &dyn Harness
     };
     let racers: Vec<_> = (0..4).map(race).collect();
     while !racers.iter().all(|r| r.is_finished()) {
-        let stats = world.view(key).await.latest.stats;
+        let stats = world.view(key).await.latest_run().stats;
         assert!(stats.counts.completed() <= stats.total, "{stats:?}");
         tokio::task::yield_now().await;
     }
     for racer in racers {
         must(racer.await);
     }
-    assert_eq!(world.view(key).await.latest.stats.counts.completed(), 40);
+    assert_eq!(world.view(key).await.latest_run().stats.counts.completed(), 40);
 }
 
 pub async fn settles_survive_a_crash(harness: &dyn Harness) {

@@ -100,7 +100,7 @@ impl World {
         let rows = lifecycle::submit(job, run, self.caller, spec, open, tasks, self.now());
         Submission {
             job: rows.job,
-            run: rows.run,
+            run: Some(rows.run),
             tasks: (0..).zip(World::inputs(tasks)).collect(),
             list: None,
             once: None,
@@ -110,7 +110,7 @@ impl World {
     /// Submits a job and sends its refs.
     pub async fn submit(&self, open: bool, tasks: u32) -> RunKey {
         let submission = self.submission(open, tasks);
-        let key = RunKey { job: submission.job.id, run: submission.run.id };
+        let key = RunKey { job: submission.job.id, run: submission.job.latest_run };
         let unsent = must(self.backend.store.submit(submission).await);
         self.send(key, unsent).await;
         key

@@ -4,21 +4,21 @@
 use super::Embedded;
 use super::codec::{self, corrupt, from_json, to_json};
 use super::reader::Lane;
-use crate::port::{EventStore, Result};
+use crate::port::{EventStore, Result, RunKey};
 use async_trait::async_trait;
 use conveyor_domain::{
-    IngestEvent, JobEvent, JobId, LifecycleEvent, LoggedEvent, Run, RunId, TimelineEntry, Timestamp,
+    IngestEvent, JobEvent, JobId, LifecycleEvent, LoggedEvent, RunId, TimelineEntry, Timestamp,
 };
 use rusqlite::{Connection, Row, params};
 
-pub fn happened(connection: &Connection, run: &Run, event: &LifecycleEvent, at: Timestamp) -> Result<()> {
+pub fn happened(connection: &Connection, run: RunKey, event: &LifecycleEvent, at: Timestamp) -> Result<()> {
     insert(connection, run, None, &to_json(event)?, at)
 }
 
 /// The caller knows that the number is the next one of its run's log.
 pub fn logged(
     connection: &Connection,
-    run: &Run,
+    run: RunKey,
     number: u32,
     event: &IngestEvent,
     at: Timestamp,
@@ -28,7 +28,7 @@ pub fn logged(
 
 fn insert(
     connection: &Connection,
-    run: &Run,
+    run: RunKey,
     ingest_number: Option<u32>,
     doc: &str,
     at: Timestamp,
@@ -38,7 +38,7 @@ fn insert(
             "INSERT INTO events (job_id, number, run_id, ingest_number, at_ms, doc)
              VALUES (?1, 1 + coalesce((SELECT max(number) FROM events WHERE job_id = ?1), 0), ?2, ?3, ?4, ?5)",
         )?
-        .execute(params![run.job.to_bytes(), run.id.to_bytes(), ingest_number, at.0, doc])?;
+        .execute(params![run.job.to_bytes(), run.run.to_bytes(), ingest_number, at.0, doc])?;
     Ok(())
 }
 

@@ -4,13 +4,14 @@
 use super::jobs::{self, StoredJob};
 use super::latest::Latest;
 use super::reader::Lane;
+use super::runs::StoredRun;
 use super::{Embedded, codec, events, queue, runs, tasks, tombstones, uploads};
 use crate::port::{Acceptance, Appended, Chunk, Error, Ingest, IngestStore, Result, RunKey};
 use async_trait::async_trait;
 use conveyor_domain::ingest::Entry;
 use conveyor_domain::{
-    Command, IngestEvent, IngestRef, JobId, JobStatus, QueueName, Refusal, Run, RunId, RunStatus, Timestamp,
-    timeline,
+    Command, IngestEvent, IngestRef, Job, JobId, JobStatus, QueueName, Refusal, Run, RunId, RunStatus,
+    Timestamp, timeline,
 };
 use rusqlite::{Connection, params};
 
@@ -28,25 +29,26 @@ fn accept(connection: &Connection, latest: &Latest, acceptance: &Acceptance) -> 
     }
     tombstones::refuse(connection, job.id)?;
     let now = job.created;
-    let stored = jobs::insert(connection, latest, job, run)?;
+    let (stored, key) =
+        (jobs::insert(connection, latest, job, Some(run))?, RunKey { job: job.id, run: run.id });
     uploads::claim(connection, source, job.id, now)?;
-    events::happened(connection, run, &timeline::submitted(job, run), now)?;
-    events::logged(connection, run, 0, &IngestEvent::Accepted { source: source.clone() }, now)?;
-    let view = || StoredJob { job: job.clone(), run: stored }.view(connection);
+    events::happened(connection, key, &timeline::submitted(job, run.total), now)?;
+    events::logged(connection, key, 0, &IngestEvent::Accepted { source: source.clone() }, now)?;
+    let view = || StoredJob { job: job.clone(), run: Some(stored) }.view(connection);
     jobs::answer(connection, once.as_ref(), view)?;
     call(connection, run, now)
 }
 
 /// A run that is not deleted, with its job.
-fn find(connection: &Connection, key: RunKey) -> Result<Option<StoredJob>> {
+fn find(connection: &Connection, key: RunKey) -> Result<Option<(Job, StoredRun)>> {
     let found = runs::find(connection, key)?.filter(|stored| stored.run.status != RunStatus::Deleted);
     let Some(run) = found else { return Ok(None) };
     let job = jobs::find(connection, key.job)?.filter(|found| found.job.status != JobStatus::Deleted);
-    Ok(job.map(|found| StoredJob { job: found.job, run }))
+    Ok(job.map(|found| (found.job, run)))
 }
 
 fn ingest_of(connection: &Connection, key: RunKey) -> Result<Option<Ingest>> {
-    let Some(StoredJob { job, run }) = find(connection, key)? else { return Ok(None) };
+    let Some((job, run)) = find(connection, key)? else { return Ok(None) };
     let log = events::log(connection, key.run)?;
     Ok((!log.is_empty()).then_some(Ingest { job, run: run.run, log }))
 }
@@ -62,12 +64,14 @@ fn refusal(connection: &Connection, key: RunKey, entry: &Entry) -> Result<Option
 fn append(
     connection: &Connection,
     latest: &Latest,
-    found: StoredJob,
+    (job, run): (Job, StoredRun),
     entry: &Entry,
     now: Timestamp,
 ) -> Result<Appended> {
-    events::logged(connection, &found.run.run, entry.number(), entry.event(), now)?;
+    let key = RunKey { job: job.id, run: run.run.id };
+    events::logged(connection, key, entry.number(), entry.event(), now)?;
     let Some(step) = entry.effect() else { return Ok(Appended::Done) };
+    let found = StoredJob { job, run: Some(run) };
     jobs::transition(connection, latest, found, &Command::Ingest(step.clone()), now)?;
     Ok(Appended::Done)
 }
@@ -110,7 +114,7 @@ impl IngestStore for Embedded {
                     return Ok(refused);
                 }
                 let Some(found) = find(connection, key)? else { return Ok(Appended::Gone) };
-                tasks::put(connection, &found.run, &rows, now)?;
+                tasks::put(connection, &found.1, &rows, now)?;
                 append(connection, &latest, found, &entry, now)
             })
             .await;

@@ -12,7 +12,7 @@ use crate::port::{
 };
 use async_trait::async_trait;
 use conveyor_domain::job::beside::Change;
-use conveyor_domain::job::lifecycle::{Decision, decide, delete_run};
+use conveyor_domain::job::lifecycle::{Decision, decide_latest, delete_run};
 use conveyor_domain::{
     CallerId, Command, IngestEvent, Job, JobId, JobSpec, RecordKind, Refusal, Run, RunId, RunStats,
     RunStatus, ScheduleChange, TaskInput, TaskRef, Timestamp, beside, lifecycle, limits, timeline,
@@ -23,28 +23,29 @@ use std::sync::Arc;
 
 const COLUMNS: &str = "job_id, caller_id, status, latest_run_key, created_ms, updated_ms, doc";
 
-/// A job row and a run of it; the latest, unless another was asked for.
+/// A job row and a run of it: the latest, unless another was asked for. A scheduled job that has not fired has none.
 #[derive(Clone, Debug)]
 pub struct StoredJob {
     pub job: Job,
-    pub run: StoredRun,
+    pub run: Option<StoredRun>,
 }
 
 impl StoredJob {
     pub fn view(self, connection: &Connection) -> Result<JobView> {
-        Ok(JobView { job: self.job, latest: runs::view(connection, self.run)? })
+        let latest = self.run.map(|run| runs::view(connection, run)).transpose()?;
+        Ok(JobView { job: self.job, latest })
     }
 }
 
 fn decode(connection: &Connection, row: &Row<'_>) -> Result<StoredJob> {
-    let run = runs::by_key(connection, row.get(3)?)?;
+    let (latest_run, run) = runs::latest(connection, row.get(3)?)?;
     let status: String = row.get(2)?;
     let doc: String = row.get(6)?;
     let job = Job {
         id: JobId::from_bytes(row.get(0)?),
         caller: CallerId::from_bytes(row.get(1)?),
         status: job_status(&status)?,
-        latest_run: run.run.id,
+        latest_run,
         created: Timestamp(row.get(4)?),
         updated: Timestamp(row.get(5)?),
         spec: Arc::new(from_json::<JobSpec>(&doc)?),
@@ -100,13 +101,17 @@ pub fn transition(
     command: &Command,
     now: Timestamp,
 ) -> Result<StoredJob> {
-    let stats = runs::stats(connection, &stored.run)?;
-    let next = decide(&stored.job, &stored.run.run, &stats.counts, command, now)?;
-    let had_ended = stored.run.run.status.is_terminal();
+    let stats = stored.run.as_ref().map(|run| runs::stats(connection, run)).transpose()?.unwrap_or_default();
+    let run = stored.run.as_ref().map(|stored| &stored.run);
+    let had_ended = run.is_none_or(|run| run.status.is_terminal());
+    let next = decide_latest(&stored.job, run, &stats.counts, command, now)?;
     let written = write(connection, latest, stored, next, stats, now)?;
-    let run = &written.run.run;
-    if !had_ended && run.status.is_terminal() && run.is_ingesting() {
-        // Whoever reads the list has to settle for what it wrote; the message that it works on may be gone.
+    let has_ended = |run: &Run| !had_ended && run.status.is_terminal();
+    if let Some(StoredRun { run, .. }) = &written.run
+        && has_ended(run)
+        && run.is_ingesting()
+    {
+        // The ingest has to log what it wrote; the message that it works on may be gone.
         ingest::call(connection, run, now)?;
     }
     Ok(written)
@@ -116,31 +121,35 @@ pub fn transition(
 fn write(
     connection: &Connection,
     latest: &Latest,
-    StoredJob { job, run: StoredRun { key, run } }: StoredJob,
-    next: Decision,
+    StoredJob { job, run: stored }: StoredJob,
+    (next, next_run): (Job, Option<Run>),
     stats: RunStats,
     now: Timestamp,
 ) -> Result<StoredJob> {
-    if next.job != job {
+    if next != job {
         connection
             .prepare_cached("UPDATE jobs SET status = ?2, updated_ms = ?3, doc = ?4 WHERE job_id = ?1")?
             .execute(params![
                 job.id.to_bytes(),
-                next.job.status.as_str(),
-                next.job.updated.0,
-                to_json(next.job.spec.as_ref())?,
+                next.status.as_str(),
+                next.updated.0,
+                to_json(next.spec.as_ref())?,
             ])?;
     }
-    // Limits are the job's, and whoever works on its run has to hear of them.
-    if next.run != run || next.job.spec != job.spec {
-        runs::update(connection, latest, key, &next.run)?;
+    // Limits are the job's, and workers look at runs that changed.
+    if let Some((StoredRun { key, run }, next_run)) = stored.as_ref().zip(next_run.as_ref())
+        && (next_run != run || next.spec != job.spec)
+    {
+        runs::update(connection, latest, *key, next_run)?;
     }
-    for event in timeline::changes((&job, &run), (&next.job, &next.run)) {
-        events::happened(connection, &next.run, &event, now)?;
+    let (before, after) = ((&job, stored.as_ref().map(|stored| &stored.run)), (&next, next_run.as_ref()));
+    let of = RunKey { job: job.id, run: after.1.map_or(job.latest_run, |run| run.id) };
+    for event in timeline::changes(before, after) {
+        events::happened(connection, of, &event, now)?;
     }
-    let change = Change { before: Some((&job, &run)), after: (&next.job, &next.run), stats, now };
-    write_beside(connection, latest, change)?;
-    Ok(StoredJob { job: next.job, run: StoredRun { key, run: next.run } })
+    write_beside(connection, latest, Change { before: Some(before), after, stats, now })?;
+    let run = stored.zip(next_run).map(|(StoredRun { key, .. }, run)| StoredRun { key, run });
+    Ok(StoredJob { job: next, run })
 }
 
 /// Begins another run. All of it is one transaction.
@@ -152,12 +161,13 @@ fn start(
     now: Timestamp,
 ) -> Result<StoredJob> {
     let StoredJob { job, run: earlier } = find(connection, start.job)?.ok_or(Error::NotFound)?;
-    if let Some(source) = start.run.rerun_of.filter(|source| *source != earlier.run.id) {
+    let earlier = earlier.as_ref().map(|stored| &stored.run);
+    if let Some(source) = start.run.rerun_of.filter(|source| *source != job.latest_run) {
         let source = runs::find_visible(connection, RunKey { job: job.id, run: source })?;
         let source = source.ok_or(Error::Refused(Refusal::NoPriorRun))?;
         lifecycle::can_be_replayed(&source.run, now)?;
     }
-    let Decision { job: next, run } = lifecycle::start_run(&job, &earlier.run, &start.run, now)?;
+    let Decision { job: next, run } = lifecycle::start_run(&job, earlier, &start.run, now)?;
     let key = runs::insert(connection, latest, &run)?;
     connection
         .prepare_cached(
@@ -170,22 +180,19 @@ fn start(
             to_json(next.spec.as_ref())?,
             key
         ])?;
+    let of = RunKey { job: job.id, run: run.id };
     for event in timeline::run_started(&job, &next, &run) {
-        events::happened(connection, &run, &event, now)?;
+        events::happened(connection, of, &event, now)?;
     }
     if let Some(first) = &start.log {
-        events::logged(connection, &run, 0, first, now)?;
+        events::logged(connection, of, 0, first, now)?;
         ingest::call(connection, &run, now)?;
     }
     let stored = StoredRun { key, run };
     tasks::put(connection, &stored, rows, now)?;
-    let before = Some((&job, &earlier.run));
-    write_beside(
-        connection,
-        latest,
-        Change { before, after: (&next, &stored.run), stats: RunStats::default(), now },
-    )?;
-    let started = StoredJob { job: next, run: stored };
+    let (before, after) = (Some((&job, earlier)), (&next, Some(&stored.run)));
+    write_beside(connection, latest, Change { before, after, stats: RunStats::default(), now })?;
+    let started = StoredJob { job: next, run: Some(stored) };
     answer(connection, start.once.as_ref(), || started.clone().view(connection))?;
     Ok(started)
 }
@@ -209,12 +216,16 @@ fn delete(connection: &Connection, latest: &Latest, key: RunKey, now: Timestamp)
     let needed = runs::is_needed(connection, key)?;
     let next = delete_run(&job, &run.run, needed, now)?;
     let stats = runs::stats(connection, &run)?;
-    runs::view(connection, write(connection, latest, StoredJob { job, run }, next, stats, now)?.run)
+    let (stored, next) = (StoredJob { job, run: Some(run) }, (next.job, Some(next.run)));
+    let deleted = write(connection, latest, stored, next, stats, now)?.run;
+    runs::view(connection, deleted.ok_or(Error::NotFound)?)
 }
 
-/// Writes a job and its first run.
-pub fn insert(connection: &Connection, latest: &Latest, job: &Job, run: &Run) -> Result<StoredRun> {
-    let stored = StoredRun { key: runs::insert(connection, latest, run)?, run: run.clone() };
+/// Writes a job and its first run, or its template.
+pub fn insert(connection: &Connection, latest: &Latest, job: &Job, first: Option<&Run>) -> Result<StoredRun> {
+    let template = || job.template().map(|template| template.stored());
+    let run = first.cloned().or_else(template).ok_or_else(|| codec::corrupt("run of a job"))?;
+    let stored = StoredRun { key: runs::insert(connection, latest, &run)?, run };
     connection
         .prepare_cached(&format!("INSERT INTO jobs ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"))?
         .execute(params![
@@ -226,7 +237,7 @@ pub fn insert(connection: &Connection, latest: &Latest, job: &Job, run: &Run) ->
             job.updated.0,
             to_json(job.spec.as_ref())?,
         ])?;
-    let change = Change { before: None, after: (job, run), stats: RunStats::default(), now: job.created };
+    let change = Change { before: None, after: (job, first), stats: RunStats::default(), now: job.created };
     write_beside(connection, latest, change)?;
     Ok(stored)
 }
@@ -238,20 +249,26 @@ fn submit(connection: &Connection, latest: &Latest, s: &Submission, rows: &[Enco
     }
     tombstones::refuse(connection, s.job.id)?;
     let now = s.job.created;
-    let stored = insert(connection, latest, &s.job, &s.run)?;
-    events::happened(connection, &s.run, &timeline::submitted(&s.job, &s.run), now)?;
+    let stored = insert(connection, latest, &s.job, s.run.as_ref())?;
+    let of = RunKey { job: s.job.id, run: stored.run.id };
+    events::happened(connection, of, &timeline::submitted(&s.job, stored.run.total), now)?;
     if let Some(list) = &s.list {
         uploads::claim(connection, &list.source, s.job.id, now)?;
         let accepted = IngestEvent::Accepted { source: list.source.clone() };
         for (number, event) in (0..).zip(std::iter::once(&accepted).chain(&list.log)) {
-            events::logged(connection, &s.run, number, event, now)?;
+            events::logged(connection, of, number, event, now)?;
         }
     }
     if let Some(source) = s.job.spec.list_of_runs() {
         uploads::claim(connection, source, s.job.id, now)?;
     }
-    tasks::put(connection, &stored, rows, now)?;
-    answer(connection, s.once.as_ref(), || StoredJob { job: s.job.clone(), run: stored }.view(connection))
+    // The tasks of a template are not to be done.
+    match &s.run {
+        Some(_) => tasks::put(connection, &stored, rows, now)?,
+        None => drop(tasks::put_rows(connection, stored.key, rows, now)?),
+    }
+    let run = s.run.as_ref().map(|_| stored);
+    answer(connection, s.once.as_ref(), || StoredJob { job: s.job.clone(), run }.view(connection))
 }
 
 /// Writes the answer of an operation that is to happen once; of one whose claim is lost, nothing happens. The caller is inside
@@ -359,8 +376,9 @@ impl JobStore for Embedded {
             .write_in_turn(turn, move |connection| {
                 let command = Command::AddTasks { count, last_batch, run_tasks_max };
                 let stored = apply(connection, &latest, job, &command, now)?;
-                tasks::shift(&mut rows, stored.run.run.next_index - count);
-                tasks::put(connection, &stored.run, &rows, now)?;
+                let run = stored.run.as_ref().ok_or(Error::Refused(Refusal::JobNotOpen))?;
+                tasks::shift(&mut rows, run.run.next_index - count);
+                tasks::put(connection, run, &rows, now)?;
                 let view = stored.view(connection)?;
                 answer(connection, once.as_ref(), || Ok(view.clone()))?;
                 Ok(view)

@@ -5,7 +5,7 @@ use super::reader::Lane;
 use super::{Embedded, budgets, runs, tombstones, uploads};
 use crate::port::{Result, Retention, RunKey, Tombstone};
 use async_trait::async_trait;
-use conveyor_domain::{JobId, Run, RunId, RunStatus, Storage, Timestamp};
+use conveyor_domain::{JobId, RunId, RunStatus, Storage, Timestamp};
 use rusqlite::{Connection, params};
 
 /// Not live: deleted, or gone already.
@@ -164,8 +164,7 @@ impl Retention for Embedded {
 
     async fn remove_run_rows(&self, key: RunKey, limit: u32) -> Result<u32> {
         self.write(move |connection| {
-            let may_go = |run: &Run| run.status.is_terminal() && !run.is_template();
-            match runs::find(connection, key)?.filter(|stored| may_go(&stored.run)) {
+            match runs::find(connection, key)?.filter(|stored| stored.run.status.is_terminal()) {
                 Some(stored) => remove_run(connection, stored.key, limit),
                 None => Ok(0),
             }

@@ -4,6 +4,7 @@ use super::codec::{self, corrupt, from_json, ingest_status, run_status, storage,
 use super::latest::Latest;
 use super::scan;
 use crate::port::{Error, Page, Result, RunKey, RunView, RunsQuery};
+use conveyor_domain::schedule::Template;
 use conveyor_domain::{
     Counts, FailureClass, IngestStatus, JobId, Run, RunFailure, RunId, RunStats, Spend, Storage, Sums,
     Timestamp, WorkerId, spend,
@@ -61,23 +62,34 @@ fn one(connection: &Connection, condition: &str, values: impl rusqlite::Params) 
     statement.query_row(values, |row| Ok(decode(row))).optional()?.transpose()
 }
 
-pub fn by_key(connection: &Connection, key: i64) -> Result<StoredRun> {
-    one(connection, "run_key = ?1", [key])?.ok_or_else(|| corrupt("run of a job"))
+/// The latest run of a job, and its id; or the id of the template, if that is what has the key.
+pub fn latest(connection: &Connection, key: i64) -> Result<(RunId, Option<StoredRun>)> {
+    let stored = one(connection, "run_key = ?1", [key])?.ok_or_else(|| corrupt("run of a job"))?;
+    Ok((stored.run.id, Some(stored).filter(is_run)))
+}
+
+/// Not a template, whose row is one of these.
+fn is_run(stored: &StoredRun) -> bool {
+    stored.run.sequence != Template::SEQUENCE
+}
+
+/// A run, or the template of a job, as it is stored.
+fn find_row(connection: &Connection, key: RunKey) -> Result<Option<StoredRun>> {
+    one(connection, "run_id = ?1 AND job_id = ?2", [key.run.to_bytes(), key.job.to_bytes()])
 }
 
 pub fn find(connection: &Connection, key: RunKey) -> Result<Option<StoredRun>> {
-    one(connection, "run_id = ?1 AND job_id = ?2", [key.run.to_bytes(), key.job.to_bytes()])
+    Ok(find_row(connection, key)?.filter(is_run))
 }
 
 /// One that is there for readers.
 pub fn find_visible(connection: &Connection, key: RunKey) -> Result<Option<StoredRun>> {
-    let is_there = |run: &Run| run.storage != Storage::Removed && !run.is_template();
-    Ok(find(connection, key)?.filter(|stored| is_there(&stored.run)))
+    Ok(find_listed(connection, key)?.filter(is_run))
 }
 
-/// One whose rows can be listed: those of a template are, by whoever makes runs of them.
+/// One whose tasks can be listed: those of a template are, to make runs of them.
 pub fn find_listed(connection: &Connection, key: RunKey) -> Result<Option<StoredRun>> {
-    Ok(find(connection, key)?.filter(|stored| stored.run.storage != Storage::Removed))
+    Ok(find_row(connection, key)?.filter(|stored| stored.run.storage != Storage::Removed))
 }
 
 /// Whether another run needs this one ([`Run::needs`], in the words of the database).
@@ -106,7 +118,7 @@ pub fn page(connection: &Connection, query: RunsQuery) -> Result<Page<StoredRun,
         "SELECT {COLUMNS} FROM runs WHERE job_id = ?1 AND sequence < ?2 AND sequence > ?3
          ORDER BY sequence DESC"
     ))?;
-    let rows = statement.query(params![query.job.to_bytes(), before, Run::TEMPLATE])?;
+    let rows = statement.query(params![query.job.to_bytes(), before, Template::SEQUENCE])?;
     let id = |row: &Row<'_>| Ok(RunId::from_bytes(row.get(1)?));
     scan::page(rows, "run", (query.limit, query.look), id, |row| {
         Ok(Some(decode(row)?).filter(|stored| stored.run.storage != Storage::Removed))
@@ -163,8 +175,8 @@ pub fn insert(connection: &Connection, latest: &Latest, run: &Run) -> Result<i64
             ids_doc(&run.sources)?,
             run.storage.as_str(),
             to_json(&run.doc)?,
-            // It never has one.
-            run.is_template(),
+            // A template never has one.
+            run.sequence == Template::SEQUENCE,
         ])?;
     let key = connection.last_insert_rowid();
     // Keys share an integer with a 32-bit index; 2^31 runs are out of reach, but not out of mind.

@@ -89,11 +89,22 @@ pub fn are_heavy(rows: &[EncodedTask]) -> bool {
 
 /// Writes the rows that are missing, and sends the refs of exactly those. The caller is inside a transaction.
 pub fn put(connection: &Connection, stored: &StoredRun, rows: &[EncodedTask], now: Timestamp) -> Result<()> {
+    let fresh = put_rows(connection, stored.key, rows, now)?;
+    spans::enqueue(connection, stored.run.id, stored.run.id_seed, fresh.into_iter(), now)
+}
+
+/// Writes the rows that are missing, and returns the indexes of those that are tasks to be done.
+pub fn put_rows(
+    connection: &Connection,
+    run_key: i64,
+    rows: &[EncodedTask],
+    now: Timestamp,
+) -> Result<Vec<u32>> {
     let mut statement = connection.prepare_cached(PUT)?;
     let mut with_end = connection.prepare_cached(PUT_INHERITED)?;
     let mut fresh = Vec::with_capacity(rows.len());
     for row in rows {
-        let key = task_key(stored.key, row.index);
+        let key = task_key(run_key, row.index);
         match &row.inherited {
             None if statement.execute(params![key, now.0, row.input])? == 1 => fresh.push(row.index),
             None => {}
@@ -102,11 +113,7 @@ pub fn put(connection: &Connection, stored: &StoredRun, rows: &[EncodedTask], no
             }
         }
     }
-    // Nobody works on what runs are made of.
-    if stored.run.is_template() {
-        return Ok(());
-    }
-    spans::enqueue(connection, stored.run.id, stored.run.id_seed, fresh.into_iter(), now)
+    Ok(fresh)
 }
 
 /// What a claim needs to know of a row.

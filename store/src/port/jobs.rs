@@ -10,7 +10,8 @@ use conveyor_domain::{
 #[derive(Clone, Debug)]
 pub struct Submission {
     pub job: Job,
-    pub run: Run,
+    /// `None` for a scheduled job: its tasks are those of the template.
+    pub run: Option<Run>,
     pub tasks: Vec<(u32, TaskInput)>,
     /// The list that the tasks were read from, if it was staged.
     pub list: Option<Box<SubmittedList>>,
@@ -47,7 +48,16 @@ pub struct RunView {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobView {
     pub job: Job,
-    pub latest: RunView,
+    /// `None` until a schedule fires for the first time.
+    pub latest: Option<RunView>,
+}
+
+#[cfg(any(test, feature = "conformance"))]
+impl JobView {
+    /// Of a job that has one.
+    pub fn latest_run(&self) -> &RunView {
+        self.latest.as_ref().expect("a job that has fired")
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -31,7 +31,7 @@ async fn many_callers_share_one_commit() {
         .collect();
     for submit in submits {
         let key = submit.await.unwrap();
-        assert_eq!(world.view(key).await.latest.stats.total, 2);
+        assert_eq!(world.view(key).await.latest_run().stats.total, 2);
     }
 }
 
@@ -175,7 +175,7 @@ async fn an_older_layout_is_brought_up_to_date() {
     let owner = store.any_job(open).await.unwrap().unwrap().job.caller;
     assert!(store.record(&live_job_key(owner, open)).await.unwrap().is_some(), "it counts against quotas");
     let added = store.add_tasks(open, World::inputs(1), true, 10, None, NOW).await.unwrap();
-    assert_eq!(added.view.latest.stats.total, 1);
+    assert_eq!(added.view.latest_run().stats.total, 1);
     assert_eq!(store.events(open, 0, 9).await.unwrap().len(), 3, "added, closed, resumed");
 }
 
@@ -207,7 +207,7 @@ async fn rows_of_layout_three_are_what_they_were() {
     let tally = store.tally(key, false).await.unwrap().unwrap();
     assert_eq!((tally.rows.unclassified, tally.rows.settled.successful), (1, 1));
     assert!(drift(&tally.rows, &tally.counters).is_zero(), "{tally:?}");
-    let ended = Timestamp(view.latest.run.updated.0 + 1);
+    let ended = Timestamp(view.latest_run().run.updated.0 + 1);
     assert_eq!(store.expired_runs(ended, 9).await.unwrap(), [key]);
     assert_eq!(store.delete_run(key, NOW).await.unwrap().run.status, conveyor_domain::RunStatus::Deleted);
     assert_eq!(store.deleted_runs(9).await.unwrap(), [key]);

@@ -24,8 +24,8 @@ async fn scheduled(world: &World, made: Timestamp) -> JobId {
     let rule = Rule::Rate(Interval::new(1, Unit::Minute).unwrap());
     let schedule = JobSchedule::new(Schedule { rule, timezone: None }, run, None, made);
     let spec = JobSpec { schedule: Some(schedule), ..JobSpec::default() };
-    let rows = lifecycle::template(job, run, world.caller, spec, 0, made);
-    let submission = Submission { job: rows.job, run: rows.run, tasks: Vec::new(), list: None, once: None };
+    let made = lifecycle::scheduled(job, run, world.caller, spec, 0, made);
+    let submission = Submission { job: made, run: None, tasks: Vec::new(), list: None, once: None };
     world.backend.store.submit(submission).await.unwrap();
     job
 }
@@ -38,7 +38,7 @@ async fn schedule_of(backend: &Backend, job: JobId) -> JobSchedule {
 async fn fire(backend: &Backend, job: JobId, now: Timestamp) {
     let view = backend.store.any_job(job).await.unwrap().unwrap();
     let schedule = view.job.spec.schedule.as_ref().unwrap();
-    let (run, first) = schedule.run_of_fire(schedule.due().unwrap(), view.latest.run.id, None);
+    let (run, first) = schedule.run_of_fire(schedule.due().unwrap(), view.job.latest_run, None);
     let start = StartRun { job, run, tasks: Vec::new(), log: Some(first), once: None };
     backend.store.start_run(start, now).await.unwrap();
 }

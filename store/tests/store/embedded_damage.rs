@@ -3,12 +3,13 @@
 use crate::on_disk::{NOW, OnDisk};
 use conveyor_domain::job::record::Expected;
 use conveyor_domain::repair::proof::drift;
+use conveyor_domain::schedule::calendar::{Interval, Rule, Unit};
 use conveyor_domain::{
-    Command, Entropy, FailureClass, JobStatus, Record, RecordKey, RecordKind, RecordVersion, RecordWrite,
-    Refusal, RunId, RunStatus, Storage, Sums, limits,
+    Command, Entropy, FailureClass, JobId, JobSchedule, JobSpec, JobStatus, Record, RecordKey, RecordKind,
+    RecordVersion, RecordWrite, Refusal, RunId, RunStatus, Schedule, Storage, Sums, lifecycle, limits,
 };
 use conveyor_store::conformance::{Harness, World, success};
-use conveyor_store::port::{RunKey, RunsQuery, Tally};
+use conveyor_store::port::{RunKey, RunsQuery, StartRun, StatusFilter, Submission, Tally, TasksQuery};
 use conveyor_store::{Error, clock_watch};
 use rusqlite::{Connection, TransactionBehavior, params};
 use std::sync::Arc;
@@ -65,7 +66,7 @@ async fn is_mended(statement: &str) {
     let mut found = tally(&world, key).await;
     for _ in 0..3 {
         assert_eq!(drift(&found.rows, &found.counters), missing, "{statement}: {found:?}");
-        let counts = world.view(key).await.latest.stats.counts;
+        let counts = world.view(key).await.latest_run().stats.counts;
         assert_eq!(counts.failed_total(), 0, "{statement}: what is below zero is not shown");
         found = tally(&world, key).await;
     }
@@ -80,8 +81,8 @@ async fn is_mended(statement: &str) {
     }
     worker.await.unwrap();
     let done = store.apply(key.job, Command::Drained, NOW).await.unwrap();
-    assert_eq!(done.latest.run.status, RunStatus::Completed);
-    assert_eq!(done.latest.stats.counts.successful, TASKS);
+    assert_eq!(done.latest_run().run.status, RunStatus::Completed);
+    assert_eq!(done.latest_run().stats.counts.successful, TASKS);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -116,7 +117,7 @@ async fn a_counter_that_holds_no_number_is_mended() {
         }
         let found = tally(&world, key).await;
         assert!(drift(&found.rows, &found.counters).is_zero(), "{nonsense}: {found:?}");
-        assert_eq!(world.view(key).await.latest.stats.counts.completed(), 1);
+        assert_eq!(world.view(key).await.latest_run().stats.counts.completed(), 1);
     }
 }
 
@@ -142,6 +143,56 @@ fn later_run(disk: &OnDisk, key: RunKey, entropy: &Entropy) -> RunKey {
         .unwrap();
     assert_eq!((inserted, moved), (1, 1));
     RunKey { job: key.job, run }
+}
+
+/// The template of a scheduled job was a hidden run.
+#[tokio::test]
+async fn a_job_that_an_earlier_version_scheduled_has_no_run_until_it_fires() {
+    let disk = OnDisk::new();
+    let world = World::new(disk.backend());
+    let key = world.submit(false, 2).await;
+    let schedule = serde_json::json!({
+        "schedule": {"rate": {"every": 5, "unit": "minute"}}, "anchor": 7, "template": key.run,
+    });
+    let database = database(&disk);
+    let sql = "UPDATE jobs SET status = 'closed', doc = json_set(doc, '$.schedule', json(?1))";
+    assert_eq!(database.execute(sql, [schedule.to_string()]).unwrap(), 1);
+    let sql = "UPDATE runs SET sequence = 0, status = 'stopped', queue_removed = 1";
+    assert_eq!(database.execute(sql, []).unwrap(), 1);
+    let store = &world.backend.store;
+    let view = world.view(key).await;
+    assert_eq!((view.job.latest_run, view.latest), (key.run, None));
+    assert_eq!(store.run(key.job, key.run).await.unwrap(), None);
+    let query = TasksQuery { key, filter: StatusFilter::All, after: None, limit: 9, max_bytes: usize::MAX };
+    assert_eq!(store.tasks(query).await.unwrap().len(), 2);
+    let (run, first) = view.job.spec.schedule.as_ref().unwrap().run_of_template(
+        RunId::new(NOW, &world.entropy),
+        key.run,
+        None,
+    );
+    let start = StartRun { job: key.job, run, tasks: Vec::new(), log: Some(first), once: None };
+    let begun = store.start_run(start, NOW).await.unwrap();
+    assert_eq!((begun.latest_run().run.sequence, begun.latest_run().run.id_seed), (1, key.run));
+}
+
+#[tokio::test]
+async fn the_row_of_a_template_is_as_earlier_versions_wrote_it() {
+    let disk = OnDisk::new();
+    let world = World::new(disk.backend());
+    let (job, template) = (JobId::new(NOW, &world.entropy), RunId::new(NOW, &world.entropy));
+    let rule = Rule::Rate(Interval::new(1, Unit::Minute).unwrap());
+    let schedule = JobSchedule::new(Schedule { rule, timezone: None }, template, None, NOW);
+    let spec = JobSpec { schedule: Some(schedule), ..JobSpec::default() };
+    let job = lifecycle::scheduled(job, template, world.caller, spec, 3, NOW);
+    let tasks = (0..).zip(World::inputs(3)).collect();
+    let submission = Submission { job, run: None, tasks, list: None, once: None };
+    world.backend.store.submit(submission).await.unwrap();
+    let sql = "SELECT count(*) FROM runs WHERE run_id = ?1 AND id_seed = ?1 AND sequence = 0
+        AND status = 'stopped' AND total = 3 AND next_index = 3 AND latched = 1 AND failure IS NULL
+        AND created_ms = ?2 AND updated_ms = ?2 AND ingest IS NULL AND paused = 0 AND sources = '[]'
+        AND storage = 'kept' AND doc = '{}' AND queue_removed = 1";
+    let found = database(&disk).query_row(sql, params![template.to_bytes(), NOW.0], |row| row.get(0));
+    assert_eq!(found, Ok(1));
 }
 
 #[tokio::test]
@@ -178,7 +229,7 @@ async fn an_earlier_run_goes_without_its_job() {
     assert_eq!(runs.iter().map(|view| view.run.id).collect::<Vec<_>>(), [later.run]);
     assert_eq!(store.run(first.job, first.run).await.unwrap(), None);
     let added = store.add_tasks(first.job, World::inputs(2), true, 10, None, NOW).await.unwrap();
-    assert_eq!((added.view.latest.run.id, added.view.latest.stats.total), (later.run, 2));
+    assert_eq!((added.view.latest_run().run.id, added.view.latest_run().stats.total), (later.run, 2));
 }
 
 #[tokio::test]

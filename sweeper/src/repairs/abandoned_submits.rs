@@ -2,7 +2,7 @@
 
 use super::in_steps;
 use crate::facts;
-use crate::repair::{Fixed, Found, Look, Pace, Repair, Scope, job_of, page, window};
+use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Scope, job_of, page, window};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
@@ -14,16 +14,8 @@ pub(super) struct AbandonedSubmits;
 
 #[async_trait]
 impl Repair for AbandonedSubmits {
-    fn name(&self) -> &'static str {
-        "abandoned_submits"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Damage
-    }
-
-    fn pace(&self) -> Pace {
-        Pace::Slowly
+    fn about(&self) -> About {
+        About::new("abandoned_submits", Kind::Damage, Pace::Slowly)
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
@@ -35,13 +27,12 @@ impl Repair for AbandonedSubmits {
         let before = earlier(look.removal_time().await?, limits::SUBMIT_GIVEN_UP);
         let jobs = look.backend.store.abandoned_submits(before, window.1).await?;
         let given_up = facts::span(limits::SUBMIT_GIVEN_UP);
-        Ok(page(jobs, window, |job| Finding {
-            repair: self.name(),
-            kind: self.kind(),
-            subject: Subject::Job(job),
-            why: format!("a submit was begun more than {given_up} ago and never became visible"),
-            remedy: "removes its rows, so that it never does".to_owned(),
-            fixable: true,
+        Ok(page(jobs, window, |job| {
+            self.about().finding(
+                Subject::Job(job),
+                format!("a submit was begun more than {given_up} ago and never became visible"),
+                "removes its rows, so that it never does",
+            )
         }))
     }
 

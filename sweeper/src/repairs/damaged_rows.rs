@@ -1,7 +1,7 @@
 //! Jobs and runs whose rows cannot be read (SPEC 6.14). Lists leave them out; here they are named, on request. Nothing here
 //! can mend them.
 
-use crate::repair::{Fixed, Found, Look, Next, Pace, Repair, Scope, after, unreadable};
+use crate::repair::{About, Fixed, Found, Look, Next, Pace, Repair, Scope, after, unreadable};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
@@ -12,16 +12,8 @@ pub(super) struct DamagedRows;
 
 #[async_trait]
 impl Repair for DamagedRows {
-    fn name(&self) -> &'static str {
-        "damaged_rows"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Damage
-    }
-
-    fn pace(&self) -> Pace {
-        Pace::Slowly
+    fn about(&self) -> About {
+        About::new("damaged_rows", Kind::Damage, Pace::Slowly)
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {

@@ -2,7 +2,7 @@
 
 use crate::facts;
 use crate::letters::{self, ingest_of, verdict_of};
-use crate::repair::{Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, after, key_of, misplaced};
+use crate::repair::{About, Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, after, key_of, misplaced};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::dead_letter::Verdict;
@@ -21,16 +21,8 @@ pub(super) struct DeadLetters {
 
 #[async_trait]
 impl Repair for DeadLetters {
-    fn name(&self) -> &'static str {
-        "dead_letters"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Damage
-    }
-
-    fn pace(&self) -> Pace {
-        Pace::Messages
+    fn about(&self) -> About {
+        About::new("dead_letters", Kind::Damage, Pace::Messages)
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
@@ -90,13 +82,12 @@ impl DeadLetters {
     /// Messages that are not letters yet. Not received to look at them: that would hide them.
     async fn waiting(&self, look: &Look<'_>) -> Result<Option<Finding>> {
         let waiting = look.backend.queue.depth(QueueName::ControlDead, look.now()).await?.visible;
-        Ok((waiting > 0).then(|| Finding {
-            repair: self.name(),
-            kind: self.kind(),
-            subject: Subject::Queue(QueueName::ControlDead),
-            why: format!("{waiting} control messages were received {} times", limits::CONTROL_MAX_RECEIVES),
-            remedy: "keeps each as a dead letter".to_owned(),
-            fixable: true,
+        Ok((waiting > 0).then(|| {
+            self.about().finding(
+                Subject::Queue(QueueName::ControlDead),
+                format!("{waiting} control messages were received {} times", limits::CONTROL_MAX_RECEIVES),
+                "keeps each as a dead letter",
+            )
         }))
     }
 
@@ -113,12 +104,12 @@ impl DeadLetters {
             }
         };
         Ok(Some(Finding {
-            repair: self.name(),
-            kind: self.kind(),
-            subject: Subject::Letter(id),
-            why: why(letter, ingest.as_ref().and_then(|(_, state)| state.last_error.as_deref()), now),
-            remedy,
             fixable: verdict != Verdict::Keep,
+            ..self.about().finding(
+                Subject::Letter(id),
+                why(letter, ingest.as_ref().and_then(|(_, state)| state.last_error.as_deref()), now),
+                remedy,
+            )
         }))
     }
 }

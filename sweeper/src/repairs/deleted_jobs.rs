@@ -1,7 +1,7 @@
 //! Deleted jobs: rows first, then objects, the job itself last, so that a crash anywhere resumes (SPEC 6.6).
 
 use super::{in_steps, remove_objects, remove_queue};
-use crate::repair::{Fixed, Found, Look, Pace, Repair, Scope, job_of, key_of, page, runs_of, window};
+use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Scope, job_of, key_of, page, runs_of, window};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
@@ -12,26 +12,17 @@ pub(super) struct DeletedJobs;
 
 #[async_trait]
 impl Repair for DeletedJobs {
-    fn name(&self) -> &'static str {
-        "deleted_jobs"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Upkeep
-    }
-
-    fn pace(&self) -> Pace {
-        Pace::Slowly
+    fn about(&self) -> About {
+        About::new("deleted_jobs", Kind::Upkeep, Pace::Slowly)
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
-        let finding = |job: JobId| Finding {
-            repair: self.name(),
-            kind: self.kind(),
-            subject: Subject::Job(job),
-            why: "the job was deleted, and something of it is still stored".to_owned(),
-            remedy: "removes its queues, rows and objects, then the job".to_owned(),
-            fixable: true,
+        let finding = |job: JobId| {
+            self.about().finding(
+                Subject::Job(job),
+                "the job was deleted, and something of it is still stored",
+                "removes its queues, rows and objects, then the job",
+            )
         };
         match look.scope {
             Scope::All => {

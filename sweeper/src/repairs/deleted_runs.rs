@@ -2,7 +2,9 @@
 //! (SPEC 6.6).
 
 use super::{in_steps, remove_queue};
-use crate::repair::{Fixed, Found, Look, Pace, Repair, Scope, key_of, page, run_of, subject_of, window};
+use crate::repair::{
+    About, Fixed, Found, Look, Pace, Repair, Scope, key_of, page, run_of, subject_of, window,
+};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind};
@@ -17,26 +19,17 @@ pub(super) struct DeletedRuns;
 
 #[async_trait]
 impl Repair for DeletedRuns {
-    fn name(&self) -> &'static str {
-        "deleted_runs"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Upkeep
-    }
-
-    fn pace(&self) -> Pace {
-        Pace::Slowly
+    fn about(&self) -> About {
+        About::new("deleted_runs", Kind::Upkeep, Pace::Slowly)
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
-        let finding = |key: RunKey| Finding {
-            repair: self.name(),
-            kind: self.kind(),
-            subject: subject_of(key),
-            why: "the run was deleted, and something of it is still stored".to_owned(),
-            remedy: "removes its queue, rows and objects".to_owned(),
-            fixable: true,
+        let finding = |key: RunKey| {
+            self.about().finding(
+                subject_of(key),
+                "the run was deleted, and something of it is still stored",
+                "removes its queue, rows and objects",
+            )
         };
         if look.scope == Scope::All {
             let window = window(look, from)?;

@@ -1,7 +1,7 @@
 //! Schedules whose time has come (SPEC 6.20): each fire makes one run, or is skipped because the run before has not ended.
 //! Both are one transaction that moves the schedule on, so whoever is second finds nothing to do.
 
-use crate::repair::{DueKey, Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, behind, job_of};
+use crate::repair::{About, DueKey, Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, behind, job_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
@@ -25,16 +25,8 @@ const DUE_MAX: usize = 100_000;
 
 #[async_trait]
 impl Repair for DueSchedules {
-    fn name(&self) -> &'static str {
-        "due_schedules"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Upkeep
-    }
-
-    fn pace(&self) -> Pace {
-        Pace::Promptly
+    fn about(&self) -> About {
+        About::new("due_schedules", Kind::Upkeep, Pace::Promptly)
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
@@ -110,16 +102,20 @@ fn due(view: &JobView, now: Timestamp) -> Option<Timestamp> {
     schedule.due().filter(|due| *due <= now)
 }
 
+fn goes_on(view: &JobView) -> bool {
+    view.latest.as_ref().is_some_and(|latest| latest.run.goes_on())
+}
+
 async fn fire(sweep: &Sweep<'_>, view: &JobView, seen: Timestamp, now: Timestamp) -> Result<()> {
     let store = &sweep.backend.store;
     let job = view.job.id;
-    if view.latest.run.goes_on() {
+    if goes_on(view) {
         let skip = Command::Schedule(ScheduleChange::Skip { seen });
         return store.apply(job, skip, now).await.map(drop);
     }
     let Some(schedule) = &view.job.spec.schedule else { return Ok(()) };
     let expected = expected_tasks(&**store, &view.job).await?;
-    let (run, first) = schedule.run_of_fire(seen, view.latest.run.id, expected);
+    let (run, first) = schedule.run_of_fire(seen, view.job.latest_run, expected);
     let start = StartRun { job, run, tasks: Vec::new(), log: Some(first), once: None };
     store.start_run(start, now).await.map(drop)
 }
@@ -164,18 +160,15 @@ impl DueSchedules {
     async fn explain(&self, look: &Look<'_>, job: JobId) -> Result<Option<Finding>> {
         let Some(view) = look.backend.store.any_job(job).await? else { return Ok(None) };
         let Some(due) = due(&view, look.now()) else { return Ok(None) };
-        let (and, remedy) = match view.latest.run.goes_on() {
+        let (and, remedy) = match goes_on(&view) {
             true => (", and the run before has not ended", "skips the fire, and says so in the timeline"),
             false => ("", "makes a run of the job's tasks"),
         };
-        Ok(Some(Finding {
-            repair: self.name(),
-            kind: self.kind(),
-            subject: Subject::Job(job),
-            why: format!("its schedule was to fire at {due}{and}"),
-            remedy: remedy.to_owned(),
-            fixable: true,
-        }))
+        Ok(Some(self.about().finding(
+            Subject::Job(job),
+            format!("its schedule was to fire at {due}{and}"),
+            remedy,
+        )))
     }
 }
 

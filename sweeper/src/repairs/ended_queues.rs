@@ -3,7 +3,9 @@
 
 use super::remove_queue;
 use crate::proofs::Proofs;
-use crate::repair::{Fixed, Found, Look, Pace, Repair, Scope, key_of, page, run_of, subject_of, window};
+use crate::repair::{
+    About, Fixed, Found, Look, Pace, Repair, Scope, key_of, page, run_of, subject_of, window,
+};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::QueueName;
@@ -17,26 +19,17 @@ pub(super) struct EndedQueues(pub Arc<Proofs>);
 
 #[async_trait]
 impl Repair for EndedQueues {
-    fn name(&self) -> &'static str {
-        "ended_queues"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Upkeep
-    }
-
-    fn pace(&self) -> Pace {
-        Pace::Slowly
+    fn about(&self) -> About {
+        About::new("ended_queues", Kind::Upkeep, Pace::Slowly)
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
-        let finding = |key: RunKey| Finding {
-            repair: self.name(),
-            kind: self.kind(),
-            subject: subject_of(key),
-            why: "the run has ended, and its queue may still be there".to_owned(),
-            remedy: "removes the queue with all its messages".to_owned(),
-            fixable: true,
+        let finding = |key: RunKey| {
+            self.about().finding(
+                subject_of(key),
+                "the run has ended, and its queue may still be there",
+                "removes the queue with all its messages",
+            )
         };
         if look.scope == Scope::All {
             let window = window(look, from)?;

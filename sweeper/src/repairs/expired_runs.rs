@@ -3,7 +3,9 @@
 use super::abandoned_submits::earlier;
 use super::{in_steps, remove_queue};
 use crate::facts;
-use crate::repair::{Fixed, Found, Look, Pace, Repair, Scope, key_of, page, run_of, subject_of, window};
+use crate::repair::{
+    About, Fixed, Found, Look, Pace, Repair, Scope, key_of, page, run_of, subject_of, window,
+};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind};
@@ -15,27 +17,18 @@ pub(super) struct ExpiredRuns;
 
 #[async_trait]
 impl Repair for ExpiredRuns {
-    fn name(&self) -> &'static str {
-        "expired_runs"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Upkeep
-    }
-
-    fn pace(&self) -> Pace {
-        Pace::Slowly
+    fn about(&self) -> About {
+        About::new("expired_runs", Kind::Upkeep, Pace::Slowly)
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
         let kept = facts::span(limits::ROWS_KEPT);
-        let finding = |key: RunKey| Finding {
-            repair: self.name(),
-            kind: self.kind(),
-            subject: subject_of(key),
-            why: format!("the run ended more than {kept} ago"),
-            remedy: "removes its tasks and results; what was counted stays".to_owned(),
-            fixable: true,
+        let finding = |key: RunKey| {
+            self.about().finding(
+                subject_of(key),
+                format!("the run ended more than {kept} ago"),
+                "removes its tasks and results; what was counted stays",
+            )
         };
         let before = cutoff(look.backend, look.removal_time().await?);
         if look.scope == Scope::All {

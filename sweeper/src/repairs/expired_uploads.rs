@@ -1,7 +1,7 @@
 //! Uploads whose time is over, and that no job needs: marked first, so that none can be submitted any more, then their
 //! objects, the row last, so that a crash anywhere resumes (SPEC 6.9).
 
-use crate::repair::{Fixed, Found, Look, Pace, Repair, Scope, misplaced, page, window};
+use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Scope, misplaced, page, window};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
@@ -12,16 +12,8 @@ pub(super) struct ExpiredUploads;
 
 #[async_trait]
 impl Repair for ExpiredUploads {
-    fn name(&self) -> &'static str {
-        "expired_uploads"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Upkeep
-    }
-
-    fn pace(&self) -> Pace {
-        Pace::Slowly
+    fn about(&self) -> About {
+        About::new("expired_uploads", Kind::Upkeep, Pace::Slowly)
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
@@ -31,13 +23,12 @@ impl Repair for ExpiredUploads {
         }
         let window = window(look, from)?;
         let uploads = look.backend.store.expired_uploads(look.removal_time().await?, window.1).await?;
-        Ok(page(uploads, window, |upload| Finding {
-            repair: self.name(),
-            kind: self.kind(),
-            subject: Subject::Upload(upload),
-            why: "its time is over, or it was aborted, and no job needs it".to_owned(),
-            remedy: "removes its objects, then the upload".to_owned(),
-            fixable: true,
+        Ok(page(uploads, window, |upload| {
+            self.about().finding(
+                Subject::Upload(upload),
+                "its time is over, or it was aborted, and no job needs it",
+                "removes its objects, then the upload",
+            )
         }))
     }
 

@@ -3,7 +3,7 @@
 
 use super::{in_steps, remove_objects, remove_queue};
 use crate::facts;
-use crate::repair::{Fixed, Found, Look, Pace, Repair, Scope, job_of, page, window};
+use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Scope, job_of, page, window};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
@@ -21,16 +21,8 @@ pub(super) struct Leftovers {
 
 #[async_trait]
 impl Repair for Leftovers {
-    fn name(&self) -> &'static str {
-        "leftovers"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Upkeep
-    }
-
-    fn pace(&self) -> Pace {
-        Pace::Slowly
+    fn about(&self) -> About {
+        About::new("leftovers", Kind::Upkeep, Pace::Slowly)
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
@@ -42,14 +34,11 @@ impl Repair for Leftovers {
         let due = look.backend.store.tombstones(now, window.1).await?;
         let found = page(due.iter().collect(), window, |tombstone: &Tombstone| {
             let gone = facts::ago(tombstone.gone, now);
-            Finding {
-                repair: self.name(),
-                kind: self.kind(),
-                subject: Subject::Job(tombstone.job),
-                why: format!("the job was removed {gone}, and is to be looked at again"),
-                remedy: "removes what came late of it".to_owned(),
-                fixable: true,
-            }
+            self.about().finding(
+                Subject::Job(tombstone.job),
+                format!("the job was removed {gone}, and is to be looked at again"),
+                "removes what came late of it",
+            )
         });
         let due = due.into_iter().map(|tombstone| (tombstone.job, tombstone));
         *self.found.lock().unwrap_or_else(PoisonError::into_inner) = due.collect();

@@ -4,12 +4,12 @@
 use super::missing_refs::any_unfinished;
 use crate::facts;
 use crate::proofs::Proofs;
-use crate::repair::{Fixed, Found, Look, Pace, Repair, Seen, key_of, run_of, subject_of};
+use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Seen, key_of, run_of, subject_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind};
 use conveyor_domain::{Command, RunStatus};
-use conveyor_store::port::ActiveRun;
+use conveyor_store::port::{ActiveRun, JobView};
 use conveyor_store::{Error, Result};
 use futures::FutureExt;
 use std::sync::Arc;
@@ -18,16 +18,8 @@ pub(super) struct LostCompletion(pub Arc<Proofs>);
 
 #[async_trait]
 impl Repair for LostCompletion {
-    fn name(&self) -> &'static str {
-        "lost_completion"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Damage
-    }
-
-    fn pace(&self) -> Pace {
-        Pace::Often
+    fn about(&self) -> About {
+        About::new("lost_completion", Kind::Damage, Pace::Often)
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
@@ -44,12 +36,14 @@ impl Repair for LostCompletion {
 
     async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
         let (key, now) = (run_of(finding)?, sweep.clock.now());
-        let Some(before) = sweep.backend.store.any_job(key.job).await? else { return Ok(Fixed::NOTHING) };
-        if before.latest.run.id != key.run {
+        let status =
+            |view: JobView| view.latest.filter(|run| run.run.id == key.run).map(|run| run.run.status);
+        let before = sweep.backend.store.any_job(key.job).await?.and_then(status);
+        if before.is_none() {
             return Ok(Fixed::NOTHING);
         }
         match sweep.backend.store.apply(key.job, Command::Drained, now).await {
-            Ok(view) => Ok(Fixed::Changed(u64::from(view.latest.run.status != before.latest.run.status))),
+            Ok(view) => Ok(Fixed::Changed(u64::from(status(view) != before))),
             // A worker was quicker, tasks were added, or the job deleted.
             Err(Error::Refused(_) | Error::NotFound) => Ok(Fixed::NOTHING),
             Err(error) => Err(error),
@@ -68,14 +62,11 @@ impl LostCompletion {
         let last = facts::last_event(look.backend, key, look.now()).await?;
         let remedy =
             if active.run.latched { "ends the run" } else { "puts the run to rest until more tasks come" };
-        Ok(Some(Finding {
-            repair: self.name(),
-            kind: self.kind(),
-            subject: subject_of(key),
-            why: format!("all {} tasks are terminal and the run goes on; {last}", active.stats.total),
-            remedy: remedy.to_owned(),
-            fixable: true,
-        }))
+        Ok(Some(self.about().finding(
+            subject_of(key),
+            format!("all {} tasks are terminal and the run goes on; {last}", active.stats.total),
+            remedy,
+        )))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Notifications that were never written though a run ended (SPEC 6.21): of a store that was damaged or restored, because the
 //! write that ends a run writes them too. They are made anew under the ids that they had.
 
-use crate::repair::{Fixed, Found, Look, Next, Pace, Repair, Scope, page, run_of, subject_of, window};
+use crate::repair::{About, Fixed, Found, Look, Next, Pace, Repair, Scope, page, run_of, subject_of, window};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::delivery::missed;
@@ -16,16 +16,8 @@ pub(super) struct LostNotices;
 
 #[async_trait]
 impl Repair for LostNotices {
-    fn name(&self) -> &'static str {
-        "lost_notices"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Damage
-    }
-
-    fn pace(&self) -> Pace {
-        Pace::Slowly
+    fn about(&self) -> About {
+        About::new("lost_notices", Kind::Damage, Pace::Slowly)
     }
 
     /// Of everything, those runs whose queue is still there: each is looked at once, before that is removed.
@@ -80,22 +72,19 @@ impl Repair for LostNotices {
 
 impl LostNotices {
     fn finding(&self, key: RunKey) -> Finding {
-        Finding {
-            repair: self.name(),
-            kind: self.kind(),
-            subject: subject_of(key),
-            why: "the run has ended, and nobody who waits for that is to be told".to_owned(),
-            remedy: "makes the notification anew, under the id that it had".to_owned(),
-            fixable: true,
-        }
+        self.about().finding(
+            subject_of(key),
+            "the run has ended, and nobody who waits for that is to be told",
+            "makes the notification anew, under the id that it had",
+        )
     }
 }
 
 /// What should have been written when the run ended, and is not there.
 async fn lost(backend: &Backend, key: RunKey, now: Timestamp) -> Result<Vec<Delivery>> {
     let Some(view) = backend.store.any_job(key.job).await? else { return Ok(Vec::new()) };
-    let run = match view.latest.run.id == key.run {
-        true => Some(view.latest),
+    let run = match view.job.latest_run == key.run {
+        true => view.latest,
         false => backend.store.run(key.job, key.run).await?,
     };
     let Some(run) = run else { return Ok(Vec::new()) };

@@ -5,7 +5,7 @@
 
 use crate::facts;
 use crate::proofs::Proofs;
-use crate::repair::{Fixed, Found, Look, Pace, Repair, Seen, key_of, run_of, subject_of};
+use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Seen, key_of, run_of, subject_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind};
@@ -19,16 +19,8 @@ pub(super) struct MissingRefs(pub Arc<Proofs>);
 
 #[async_trait]
 impl Repair for MissingRefs {
-    fn name(&self) -> &'static str {
-        "missing_refs"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Damage
-    }
-
-    fn pace(&self) -> Pace {
-        Pace::Refs
+    fn about(&self) -> About {
+        About::new("missing_refs", Kind::Damage, Pace::Refs)
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
@@ -81,14 +73,7 @@ impl MissingRefs {
     }
 
     fn finding(&self, active: &ActiveRun, why: String) -> Finding {
-        Finding {
-            repair: self.name(),
-            kind: self.kind(),
-            subject: subject_of(key_of(active)),
-            why,
-            remedy: "sends a message for every task that waits".to_owned(),
-            fixable: true,
-        }
+        self.about().finding(subject_of(key_of(active)), why, "sends a message for every task that waits")
     }
 
     async fn explain(&self, look: &Look<'_>, active: &ActiveRun) -> Result<Option<Finding>> {
@@ -100,17 +85,11 @@ impl MissingRefs {
         }
         let (total, completed) = (active.stats.total, active.stats.counts.completed());
         let last = facts::last_event(look.backend, key, look.now()).await?;
-        Ok(Some(Finding {
-            repair: self.name(),
-            kind: self.kind(),
-            subject: subject_of(key),
-            why: format!(
-                "{} of {total} tasks are unfinished and the queue is empty; {last}",
-                total - completed
-            ),
-            remedy: "sends a message for every unfinished task".to_owned(),
-            fixable: true,
-        }))
+        Ok(Some(self.about().finding(
+            subject_of(key),
+            format!("{} of {total} tasks are unfinished and the queue is empty; {last}", total - completed),
+            "sends a message for every unfinished task",
+        )))
     }
 }
 

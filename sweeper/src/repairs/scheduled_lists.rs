@@ -3,7 +3,7 @@
 //! against another goes with it as well.
 
 use super::due_schedules::{behind_job, job_named, scheduled_jobs};
-use crate::repair::{Fixed, Found, Look, Pace, Repair, Seen, job_of};
+use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Seen, job_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
@@ -16,16 +16,8 @@ pub(super) struct ScheduledLists;
 
 #[async_trait]
 impl Repair for ScheduledLists {
-    fn name(&self) -> &'static str {
-        "scheduled_lists"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Upkeep
-    }
-
-    fn pace(&self) -> Pace {
-        Pace::Slowly
+    fn about(&self) -> About {
+        About::new("scheduled_lists", Kind::Upkeep, Pace::Slowly)
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
@@ -79,13 +71,10 @@ impl ScheduledLists {
         if view.as_ref().and_then(to_keep).is_none() {
             return Ok(None);
         }
-        Ok(Some(Finding {
-            repair: self.name(),
-            kind: self.kind(),
-            subject: Subject::Job(job),
-            why: "its list is where lists are removed when they are old".to_owned(),
-            remedy: "copies it to a place of its own".to_owned(),
-            fixable: true,
-        }))
+        Ok(Some(self.about().finding(
+            Subject::Job(job),
+            "its list is where lists are removed when they are old",
+            "copies it to a place of its own",
+        )))
     }
 }

@@ -5,7 +5,9 @@
 
 use crate::facts;
 use crate::letters::{letter_of, state_of};
-use crate::repair::{Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, after, key_of, run_of, subject_of};
+use crate::repair::{
+    About, Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, after, key_of, run_of, subject_of,
+};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
@@ -50,16 +52,8 @@ fn step(run: &Run, state: &IngestState, has_letter: bool) -> Option<Step> {
 
 #[async_trait]
 impl Repair for StalledIngest {
-    fn name(&self) -> &'static str {
-        "stalled_ingest"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Damage
-    }
-
-    fn pace(&self) -> Pace {
-        Pace::Messages
+    fn about(&self) -> About {
+        About::new("stalled_ingest", Kind::Damage, Pace::Messages)
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
@@ -132,16 +126,10 @@ impl StalledIngest {
         };
         let last = facts::last_event(look.backend, key, look.now()).await?;
         let for_how_long = facts::span(quiet);
-        Ok(Some(Finding {
-            repair: self.name(),
-            kind: self.kind(),
-            subject: subject_of(key),
-            why: format!(
-                "its list is not read to the end, nothing was logged for {for_how_long} after {calls} calls, and {queue}; {last}"
-            ),
-            remedy,
-            fixable: true,
-        }))
+        let why = format!(
+            "its list is not read to the end, nothing was logged for {for_how_long} after {calls} calls, and {queue}; {last}"
+        );
+        Ok(Some(self.about().finding(subject_of(key), why, remedy)))
     }
 }
 

@@ -2,7 +2,7 @@
 //! there. It needs no empty queue, and finding it costs what is unsent.
 
 use crate::facts;
-use crate::repair::{Fixed, Found, Look, Pace, Repair, Scope, key_of, run_of, subject_of};
+use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Scope, key_of, run_of, subject_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::job::record::Expected;
@@ -23,16 +23,8 @@ pub(super) struct UnsentRefsOfRuns;
 
 #[async_trait]
 impl Repair for UnsentRefsOfRuns {
-    fn name(&self) -> &'static str {
-        "unsent_refs"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Damage
-    }
-
-    fn pace(&self) -> Pace {
-        Pace::Messages
+    fn about(&self) -> About {
+        About::new("unsent_refs", Kind::Damage, Pace::Messages)
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
@@ -64,16 +56,11 @@ impl Repair for UnsentRefsOfRuns {
             *tasks += u64::from(unsent.end.saturating_sub(unsent.first));
             *since = due.min(*since);
         }
-        let findings = by_run.into_values().map(|(key, tasks, since)| Finding {
-            repair: self.name(),
-            kind: self.kind(),
-            subject: subject_of(key),
-            why: format!(
+        let findings = by_run.into_values().map(|(key, tasks, since)| {
+            self.about().finding(subject_of(key), format!(
                 "messages of up to {tasks} tasks should have been sent {}, and nobody noted that they were",
                 facts::ago(since, look.now())
-            ),
-            remedy: "sends a message for every one of them that is pending".to_owned(),
-            fixable: true,
+            ), "sends a message for every one of them that is pending")
         });
         found.findings.extend(findings);
         Ok(found)

@@ -3,7 +3,7 @@
 use crate::facts;
 use crate::proofs::{Proof, Proofs};
 use crate::repair::{
-    Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, after, key_of, run_of, subject_of, unreadable,
+    About, Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, after, key_of, run_of, subject_of, unreadable,
 };
 use crate::sweep::Sweep;
 use async_trait::async_trait;
@@ -18,16 +18,8 @@ pub(super) struct WrongCounters(pub Arc<Proofs>);
 
 #[async_trait]
 impl Repair for WrongCounters {
-    fn name(&self) -> &'static str {
-        "wrong_counters"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Damage
-    }
-
-    fn pace(&self) -> Pace {
-        Pace::Slowly
+    fn about(&self) -> About {
+        About::new("wrong_counters", Kind::Damage, Pace::Slowly)
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
@@ -93,15 +85,7 @@ impl WrongCounters {
     async fn explain(&self, look: &Look<'_>, key: RunKey) -> Result<Option<Finding>> {
         let suspect = self.0.is_suspect(key.run);
         match self.0.prove(look.backend, key, look.now()).await? {
-            Proof::Impossible if suspect => Ok(Some(Finding {
-                repair: self.name(),
-                kind: self.kind(),
-                subject: subject_of(key),
-                why: "its queue and its counters do not agree about what is left, and rows of it may be gone by age"
-                    .to_owned(),
-                remedy: "none: rows that may be gone prove nothing. Stop the run, or wait until its tasks are over".to_owned(),
-                fixable: false,
-            })),
+            Proof::Impossible if suspect => Ok(Some(Finding { fixable: false, ..self.about().finding(subject_of(key), "its queue and its counters do not agree about what is left, and rows of it may be gone by age", "none: rows that may be gone prove nothing. Stop the run, or wait until its tasks are over") })),
             Proof::RowsLost(tally) => Ok(Some(self.lost(key, &tally))),
             Proof::Agrees | Proof::Impossible => Ok(None),
             Proof::Differs { tally, missing } => Ok(Some(self.finding(key, &tally, &missing))),
@@ -116,12 +100,12 @@ impl WrongCounters {
             return unreadable(self, subject_of(key), why);
         }
         Finding {
-            repair: self.name(),
-            kind: self.kind(),
-            subject: subject_of(key),
-            why: format!("of {total} tasks only {rows} rows are there; the others were lost"),
-            remedy: format!("`conveyor rebuild {}` makes them anew, if the job has a staged list", key.job),
             fixable: false,
+            ..self.about().finding(
+                subject_of(key),
+                format!("of {total} tasks only {rows} rows are there; the others were lost"),
+                format!("`conveyor rebuild {}` makes them anew, if the job has a staged list", key.job),
+            )
         }
     }
 
@@ -129,13 +113,10 @@ impl WrongCounters {
         let mut settled = Sums::from(tally.rows.settled);
         settled.failed[conveyor_domain::FailureClass::Other as usize] += i64::from(tally.rows.unclassified);
         let (rows, counters) = (facts::sums(&settled), facts::sums(&tally.counters));
-        Finding {
-            repair: self.name(),
-            kind: self.kind(),
-            subject: subject_of(key),
-            why: format!("of {} tasks, the rows say {rows}; the counters say {counters}", tally.run.total),
-            remedy: format!("adds {} to the counters", facts::sums(missing)),
-            fixable: true,
-        }
+        self.about().finding(
+            subject_of(key),
+            format!("of {} tasks, the rows say {rows}; the counters say {counters}", tally.run.total),
+            format!("adds {} to the counters", facts::sums(missing)),
+        )
     }
 }

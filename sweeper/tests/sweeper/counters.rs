@@ -33,7 +33,7 @@ fn lose(damaged: &Damaged, key: RunKey) {
 }
 
 async fn successful(damaged: &Damaged, key: RunKey) -> u32 {
-    damaged.world.view(key).await.latest.stats.counts.successful
+    damaged.world.view(key).await.latest_run().stats.counts.successful
 }
 
 async fn finish_the_rest(damaged: &Damaged, key: RunKey) {
@@ -76,7 +76,7 @@ async fn a_run_that_is_done_and_lost_its_counter_ends_with_one_sweep() {
         assert!(successful(&damaged, key).await < 5, "a reader never sees less than nothing");
         damaged.only_damage_of("wrong_counters", key).await;
         damaged.is_mended_by_a_sweep().await;
-        let view = damaged.world.view(key).await.latest;
+        let view = damaged.world.view(key).await.latest_run().clone();
         assert_eq!((view.run.status, view.stats.counts.successful), (RunStatus::Completed, 5), "{by:?}");
     }
 }
@@ -89,11 +89,11 @@ async fn a_counter_that_says_too_much_is_found_at_once_and_ends_nothing_early() 
         change(&damaged, key, by);
         damaged.only_damage_of("wrong_counters", key).await;
         damaged.is_mended_by_a_sweep().await;
-        let view = damaged.world.view(key).await.latest;
+        let view = damaged.world.view(key).await.latest_run().clone();
         assert_eq!((view.run.status, view.stats.counts.successful), (RunStatus::Running, 3), "{by}");
         finish_the_rest(&damaged, key).await;
         damaged.is_mended_by_a_sweep().await;
-        assert_eq!(damaged.world.view(key).await.latest.run.status, RunStatus::Completed);
+        assert_eq!(damaged.world.view(key).await.latest_run().run.status, RunStatus::Completed);
     }
 }
 
@@ -106,7 +106,7 @@ async fn what_the_rows_deny_is_not_ended_before_the_counters_are_proved() {
     let (backend, clock) = (damaged.backend().clone(), damaged.clock.clone());
     let (sweeper, stop) = (Sweeper::new(backend, clock, damaged.world.worker), CancellationToken::new());
     sweeper.sweep(Pace::Often, &stop).await;
-    assert_eq!(damaged.world.view(key).await.latest.run.status, RunStatus::Running);
+    assert_eq!(damaged.world.view(key).await.latest_run().run.status, RunStatus::Running);
     sweeper.sweep(Pace::Slowly, &stop).await;
     assert_eq!(successful(&damaged, key).await, 3);
 }
@@ -126,7 +126,7 @@ async fn failures_are_corrected_by_their_class() {
     assert_eq!(finding.remedy, "adds 1 failed (blocked), -1 failed (other) to the counters");
     damaged.pass_for(limits::PROVE_EVERY);
     damaged.is_mended_by_a_sweep().await;
-    let counts = damaged.world.view(key).await.latest.stats.counts;
+    let counts = damaged.world.view(key).await.latest_run().stats.counts;
     assert_eq!(counts.failed, [0, 1, 0, 0, 1, 0, 0]);
 }
 

@@ -49,9 +49,9 @@ async fn break_everything(damaged: &Damaged) -> Everything {
 async fn is_whole(damaged: &Damaged, all: &Everything) {
     assert_eq!(damaged.damage().await, []);
     let store = &damaged.backend().store;
-    assert_eq!(damaged.world.view(all.done).await.latest.run.status, RunStatus::Completed);
+    assert_eq!(damaged.world.view(all.done).await.latest_run().run.status, RunStatus::Completed);
     assert!(damaged.depth(QueueName::Run(all.unsent.run)).await >= 3);
-    assert_eq!(damaged.world.view(all.miscounted).await.latest.stats.counts.successful, 1);
+    assert_eq!(damaged.world.view(all.miscounted).await.latest_run().stats.counts.successful, 1);
     assert!(damaged.calls().await.iter().any(|call| call.run == all.uncalled.run));
     let letters = store.letters(None, 9).await.unwrap();
     assert!(letters.iter().any(|letter| letter.ingest().is_some_and(|message| message.run == all.dead.run)));

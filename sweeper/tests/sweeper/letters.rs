@@ -2,15 +2,15 @@
 
 use crate::harness::{DAY, Damaged, SECOND};
 use conveyor_domain::ingest::list::Layout;
-use conveyor_domain::repair::dead_letter::Verdict;
+use conveyor_domain::repair::dead_letter::{LetterFilter, LetterView, Redriven, Verdict};
 use conveyor_domain::repair::{Outcome, Subject};
 use conveyor_domain::{
     Command, Compression, DeadLetter, IngestEvent, IngestRef, LetterId, QueueName, RunStatus, limits,
 };
 use conveyor_store::port::RunKey;
 use conveyor_store::{Error, Result};
-use conveyor_sweeper::letters::{self, Filter, LetterView, Redriven};
-use conveyor_sweeper::{Scope, Sweep};
+
+use conveyor_sweeper::{Scope, Sweep, letters};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -62,7 +62,7 @@ async fn given_up(damaged: &Damaged) -> (RunKey, LetterId) {
 }
 
 async fn run_status(damaged: &Damaged, key: RunKey) -> RunStatus {
-    damaged.world.view(key).await.latest.run.status
+    damaged.world.view(key).await.latest_run().run.status
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn a_letter_can_be_redriven_twice_and_then_its_run_fails() {
         kill_every_ingester(&damaged).await;
         damaged.is_mended_by_a_sweep().await;
     }
-    let run = damaged.world.view(key).await.latest.run;
+    let run = damaged.world.view(key).await.latest_run().run.clone();
     let failure = run.failure.unwrap();
     assert_eq!((run.status, failure.reason.as_str()), (RunStatus::Failed, "ingest_failed"));
     assert!(failure.detail.starts_with("given up after 3 rounds of tries"), "{}", failure.detail);
@@ -175,7 +175,7 @@ async fn a_purged_letter_fails_its_run() {
     let damaged = Damaged::new();
     let (key, letter) = given_up(&damaged).await;
     assert_eq!(purge(&damaged, letter).await, Ok(true));
-    let run = damaged.world.view(key).await.latest.run;
+    let run = damaged.world.view(key).await.latest_run().run.clone();
     assert_eq!((run.status, run.failure.unwrap().reason.as_str()), (RunStatus::Failed, "ingest_failed"));
     assert_eq!((kept(&damaged).await, purge(&damaged, letter).await), (vec![], Ok(false)));
     assert_eq!(damaged.damage().await, []);
@@ -265,22 +265,22 @@ async fn letters_are_listed_by_job_run_and_error() {
     let damaged = Damaged::new();
     let (first, _) = given_up(&damaged).await;
     let (second, _) = given_up(&damaged).await;
-    let list = async |filter: Filter, after, limit| {
+    let list = async |filter: LetterFilter, after, limit| {
         letters::list(damaged.backend(), &filter, after, limit, damaged.world.now()).await.unwrap()
     };
     let runs = |views: &[LetterView]| views.iter().filter_map(|view| view.run).collect::<Vec<_>>();
-    let all = list(Filter::default(), None, 10).await;
+    let all = list(LetterFilter::default(), None, 10).await;
     assert_eq!((all.letters.len(), all.next), (2, None));
-    let of = Filter { job: Some(first.job), ..Filter::default() };
+    let of = LetterFilter { job: Some(first.job), ..LetterFilter::default() };
     assert_eq!(runs(&list(of, None, 10).await.letters), [first.run]);
-    let of = Filter { run: Some(second.run), ..Filter::default() };
+    let of = LetterFilter { run: Some(second.run), ..LetterFilter::default() };
     assert_eq!(runs(&list(of, None, 10).await.letters), [second.run]);
     for (part, found) in [("NO INGESTER", 2), ("no disk", 0)] {
-        let of = Filter { error: Some(part.to_owned()), ..Filter::default() };
+        let of = LetterFilter { error: Some(part.to_owned()), ..LetterFilter::default() };
         assert_eq!(list(of, None, 10).await.letters.len(), found, "{part}");
     }
-    let one = list(Filter::default(), None, 1).await;
-    let other = list(Filter::default(), one.next, 1).await;
+    let one = list(LetterFilter::default(), None, 1).await;
+    let other = list(LetterFilter::default(), one.next, 1).await;
     assert_eq!([one.letters, other.letters].concat(), all.letters);
     assert_eq!(other.next, None);
 }

@@ -82,7 +82,7 @@ async fn a_part_says_what_it_found_and_what_it_did() {
     let done = part(&damaged, false, None, limits::RECONCILE_WITHIN).await;
     assert_eq!(done.findings.len(), 1);
     assert_eq!((&done.findings[0].0, &done.findings[0].1), (&seen.findings[0].0, &Outcome::Fixed(3)));
-    assert_eq!(damaged.world.view(key).await.latest.run.status, RunStatus::Running);
+    assert_eq!(damaged.world.view(key).await.latest_run().run.status, RunStatus::Running);
     assert_eq!(part(&damaged, false, None, limits::RECONCILE_WITHIN).await.findings, []);
 }
 

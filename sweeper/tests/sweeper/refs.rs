@@ -110,7 +110,7 @@ async fn a_run_with_a_row_that_cannot_be_read_costs_only_itself() {
     for (key, messages) in keys.iter().zip([1, 2, 2]) {
         assert_eq!(damaged.depth(queue(*key)).await, messages, "every row that can be read has a message");
     }
-    assert_eq!(damaged.world.view(done).await.latest.run.status, RunStatus::Completed);
+    assert_eq!(damaged.world.view(done).await.latest_run().run.status, RunStatus::Completed);
 }
 
 #[tokio::test]
@@ -141,12 +141,12 @@ async fn a_lost_completion_is_made_up_for() {
     let finding = damaged.only_damage_of("lost_completion", key).await;
     assert!(finding.why.starts_with("all 2 tasks are terminal and the run goes on"), "{}", finding.why);
     damaged.is_mended_by_a_sweep().await;
-    let done = damaged.world.view(key).await.latest.run;
+    let done = damaged.world.view(key).await.latest_run().run.clone();
     assert_eq!((done.status, done.updated), (RunStatus::Completed, damaged.world.now()));
     assert_eq!(damaged.depth(queue(key)).await, 0, "the queue of an ended run is gone");
     damaged.pass(7);
     damaged.sweep().await;
-    assert_eq!(damaged.world.view(key).await.latest.run, done, "once");
+    assert_eq!(damaged.world.view(key).await.latest_run().run, done, "once");
 }
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn an_open_run_that_has_nothing_left_to_do_is_put_to_rest() {
         "puts the run to rest until more tasks come"
     );
     damaged.is_mended_by_a_sweep().await;
-    assert_eq!(damaged.world.view(open).await.latest.run.status, RunStatus::Pending);
+    assert_eq!(damaged.world.view(open).await.latest_run().run.status, RunStatus::Pending);
 }
 
 #[tokio::test]
@@ -170,6 +170,6 @@ async fn a_sweep_stops_when_it_is_told_to() {
     let stop = CancellationToken::new();
     stop.cancel();
     sweep(&Sweep::new(damaged.backend(), damaged.clock.as_ref(), &stop)).await;
-    let run = damaged.world.view(key).await.latest.run;
+    let run = damaged.world.view(key).await.latest_run().run.clone();
     assert_eq!((run.status, run.updated), (RunStatus::Running, Timestamp(1_800_000_000_000)));
 }

@@ -110,7 +110,7 @@ async fn a_run_that_ended_long_ago_keeps_only_what_was_counted() {
     }
     let object = put_object(&damaged, key).await;
     damaged.sweep().await;
-    let before = damaged.world.view(key).await.latest;
+    let before = damaged.world.view(key).await.latest_run().clone();
     assert_eq!(before.run.status, RunStatus::Completed);
     damaged.pass(30 * DAY);
     assert_eq!(upkeep(&damaged).await, [""; 0], "to the millisecond");
@@ -119,7 +119,7 @@ async fn a_run_that_ended_long_ago_keeps_only_what_was_counted() {
     assert_eq!(damaged.reconcile(Scope::Job(recent.job), true).await.findings, []);
     damaged.sweep().await;
     assert_eq!(upkeep(&damaged).await, [""; 0]);
-    let after = damaged.world.view(key).await.latest;
+    let after = damaged.world.view(key).await.latest_run().clone();
     assert_eq!((after.run.storage, after.stats), (Storage::Expired, before.stats));
     assert!(is_gone(&damaged, &object).await);
     assert_eq!(store.task(key, conveyor_domain::TaskId::of(key.run, 0)).await, Ok(None));

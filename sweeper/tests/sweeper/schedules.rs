@@ -21,9 +21,9 @@ async fn hourly(damaged: &Damaged, source: Option<Source>) -> JobId {
     let tasks = if source.is_some() { 0 } else { 2 };
     let schedule = JobSchedule::new(Schedule { rule, timezone: None }, run, source, world.now());
     let spec = JobSpec { schedule: Some(schedule), ..JobSpec::default() };
-    let rows = lifecycle::template(job, run, world.caller, spec, tasks, world.now());
+    let made = lifecycle::scheduled(job, run, world.caller, spec, tasks, world.now());
     let tasks = (0..).zip(World::inputs(tasks)).collect();
-    let submission = Submission { job: rows.job, run: rows.run, tasks, list: None, once: None };
+    let submission = Submission { job: made, run: None, tasks, list: None, once: None };
     damaged.backend().store.submit(submission).await.unwrap();
     job
 }

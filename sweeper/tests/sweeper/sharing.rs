@@ -36,7 +36,7 @@ async fn lost(damaged: &Damaged, runs: usize) -> Vec<RunKey> {
 async fn ended(damaged: &Damaged, keys: &[RunKey]) -> Vec<RunKey> {
     let mut ended = Vec::new();
     for key in keys {
-        if damaged.world.view(*key).await.latest.run.status == RunStatus::Completed {
+        if damaged.world.view(*key).await.latest_run().run.status == RunStatus::Completed {
             ended.push(*key);
         }
     }

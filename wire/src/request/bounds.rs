@@ -1,7 +1,7 @@
 //! Values with limits, which are checked where they are deserialised and described in their schema.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{self, MapAccess, SeqAccess, Unexpected, Visitor};
+use serde::de::{self, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
@@ -177,15 +177,15 @@ impl<'de, T: Deserialize<'de>, const MIN: usize, const MAX: usize> Visitor<'de> 
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = seq.next_element()? {
+        while items.len() < MAX
+            && let Some(item) = seq.next_element()?
+        {
             items.push(item);
-            if items.len() > MAX {
-                break;
-            }
         }
-        match (MIN..=MAX).contains(&items.len()) {
-            true => Ok(List(items)),
-            false => Err(de::Error::custom(format_args!("must have {MIN} to {MAX} items"))),
+        let more = items.len() == MAX && seq.next_element::<IgnoredAny>()?.is_some();
+        match items.len() < MIN || more {
+            true => Err(de::Error::custom(format_args!("must have {MIN} to {MAX} items"))),
+            false => Ok(List(items)),
         }
     }
 }
@@ -242,11 +242,11 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for NamedVisitor<T
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut entries = Vec::new();
-        while let Some(entry) = map.next_entry()? {
+        while let Some(name) = map.next_key()? {
             if entries.len() == MAX {
-                return Err(de::Error::custom(format_args!("has more than {MAX} names")));
+                return Err(de::Error::custom(format_args!("must have 0 to {MAX} names")));
             }
-            entries.push(entry);
+            entries.push((name, map.next_value()?));
         }
         Ok(Named(entries))
     }

@@ -7,6 +7,12 @@ use serde_with::skip_serializing_none;
 /// Tasks that start in a second, on average; exact to three decimal places.
 pub type PerSecond = Decimal<1_000, { limits::RATE_MAX as u64 * 1_000_000 }>;
 
+/// How many tasks may be in flight at once.
+pub type MaxInflight = Within<u32, 1, { limits::MAX_INFLIGHT_MAX as u64 }>;
+
+/// How many tasks may start at once.
+pub type Burst = Within<u32, 1, { limits::BURST_MAX as u64 }>;
+
 /// A part of the tasks of a run; exact to six decimal places.
 pub type FailureRatio = Decimal<1, 1_000_000>;
 
@@ -28,7 +34,8 @@ pub struct DomainLimitsBody(pub Named<DomainLimitBody, { limits::DOMAIN_LIMITS_M
 pub struct ChangeLimits {
     /// How many tasks may be in flight at once. A job always has this limit: null is refused.
     #[serde(default, deserialize_with = "given")]
-    pub max_inflight: Option<Within<u32, 1, { limits::MAX_INFLIGHT_MAX as u64 }>>,
+    #[schemars(with = "MaxInflight", extend("examples" = [20]))]
+    pub max_inflight: Option<MaxInflight>,
     /// How many tasks may start in a second. Null: as many as fit into `max_inflight`.
     #[serde(default, deserialize_with = "given")]
     pub rate_limit: Option<Option<RateBody>>,
@@ -50,7 +57,7 @@ pub struct RateBody {
     /// Tasks that start in a second, on average; exact to three decimal places.
     pub per_second: PerSecond,
     /// How many may start at once. Left out: as many as in a second.
-    pub burst: Option<Within<u32, 1, { limits::BURST_MAX as u64 }>>,
+    pub burst: Option<Burst>,
 }
 
 /// How often and when a task is retried. What is left out is up to the workers.
@@ -76,7 +83,7 @@ pub struct DomainLimitBody {
     /// Tasks that start in a second, on average; exact to three decimal places.
     pub per_second: Option<PerSecond>,
     /// How many may start at once. Needs `per_second`. Left out: as many as in a second.
-    pub burst: Option<Within<u32, 1, { limits::BURST_MAX as u64 }>>,
+    pub burst: Option<Burst>,
     /// How many tasks may be in flight there at once.
-    pub max_inflight: Option<Within<u32, 1, { limits::MAX_INFLIGHT_MAX as u64 }>>,
+    pub max_inflight: Option<MaxInflight>,
 }

@@ -17,7 +17,8 @@ mod webhook;
 
 pub use bounds::{Decimal, List, Malformed, Named, Text, Within};
 pub use limits::{
-    ChangeLimits, DomainLimitBody, DomainLimitsBody, FailureRatio, PerSecond, RateBody, RetryBody,
+    Burst, ChangeLimits, DomainLimitBody, DomainLimitsBody, FailureRatio, MaxInflight, PerSecond, RateBody,
+    RetryBody,
 };
 pub use operator::{ChangeQuotas, CreateKey, QuotasBody, ReconcileRequest, RedriveLetters};
 pub use schedule::{

@@ -1,5 +1,5 @@
 use super::{PerSecond, Text, Within, given};
-use conveyor_domain::{CallerId, JobId, RunId, limits};
+use conveyor_domain::{CallerId, JobId, Quotas, RunId, limits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -76,3 +76,15 @@ pub struct QuotasBody {
 #[serde(transparent)]
 #[schemars(extend("minProperties" = 1, "examples" = [{"active_jobs": 10, "queued_tasks": null}]))]
 pub struct ChangeQuotas(pub QuotasBody);
+
+impl QuotasBody {
+    /// Quotas with these changes.
+    pub fn over(self, quotas: Quotas) -> Quotas {
+        let Quotas { active_jobs, scheduled_jobs, queued_tasks } = quotas;
+        Quotas {
+            active_jobs: self.active_jobs.map_or(active_jobs, |jobs| jobs.map(|n| n.0)),
+            scheduled_jobs: self.scheduled_jobs.map_or(scheduled_jobs, |jobs| jobs.map(|n| n.0)),
+            queued_tasks: self.queued_tasks.map_or(queued_tasks, |tasks| tasks.map(|n| n.0)),
+        }
+    }
+}

@@ -15,6 +15,7 @@ use serde_with::skip_serializing_none;
 ]))]
 pub struct ScheduleBody {
     /// Once, at this local time of the time zone.
+    #[schemars(extend("pattern" = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}$"))]
     pub at: Option<WallTime>,
     /// At an interval.
     pub rate: Option<IntervalBody>,

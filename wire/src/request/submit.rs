@@ -1,5 +1,6 @@
 use super::{
-    DomainLimitsBody, FailureRatio, Malformed, RateBody, RetryBody, ScheduleBody, Text, WebhookBody, Within,
+    DomainLimitsBody, FailureRatio, Malformed, MaxInflight, RateBody, RetryBody, ScheduleBody, Text,
+    WebhookBody, Within,
 };
 use crate::JobType;
 use conveyor_domain::{ExportFormat, OnInvalidRows, UploadId, limits, task_input, words};
@@ -16,8 +17,7 @@ const URL: &str = r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s/?#:]\S*$";
 const METHOD: &str = "^([Gg][Ee][Tt]|[Pp][Oo][Ss][Tt])$";
 
 /// A job: what to fetch, how, and how fast. It needs `tasks`, or a staged list, or to be open.
-///
-/// The server takes `tasks` out of the body before it parses it, and reads `schedule` only of a scheduled job.
+// Generic, because the server takes `tasks` out of the body before it parses it, and reads `schedule` only of a scheduled job.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "SubmitJob", extend("anyOf" = [
@@ -38,7 +38,9 @@ pub struct SubmitJob<Tasks = Vec<TaskBody>, Schedule = ScheduleBody> {
     #[schemars(length(max = limits::RUN_TASKS_MAX))]
     pub tasks: Option<Tasks>,
     /// The slot of a staged list of URLs to fetch.
-    pub file_input_id: Option<UploadId>,
+    // As text: the server answers a malformed id like an unknown one.
+    #[schemars(with = "Option<UploadId>")]
+    pub file_input_id: Option<String>,
     /// Only with `file_input_id`. Left out: `skip`.
     pub on_invalid_rows: Option<OnInvalidRows>,
     pub zenrows_params: Option<ZenRowsParams>,
@@ -49,7 +51,7 @@ pub struct SubmitJob<Tasks = Vec<TaskBody>, Schedule = ScheduleBody> {
     pub metadata: Option<MetadataBody>,
     /// How many tasks may be in flight at once. Left out: 100.
     #[schemars(extend("examples" = [100]))]
-    pub max_inflight: Option<Within<u32, 1, { limits::MAX_INFLIGHT_MAX as u64 }>>,
+    pub max_inflight: Option<MaxInflight>,
     /// How many tasks may start in a second. Left out: as many as fit into `max_inflight`.
     pub rate_limit: Option<RateBody>,
     /// How often and when a task is retried. Left out: as the workers are configured.
@@ -159,8 +161,7 @@ impl TaskBody {
 }
 
 /// More tasks for an open job.
-///
-/// The server leaves `tasks` as JSON until it checks them one by one.
+// Generic, because the server leaves `tasks` as JSON until it checks them one by one.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "AddTasks", extend("examples" = [

@@ -90,7 +90,7 @@ fn values_outside_their_limits_are_refused_by_what_is_expected() {
     assert!(refused::<SignParts>(json!({"numbers": []})).contains("must have 1 to 100 items"));
     assert!(refused::<SignParts>(json!({"numbers": vec![1; 101]})).contains("must have 1 to 100 items"));
     let many: Value = (0..1_001).map(|n| (format!("h{n}"), json!({"max_inflight": 1}))).collect();
-    assert!(refused::<SubmitJob>(json!({"domain_limits": many})).contains("has more than 1000 names"));
+    assert!(refused::<SubmitJob>(json!({"domain_limits": many})).contains("must have 0 to 1000 names"));
     for bad in ["", "ab", "\n", "é"] {
         let csv = json!({"delimiter": bad, "fields": {"url": 0}});
         assert!(refused::<CreateInput>(json!({"type": "csv", "csv": csv})).contains("one ASCII character"));

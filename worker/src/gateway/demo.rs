@@ -1,5 +1,6 @@
 //! `demo:` answers every URL with a small synthetic document in the format that was asked for, so that a first job
-//! works with no network. The same request gets the same bytes.
+//! works with no network. The same request gets the same bytes. `null:` answers with nothing, at once: what is left is the
+//! speed of the pipeline.
 
 use super::{Gateway, GatewayAnswer, GatewayRequest};
 use async_trait::async_trait;
@@ -14,6 +15,16 @@ impl Gateway for DemoGateway {
     async fn call(&self, request: GatewayRequest) -> GatewayAnswer {
         let body = document(&request.url, Format::of(&request.params));
         GatewayAnswer::page(200, Bytes::from(body))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct NullGateway;
+
+#[async_trait]
+impl Gateway for NullGateway {
+    async fn call(&self, _request: GatewayRequest) -> GatewayAnswer {
+        GatewayAnswer::page(200, Bytes::new())
     }
 }
 

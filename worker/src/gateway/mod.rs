@@ -9,7 +9,6 @@ pub mod demo;
 pub mod direct;
 pub mod http;
 mod no_answer;
-pub mod null;
 mod outgoing;
 mod problem;
 mod secrets;
@@ -166,7 +165,7 @@ pub fn open(
 ) -> Result<Arc<dyn Gateway>, OpenError> {
     Ok(match choice {
         GatewayChoice::Demo => Arc::new(demo::DemoGateway),
-        GatewayChoice::Null => Arc::new(null::NullGateway),
+        GatewayChoice::Null => Arc::new(demo::NullGateway),
         GatewayChoice::Http(url) => Arc::new(http::HttpGateway::new(url.clone(), limits, now)?),
         GatewayChoice::Direct { allow_private_targets } => {
             let rule = if *allow_private_targets { address::any } else { address::is_public };

@@ -18,7 +18,7 @@ impl Caller {
         let (count, caller) = (submission.tasks.len(), self.number);
         match outcome {
             Answer::Got(unsent) => {
-                let queue = QueueName::Run(submission.run.id);
+                let queue = QueueName::Run(submission.job.latest_run);
                 let bodies: Vec<String> = unsent.iter().map(ToString::to_string).collect();
                 if !bodies.is_empty() {
                     answer("send", world.backend.queue.send(queue, bodies, world.now()).await)?;
@@ -128,7 +128,7 @@ impl Caller {
         let (name, caller) = (world.name(id), self.number);
         match outcome {
             Answer::Got(view) => {
-                let status = (view.job.status.as_str(), view.latest.run.status.as_str());
+                let status = (view.job.status.as_str(), view.latest_run().run.status.as_str());
                 world.note(format!("caller {caller}: {command:?} of {name}: {status:?}"));
                 let known = &mut world.model.job(id).known;
                 known.latched |= command != Command::Delete;
@@ -174,6 +174,6 @@ impl Caller {
 
     pub(super) async fn has_ended(&self, world: &World, id: JobId) -> Check<bool> {
         let view = audit::read("a job", world.truth.store.job(self.id, id).await)?;
-        Ok(view.is_some_and(|view| view.latest.run.status.is_terminal()))
+        Ok(view.is_some_and(|view| view.latest_run().run.status.is_terminal()))
     }
 }

@@ -12,7 +12,7 @@ impl Caller {
     pub(super) async fn read(&self, world: &mut World, id: JobId) -> Check<Option<Request>> {
         match answer("job", world.backend.store.job(self.id, id).await)? {
             Answer::Got(Some(view)) => {
-                let (name, run) = (world.name(id), &view.latest);
+                let (name, run) = (world.name(id), view.latest_run());
                 let (done, total) = (run.stats.counts.completed(), run.stats.total);
                 let status = run.run.status.as_str();
                 world.note(format!("caller {}: {name} is {status}, {done} of {total}", self.number));

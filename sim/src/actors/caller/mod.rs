@@ -252,7 +252,7 @@ impl Caller {
         let rows = lifecycle::submit(job, run, self.id, spec, open, count, now);
         Submission {
             job: rows.job,
-            run: rows.run,
+            run: Some(rows.run),
             tasks: (0..).zip(inputs(world.model.jobs.len(), 0, count)).collect(),
             list: None,
             once: None,

@@ -79,7 +79,7 @@ impl Caller {
     }
 
     async fn steered(&self, world: &mut World, command: Command, view: &JobView) -> Check<Option<Request>> {
-        let (id, paused) = (view.job.id, view.latest.run.paused);
+        let (id, paused) = (view.job.id, view.latest_run().run.paused);
         let done = match &command {
             Command::Pause => paused,
             Command::Resume => !paused,

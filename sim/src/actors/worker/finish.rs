@@ -75,7 +75,7 @@ impl Worker {
         // Not answered: the next attempt meets the same answer and tries again.
         if let Answer::Got(view) = answer("apply", world.backend.store.apply(id, command, world.now()).await)?
         {
-            let status = view.latest.run.status.as_str();
+            let status = view.latest_run().run.status.as_str();
             world.note(format!("{}: fails the run of {}: {status}", self.name, world.name(id)));
             world.see(&view)?;
         }

@@ -191,7 +191,7 @@ impl Worker {
         let drained = world.backend.store.apply(key.job, Command::Drained, world.now()).await;
         match answer("apply", drained)? {
             Answer::Got(view) => {
-                let status = view.latest.run.status.as_str();
+                let status = view.latest_run().run.status.as_str();
                 world.note(format!("{}: {name} is drained: {status}", self.name));
                 world.see(&view)
             }

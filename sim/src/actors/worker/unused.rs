@@ -33,5 +33,5 @@ pub async fn is_nobodys(
 async fn is_deleted(world: &World, key: RunKey) -> Result<bool, Violation> {
     let view = answer("any_job", world.backend.store.any_job(key.job).await)?;
     let Answer::Got(Some(view)) = view else { return Ok(false) };
-    Ok(view.job.status == JobStatus::Deleted || view.latest.run.status == RunStatus::Deleted)
+    Ok(view.job.status == JobStatus::Deleted || view.latest_run().run.status == RunStatus::Deleted)
 }

@@ -5,6 +5,7 @@ use aws_sdk_s3::error::SdkError;
 use aws_sdk_s3::operation::get_object::{GetObjectError, GetObjectOutput};
 use aws_sdk_s3::primitives::ByteStream as Body;
 use bytes::Bytes;
+use conveyor_domain::Exponential;
 use conveyor_store::port::{BlobKey, ByteStream};
 use conveyor_store::{Error, Result};
 use futures::StreamExt;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 /// How often a connection may break without a byte having come.
 const BREAKS_MAX: u32 = 5;
-const BACKOFF_BASE: Duration = Duration::from_millis(100);
+const BACKOFF: Exponential = Exponential::new(Duration::from_millis(100), Duration::from_millis(1_600));
 
 #[derive(Debug)]
 pub struct Download {
@@ -128,7 +129,7 @@ impl Download {
             return Err(Error::Unavailable(format!("GetObject: broken off at {}: {cause}", self.next)));
         }
         tracing::debug!(key = %self.key, at = self.next, cause, "a download broke off and is resumed");
-        tokio::time::sleep(BACKOFF_BASE * 2_u32.pow(self.breaks - 1)).await;
+        tokio::time::sleep(BACKOFF.delay(self.breaks)).await;
         Ok(())
     }
 }

@@ -1,16 +1,16 @@
 //! Decisions on a job and its run: read, decided by the domain, and written if nothing has moved since.
 
 use super::item::{Draft, Item, corrupt, json, number, text};
-use super::rows::{JobRow, RunRow, State};
+use super::rows::{JobRow, Loaded, RunRow, State};
 use super::transact::{Condition, Unmet};
 use super::unsent::Outbox;
 use super::{Table, keys};
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use conveyor_domain::job::beside::Change;
-use conveyor_domain::job::lifecycle::{Decision, decide};
+use conveyor_domain::job::lifecycle::{Decision, decide, decide_latest};
 use conveyor_domain::{
-    Command, IngestEvent, IngestRef, Job, JobId, LifecycleEvent, QueueName, Run, RunId, RunStats, RunStatus,
-    Timestamp, beside, lifecycle, timeline,
+    Command, Counts, IngestEvent, IngestRef, Job, JobId, LifecycleEvent, QueueName, Run, RunId, RunStats,
+    RunStatus, Timestamp, beside, lifecycle, timeline,
 };
 use conveyor_store::port::{JobView, Once, RunKey, RunView};
 use conveyor_store::{Error, Result};
@@ -40,18 +40,19 @@ impl Next {
 
     fn of(state: &State, decision: Decision) -> Next {
         let Decision { job, run } = decision;
-        let changes = timeline::changes((&state.job.job, &state.run.run), (&job, &run));
-        Next {
-            job: JobRow { job, ..state.job.clone() },
-            run: RunRow { run, ..state.run.clone() },
-            events: changes.into_iter().map(NewEvent::Lifecycle).collect(),
-        }
+        let before = (&state.job.job, Some(&state.run.run));
+        let events = lifecycle_events(before, (&job, Some(&run)));
+        Next { job: JobRow { job, ..state.job.clone() }, run: RunRow { run, ..state.run.clone() }, events }
     }
+}
+
+fn lifecycle_events(before: (&Job, Option<&Run>), after: (&Job, Option<&Run>)) -> Vec<NewEvent> {
+    timeline::changes(before, after).into_iter().map(NewEvent::Lifecycle).collect()
 }
 
 impl Table {
     /// A job with its latest run: the two as they were at one moment, with what was counted before that.
-    pub async fn load(&self, job: JobId) -> Result<Option<State>> {
+    pub async fn load(&self, job: JobId) -> Result<Option<Loaded>> {
         // Only to learn which run is the latest; a read that is too old is found out below.
         let latest = match self.get_stale(&keys::job(job)).await? {
             Some(item) => JobRow::decode(&item)?,
@@ -59,9 +60,12 @@ impl Table {
         };
         let Some(mut latest) = latest.map(|row| row.job.latest_run) else { return Ok(None) };
         loop {
-            let Some(state) = self.load_run(RunKey { job, run: latest }).await? else { return Ok(None) };
+            let Some(state) = self.load_row(RunKey { job, run: latest }).await? else { return Ok(None) };
             if state.job.job.latest_run == latest {
-                return Ok(Some(state));
+                return Ok(Some(match state.run.is_run() {
+                    true => Loaded::Run(Box::new(state)),
+                    false => Loaded::Unfired(state.job),
+                }));
             }
             latest = state.job.job.latest_run;
         }
@@ -69,6 +73,11 @@ impl Table {
 
     /// A job with this run of it.
     pub async fn load_run(&self, key: RunKey) -> Result<Option<State>> {
+        Ok(self.load_row(key).await?.filter(|state| state.run.is_run()))
+    }
+
+    /// A job with this run of it, or with its template.
+    async fn load_row(&self, key: RunKey) -> Result<Option<State>> {
         let counted = self.counted(key).await?;
         let (job, run) = self.get_both(&keys::job(key.job), &keys::run(key.job, key.run)).await?;
         let Some(job) = job.as_ref().map(JobRow::decode).transpose()?.flatten() else { return Ok(None) };
@@ -135,15 +144,9 @@ impl Table {
         for event in events {
             writes.push(self.put(event, Some(Condition::absent()))?);
         }
-        let change = Change {
-            before: Some((&seen.job.job, &seen.run.run)),
-            after: (&job.job, &run.run),
-            stats: seen.stats(),
-            now,
-        };
-        for record in beside::records(change) {
-            writes.push(self.record_write(&record)?);
-        }
+        let (before, after) = ((&seen.job.job, Some(&seen.run.run)), (&job.job, Some(&run.run)));
+        let change = Change { before: Some(before), after, stats: seen.stats(), now };
+        writes.extend(self.records_beside(change)?);
         writes.extend(more);
         match self.transact(writes).await? {
             Ok(()) => {}
@@ -157,9 +160,27 @@ impl Table {
         Ok(Ok(State { job, run, counted: seen.counted }))
     }
 
-    /// The records that go with a job that is made.
-    pub fn records_beside(&self, job: &Job, run: &Run, now: Timestamp) -> Result<Vec<TransactWriteItem>> {
-        let change = Change { before: None, after: (job, run), stats: RunStats::default(), now };
+    /// Changes a job that has not fired, unless it has moved since it was read.
+    async fn write_unfired(&self, seen: &JobRow, next: Job, now: Timestamp) -> Result<Option<JobRow>> {
+        if next == seen.job {
+            return Ok(Some(seen.clone()));
+        }
+        let (before, mut job) = ((&seen.job, None), JobRow { job: next, ..seen.clone() });
+        job.version += 1;
+        let events = lifecycle_events(before, (&job.job, None));
+        let events = self.event_rows(&mut job, seen.job.latest_run, &events, now)?;
+        let mut writes = vec![self.put(job.encode()?, Some(Condition::version(seen.version)))?];
+        for event in events {
+            writes.push(self.put(event, Some(Condition::absent()))?);
+        }
+        let stats = RunStats::default();
+        let change = Change { before: Some(before), after: (&job.job, None), stats, now };
+        writes.extend(self.records_beside(change)?);
+        Ok(self.transact(writes).await?.is_ok().then_some(job))
+    }
+
+    /// The records that go with a change.
+    pub fn records_beside(&self, change: Change<'_>) -> Result<Vec<TransactWriteItem>> {
         beside::records(change).iter().map(|record| self.record_write(record)).collect()
     }
 
@@ -173,13 +194,22 @@ impl Table {
     }
 
     /// Decides a command on the job's latest run, again and again until nobody else gets in between.
-    pub async fn change(&self, job: JobId, command: &Command, now: Timestamp) -> Result<State> {
+    pub async fn change(&self, job: JobId, command: &Command, now: Timestamp) -> Result<JobView> {
         let mut backoff = self.backoff();
         loop {
-            let state = self.load(job).await?.ok_or(Error::NotFound)?;
-            let next = Next::decided(&state, command, now)?;
-            if let Ok(state) = self.write(&state, &next, now, Vec::new()).await? {
-                return Ok(state);
+            match self.load(job).await?.ok_or(Error::NotFound)? {
+                Loaded::Run(state) => {
+                    let next = Next::decided(&state, command, now)?;
+                    if let Ok(state) = self.write(&state, &next, now, Vec::new()).await? {
+                        return Ok(state.view());
+                    }
+                }
+                Loaded::Unfired(seen) => {
+                    let (next, _) = decide_latest(&seen.job, None, &Counts::default(), command, now)?;
+                    if let Some(JobRow { job, .. }) = self.write_unfired(&seen, next, now).await? {
+                        return Ok(JobView { job, latest: None });
+                    }
+                }
             }
             backoff.wait("a change of a job").await?;
         }

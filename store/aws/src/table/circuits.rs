@@ -2,22 +2,23 @@
 //! circuit of its job: until the pause is over, claims and settles of that job fail at once and send nothing. The pause
 //! grows by exponential backoff with jitter, once per outage, not once per call. Other jobs do not notice.
 
-use conveyor_domain::{Entropy, JobId, limits};
+use conveyor_domain::{Entropy, Exponential, JobId, limits};
 use conveyor_store::{Error, Result};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// Jobs that are remembered. Beyond it a job that fails keeps its own retries, and is not paused.
 const JOBS_MAX: usize = 4_096;
+const PAUSE: Exponential = Exponential::new(limits::JOB_PAUSE_MIN, limits::JOB_PAUSE_MAX);
 
 #[derive(Debug, Default)]
 pub struct Circuits(Mutex<HashMap<JobId, Circuit>>);
 
 #[derive(Clone, Copy, Debug)]
 struct Circuit {
-    pause: Duration,
+    /// Outages in a row.
+    failures: u32,
     open_until: Instant,
 }
 
@@ -63,11 +64,9 @@ impl Circuits {
             jobs.retain(|_, circuit| now < circuit.open_until);
         }
         if jobs.len() < JOBS_MAX || known.is_some() {
-            let doubled = known.map_or(limits::JOB_PAUSE_MIN, |circuit| circuit.pause * 2);
-            let pause = doubled.min(limits::JOB_PAUSE_MAX);
-            let share = (entropy.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-            let open_until = now + pause.mul_f64(0.5 + 0.5 * share);
-            jobs.insert(call.job, Circuit { pause, open_until });
+            let failures = known.map_or(0, |circuit| circuit.failures).saturating_add(1);
+            let open_until = now + PAUSE.jittered(failures, entropy);
+            jobs.insert(call.job, Circuit { failures, open_until });
         }
     }
 }
@@ -80,6 +79,7 @@ pub fn is_unavailable(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn job(n: u8) -> JobId {
         JobId::from_bytes([n; 16])

@@ -38,7 +38,7 @@ const UNREAD_MAX: usize = 1_024;
 
 /// Where those find a run who look for something to do with it. `None` if there will never be anything to do.
 pub fn place(row: &RunRow) -> Option<&'static str> {
-    if row.run.is_template() {
+    if !row.is_run() {
         return None;
     }
     let ended = row.run.status.is_terminal() && !row.queue_removed;

@@ -10,9 +10,10 @@ use super::uploads::UploadClaim;
 use super::{Table, keys};
 use async_trait::async_trait;
 use conveyor_domain::ingest::Entry;
+use conveyor_domain::job::beside::Change;
 use conveyor_domain::{
-    Command, IngestEvent, IngestStep, JobStatus, QueueName, Refusal, ReplayedTask, RunId, RunStatus, TaskRef,
-    Timestamp, timeline,
+    Command, IngestEvent, IngestStep, JobStatus, QueueName, Refusal, ReplayedTask, RunId, RunStats,
+    RunStatus, TaskRef, Timestamp, timeline,
 };
 use conveyor_store::port::{Acceptance, Answers, Appended, Chunk, Ingest, IngestStore, Once, RunKey};
 use conveyor_store::{Error, Result};
@@ -122,7 +123,7 @@ impl IngestStore for Table {
         let now = job.created;
         self.latest.learn(now);
         let events = [
-            NewEvent::Lifecycle(timeline::submitted(job, run)),
+            NewEvent::Lifecycle(timeline::submitted(job, run.total)),
             NewEvent::Ingest(0, IngestEvent::Accepted { source: source.clone() }),
         ];
         let mut job_row = JobRow::new(job, Some(source.upload));
@@ -144,9 +145,10 @@ impl IngestStore for Table {
                 writes.push(self.put(event.clone(), Some(Condition::absent()))?);
             }
             writes.extend(claim);
-            writes.extend(self.records_beside(job, run, now)?);
+            let (after, stats) = ((job, Some(run)), RunStats::default());
+            writes.extend(self.records_beside(Change { before: None, after, stats, now })?);
             let answered = writes.len();
-            writes.extend(self.answer(once.as_ref(), || new_view(job, run))?);
+            writes.extend(self.answer(once.as_ref(), || new_view(job, Some(run)))?);
             match self.transact(writes).await? {
                 Ok(()) => break,
                 Err(unmet) if unmet.at(0).is_some() => return first_stands(&unmet),

@@ -3,19 +3,20 @@
 use super::change::{NewEvent, Next};
 use super::holes::Hole;
 use super::insert::RowPlace;
-use super::item::{Item, Row};
+use super::item::{Item, Row, corrupt};
 use super::keys::{self, GSI1, GSI1_SK};
 use super::listing::Wanted;
 use super::read::Range;
-use super::rows::{JobRow, RunRow, State};
+use super::rows::{JobRow, Loaded, RunRow, State};
 use super::transact::{Condition, Unmet};
 use super::unsent::Outbox;
 use super::uploads::UploadClaim;
 use super::{Table, ingest, submits, tombstones};
 use async_trait::async_trait;
+use conveyor_domain::job::beside::Change;
 use conveyor_domain::{
-    CallerId, Command, IngestEvent, Job, JobId, Run, RunId, RunStats, TaskId, TaskInput, TaskRef, Timestamp,
-    limits, shards, timeline,
+    CallerId, Command, IngestEvent, Job, JobId, JobStatus, Refusal, Run, RunId, RunStats, TaskId, TaskInput,
+    TaskRef, Timestamp, limits, shards, timeline,
 };
 use conveyor_store::port::{
     ActiveRun, Added, ChangedRuns, JobStore, JobView, JobsQuery, Once, Page, RunKey, RunView, RunsQuery,
@@ -30,18 +31,24 @@ impl Table {
     /// What a submit makes visible, in one transaction.
     async fn make_visible(&self, submission: &Submission, outbox: &Outbox) -> Result<()> {
         let Submission { job, run, tasks, list, once } = submission;
-        let now = job.created;
-        let mut events = vec![NewEvent::Lifecycle(timeline::submitted(job, run))];
+        let (now, shards) = (job.created, job.spec.task_shard_count);
+        let mut run_row = match run {
+            Some(run) => RunRow::new(run, shards),
+            None => {
+                let template = job.template().ok_or_else(|| corrupt("run of a job"))?;
+                RunRow::of_template(&template, shards)
+            }
+        };
+        let mut events = vec![NewEvent::Lifecycle(timeline::submitted(job, run_row.run.total))];
         if let Some(list) = list {
             let accepted = IngestEvent::Accepted { source: list.source.clone() };
             let log = std::iter::once(&accepted).chain(&list.log).cloned();
             events.extend((0..).zip(log).map(|(number, event)| NewEvent::Ingest(number, event)));
         }
-        let mut run_row = RunRow::new(run, job.spec.task_shard_count);
         run_row.logged = ingest::logged(&events);
         let source = list.as_ref().map(|list| &list.source).or(job.spec.list_of_runs());
         let mut job_row = JobRow::new(job, source.map(|source| source.upload));
-        let events = self.event_rows(&mut job_row, run.id, &events, now)?;
+        let events = self.event_rows(&mut job_row, job.latest_run, &events, now)?;
         let mut backoff = self.backoff();
         loop {
             let claim = match source {
@@ -61,10 +68,11 @@ impl Table {
             if let Some(UploadClaim { writes: claims }) = claim {
                 writes.extend(claims);
             }
-            writes.extend(self.records_beside(job, run, now)?);
+            let (after, stats) = ((job, run.as_ref()), RunStats::default());
+            writes.extend(self.records_beside(Change { before: None, after, stats, now })?);
             writes.extend(self.outbox_write(outbox)?);
             let answered = writes.len();
-            writes.extend(self.answer(once.as_ref(), || new_view(job, run))?);
+            writes.extend(self.answer(once.as_ref(), || new_view(job, run.as_ref()))?);
             let Err(unmet) = self.transact(writes).await? else { return Ok(()) };
             if unmet.at(0).is_some() {
                 first_stands(&unmet)?;
@@ -82,6 +90,17 @@ impl Table {
         }
     }
 
+    /// A job that tasks may be added to.
+    async fn load_fired(&self, job: JobId) -> Result<State> {
+        match self.load(job).await?.ok_or(Error::NotFound)? {
+            Loaded::Run(state) => Ok(*state),
+            Loaded::Unfired(row) if row.job.status == JobStatus::Deleted => {
+                Err(Error::Refused(Refusal::JobDeleted))
+            }
+            Loaded::Unfired(_) => Err(Error::Refused(Refusal::JobNotOpen)),
+        }
+    }
+
     /// Takes indexes for an addition, so that nobody else writes there.
     async fn reserve(
         &self,
@@ -92,7 +111,7 @@ impl Table {
     ) -> Result<(State, Hole)> {
         let (mut backoff, mut tidied) = (self.backoff(), false);
         loop {
-            let state = self.load(job).await?.ok_or(Error::NotFound)?;
+            let state = self.load_fired(job).await?;
             // Whether it may be added at all is found out before anything is written.
             let decided = Next::decided(&state, command, state.run.run.updated)?;
             if state.run.holes.len() >= limits::HOLES_TIDY && !std::mem::replace(&mut tidied, true) {
@@ -129,7 +148,7 @@ impl Table {
     ) -> Result<State> {
         let mut backoff = self.backoff();
         loop {
-            let state = self.load(job).await?.ok_or(Error::NotFound)?;
+            let state = self.load_fired(job).await?;
             let mut next = Next::decided(&state, command, now)?;
             // Taken already.
             next.run.run.next_index = state.run.run.next_index;
@@ -155,9 +174,9 @@ impl Table {
 }
 
 /// A job that is made, as it is in that moment.
-pub fn new_view(job: &Job, run: &Run) -> JobView {
-    let stats = RunStats { total: run.total, ..RunStats::default() };
-    JobView { job: job.clone(), latest: RunView { run: run.clone(), stats } }
+pub fn new_view(job: &Job, run: Option<&Run>) -> JobView {
+    let stats = |run: &Run| RunStats { total: run.total, ..RunStats::default() };
+    JobView { job: job.clone(), latest: run.map(|run| RunView { run: run.clone(), stats: stats(run) }) }
 }
 
 /// What it means that there is something in the place of a job that was about to be made. Only a repeat has the same random
@@ -181,20 +200,19 @@ impl JobStore for Table {
 
     async fn submit(&self, submission: Submission) -> Result<Vec<TaskRef>> {
         let Submission { job, run, tasks, .. } = &submission;
-        let shards = job.spec.task_shard_count;
+        let (shards, seed) = (job.spec.task_shard_count, job.latest_run);
+        let key = RunKey { job: job.id, run: seed };
         self.latest.learn(job.created);
         if !tasks.is_empty() {
             self.mark_submitting(&submission).await?;
-            let place = RowPlace { key: RunKey { job: job.id, run: run.id }, seed: run.id_seed, shards };
-            self.insert_tasks(place, tasks, job.created).await?;
+            self.insert_tasks(RowPlace { key, seed, shards }, tasks, job.created).await?;
         }
-        let indexes = || tasks.iter().map(|(index, _)| *index);
-        // Nobody works on what runs are made of.
-        let works = |_: &u32| !run.is_template();
-        let outbox = self.outbox(RunKey { job: job.id, run: run.id }, indexes().filter(works), job.created);
+        // The tasks of a template are not to be done.
+        let indexes = || tasks.iter().map(|(index, _)| *index).filter(|_| run.is_some());
+        let outbox = self.outbox(key, indexes(), job.created);
         self.make_visible(&submission, &outbox).await?;
-        let refs = refs(run.id_seed, shards, indexes().filter(works));
-        self.send_refs(job.caller, run.id, refs, outbox, job.created).await;
+        let refs = refs(seed, shards, indexes());
+        self.send_refs(job.caller, key.run, refs, outbox, job.created).await;
         Ok(Vec::new())
     }
 
@@ -233,7 +251,7 @@ impl JobStore for Table {
 
     async fn apply(&self, job: JobId, command: Command, now: Timestamp) -> Result<JobView> {
         self.latest.learn(now);
-        Ok(self.change(job, &command, now).await?.view())
+        self.change(job, &command, now).await
     }
 
     async fn delete_run(&self, key: RunKey, now: Timestamp) -> Result<RunView> {
@@ -242,12 +260,12 @@ impl JobStore for Table {
     }
 
     async fn any_job(&self, job: JobId) -> Result<Option<JobView>> {
-        Ok(self.load(job).await?.map(State::view))
+        Ok(self.load(job).await?.map(Loaded::view))
     }
 
     async fn job(&self, caller: CallerId, job: JobId) -> Result<Option<JobView>> {
-        let state = self.load(job).await?.filter(|state| state.job.job.caller == caller);
-        Ok(state.map(State::view))
+        let latest = self.load(job).await?.filter(|latest| latest.job().job.caller == caller);
+        Ok(latest.map(Loaded::view))
     }
 
     async fn jobs(&self, query: JobsQuery) -> Result<Page<JobView, JobId>> {
@@ -277,7 +295,7 @@ impl JobStore for Table {
             if matches!(state, Err(Error::Corrupt(_))) {
                 self.damaged.remember(job, ());
             }
-            Ok(state?.filter(|state| query.admits(&state.job.job)).map(State::view))
+            Ok(state?.filter(|latest| query.admits(&latest.job().job)).map(Loaded::view))
         };
         self.newest(range, Wanted { what: "job", before, limit, look }, seen, load).await
     }

@@ -24,7 +24,7 @@ const WINDOW_MAX: u32 = 1 << 16;
 
 impl Table {
     pub async fn page(&self, query: TasksQuery, look: u32) -> Result<Page<Task, TaskId>> {
-        let run = self.find_run(query.key).await?.ok_or(Error::NotFound)?;
+        let run = self.find_listed(query.key).await?.ok_or(Error::NotFound)?;
         let first = query.after.map_or(0, |task| task.index().saturating_add(1));
         let mut draft = Draft::new(query, look);
         let stopped = match run.shards {

@@ -17,6 +17,11 @@ pub type Places = Remembered<RunKey, Place>;
 
 impl Table {
     pub async fn find_run(&self, key: RunKey) -> Result<Option<RunRow>> {
+        Ok(self.find_listed(key).await?.filter(RunRow::is_run))
+    }
+
+    /// A run, or a template: its tasks are listed to make runs of them.
+    pub async fn find_listed(&self, key: RunKey) -> Result<Option<RunRow>> {
         let item = self.get(&keys::run(key.job, key.run)).await?;
         let found = item.as_ref().map(RunRow::decode).transpose()?;
         if let Some(row) = &found {

@@ -33,15 +33,10 @@ impl Table {
         Ok(self.find_job(job).await?.filter(|row| row.job.status == JobStatus::Deleted))
     }
 
+    /// All runs of a job, and its template.
     pub async fn run_rows(&self, job: JobId) -> Result<Vec<RunRow>> {
         let rows = self.all(&Range::of(keys::job_partition(job), keys::RUNS)).await?;
         rows.iter().map(RunRow::decode).collect()
-    }
-
-    /// The same, without those that cannot be read: for lists.
-    pub async fn readable_runs(&self, job: JobId) -> Result<Vec<RunRow>> {
-        let range = Range::of(keys::job_partition(job), keys::RUNS);
-        self.readable("run", &range, usize::MAX, RunRow::decode).await
     }
 
     pub async fn remove_some(&self, partition: String, prefix: &str, limit: u32) -> Result<u32> {
@@ -233,8 +228,7 @@ impl Retention for Table {
     }
 
     async fn remove_run_rows(&self, key: RunKey, limit: u32) -> Result<u32> {
-        let may_go = |row: &RunRow| row.run.status.is_terminal() && !row.run.is_template();
-        let run = self.find_run(key).await?.filter(may_go);
+        let run = self.find_run(key).await?.filter(|row| row.run.status.is_terminal());
         let Some(run) = run else { return Ok(0) };
         let (attempts, tasks) = (keys::attempts_of(key.run), keys::tasks_of(key.run));
         self.remove_tasks(key.job, run.shards, [&attempts, &tasks], limit).await

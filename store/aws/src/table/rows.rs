@@ -6,6 +6,7 @@ use super::holes::{Hole, UNTIMED};
 use super::item::{Draft, Item, Row, corrupt, json, number, text};
 use super::keys::{self, GSI1_PK, GSI1_SK, GSI2_PK, GSI2_SK};
 use super::tombstones;
+use conveyor_domain::schedule::Template;
 use conveyor_domain::{
     IngestStatus, Job, JobStatus, Run, RunDoc, RunFailure, RunId, RunStats, RunStatus, Storage, Timestamp,
     UploadId,
@@ -101,9 +102,18 @@ impl RunRow {
             logged_by: 0,
             holes: Vec::new(),
             first_event: 0,
-            // One that nobody works on never has one.
-            queue_removed: run.is_template(),
+            queue_removed: false,
         }
+    }
+
+    /// What the runs of a job are made of, which never has a queue.
+    pub fn of_template(template: &Template, shards: u32) -> RunRow {
+        RunRow { queue_removed: true, ..RunRow::new(&template.stored(), shards) }
+    }
+
+    /// Not a template, whose row is one of these.
+    pub fn is_run(&self) -> bool {
+        self.run.sequence != Template::SEQUENCE
     }
 
     /// Whether the row of a task is one that counts: written, and all its addition with it.
@@ -113,14 +123,13 @@ impl RunRow {
 
     /// Whether readers find it.
     pub fn is_visible(&self) -> bool {
-        self.run.storage != Storage::Removed && !self.run.is_template()
+        self.run.storage != Storage::Removed && self.is_run()
     }
 
     /// Whether it ended before that moment and its rows are kept. One that was deleted goes its own way.
     pub fn has_expired(&self, ended_before: Timestamp) -> bool {
         let ended = self.run.status.is_terminal() && self.run.status != RunStatus::Deleted;
-        let kept = self.run.storage == Storage::Kept && !self.run.is_template();
-        ended && kept && self.run.updated < ended_before
+        ended && self.run.storage == Storage::Kept && self.run.updated < ended_before
     }
 
     pub fn encode(&self) -> Result<Item> {
@@ -246,6 +255,68 @@ impl State {
     }
 
     pub fn view(self) -> JobView {
-        JobView { job: self.job.job, latest: self.run.view(self.counted) }
+        JobView { job: self.job.job, latest: Some(self.run.view(self.counted)) }
+    }
+}
+
+/// A job with its latest run, or a scheduled job that has not fired.
+#[derive(Clone, Debug)]
+pub enum Loaded {
+    Run(Box<State>),
+    Unfired(JobRow),
+}
+
+impl Loaded {
+    pub fn job(&self) -> &JobRow {
+        match self {
+            Loaded::Run(state) => &state.job,
+            Loaded::Unfired(job) => job,
+        }
+    }
+
+    pub fn run(&self) -> Option<&Run> {
+        match self {
+            Loaded::Run(state) => Some(&state.run.run),
+            Loaded::Unfired(_) => None,
+        }
+    }
+
+    pub fn view(self) -> JobView {
+        match self {
+            Loaded::Run(state) => state.view(),
+            Loaded::Unfired(row) => JobView { job: row.job, latest: None },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conveyor_domain::{JobId, RunId};
+
+    #[test]
+    fn the_row_of_a_template_is_as_earlier_versions_wrote_it() {
+        let template = Template {
+            id: RunId::from_bytes([2; 16]),
+            job: JobId::from_bytes([1; 16]),
+            rows: 3,
+            created: Timestamp(7),
+        };
+        let as_stored = Draft::at(&keys::run(template.job, template.id))
+            .set("v", number(0))
+            .set("seq", number(0))
+            .set("st", text("stopped"))
+            .set("tot", number(3))
+            .set("nxt", number(3))
+            .set("lat", number(1))
+            .set("seed", text(template.id.to_string()))
+            .set("ca", number(7))
+            .set("ua", number(7))
+            .set("sh", number(2))
+            .set("qr", number(1))
+            .item();
+        assert_eq!(RunRow::of_template(&template, 2).encode().unwrap(), as_stored);
+        let row = RunRow::decode(&as_stored).unwrap();
+        assert!(!row.is_run() && !row.is_visible() && row.shows(2) && !row.shows(3));
     }
 }

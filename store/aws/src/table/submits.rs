@@ -41,7 +41,7 @@ impl Table {
     pub async fn mark_submitting(&self, submission: &Submission) -> Result<()> {
         let (job, at) = (submission.job.id, submission.job.created);
         let marker = Draft::at(&keys::submitting(job))
-            .set("run", text(submission.run.id.to_string()))
+            .set("run", text(submission.job.latest_run.to_string()))
             .set("sh", number(submission.job.spec.task_shard_count))
             .set(keys::TTL, time_to_live(at, MARKER_KEPT))
             .set(GSI2_PK, text(SUBMITTING))

@@ -226,7 +226,7 @@ impl World {
         let tasks: Vec<_> = (0..).zip(urls.iter().map(|url| TaskInput::from_url(url).unwrap())).collect();
         let total = u32::try_from(tasks.len()).unwrap();
         let rows = lifecycle::submit(job, run, caller, spec, false, total, now);
-        let submission = Submission { job: rows.job, run: rows.run, tasks, list: None, once: None };
+        let submission = Submission { job: rows.job, run: Some(rows.run), tasks, list: None, once: None };
         self.backend.store.submit(submission).await.unwrap();
         RunKey { job, run }
     }

@@ -3,10 +3,10 @@
 
 use super::roles::{Role, Roles, World};
 use super::runs;
+use conveyor_domain::repair::dead_letter::Redriven;
 use conveyor_domain::{Command, DeadLetter, IngestEvent, IngestState, JobStatus, RunStatus, Timestamp};
 use conveyor_store::port::RunKey;
 use conveyor_sweeper::Scope;
-use conveyor_sweeper::letters::Redriven;
 use conveyor_testkit::eventually as until;
 
 /// A message is received five times. A try that takes longer than it is hidden is one of them without a word; and if the last
@@ -59,10 +59,10 @@ async fn a_poison_list_ends_says_why_and_does_not_loop() {
         assert_eq!(sent, 1, "redriven once");
     }
     until("the run fails instead of waiting for ever", async || has_ended(&world, key).await).await;
-    let view = world.backend.store.any_job(key.job).await.unwrap().unwrap();
-    let failure = view.latest.run.failure.clone().expect("a reason");
+    let run = world.backend.store.any_job(key.job).await.unwrap().unwrap().latest.unwrap();
+    let failure = run.run.failure.clone().expect("a reason");
     assert_eq!(
-        (view.latest.run.status, failure.reason.as_str()),
+        (run.run.status, failure.reason.as_str()),
         (RunStatus::Failed, "ingest_failed"),
         "{failure:?}"
     );

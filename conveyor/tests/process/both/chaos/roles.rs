@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use conveyor_aws::{Settings, Timeouts};
 use conveyor_aws_servers::{Combination, Environment};
+use conveyor_domain::repair::dead_letter::Redriven;
 use conveyor_domain::repair::{Finding, Kind, Outcome};
 use conveyor_domain::{
     Audit, CallerId, Clock, Entropy, FailureClass, IngestState, LetterId, Problem, Reconciled, RetryPolicy,
@@ -17,7 +18,7 @@ use conveyor_ingest::{IngestConfig, Ingester};
 use conveyor_store::Backend;
 use conveyor_store::embedded::Embedded;
 use conveyor_store::port::{RunKey, StatusFilter, TasksQuery};
-use conveyor_sweeper::letters::{self, Redriven};
+use conveyor_sweeper::letters;
 use conveyor_sweeper::{Look, Scope, Sweep, Sweeper};
 use conveyor_testkit::RunningClock;
 use conveyor_worker::gateway::{Gateway, GatewayAnswer, GatewayRequest};

@@ -67,7 +67,7 @@ async fn make(world: &World, run: usize, open: bool, tasks: u32) -> RunKey {
     world
         .backend
         .store
-        .submit(Submission { job: rows.job, run: rows.run, tasks, list: None, once: None })
+        .submit(Submission { job: rows.job, run: Some(rows.run), tasks, list: None, once: None })
         .await
         .unwrap();
     RunKey { job, run: id }

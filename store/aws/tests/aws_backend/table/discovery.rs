@@ -173,7 +173,7 @@ async fn runs_of_an_earlier_version_are_found_and_get_the_key_of_today() {
     assert_eq!((found.active.len(), found.gone), (2, vec![ended]), "it is not known when they changed");
     let again = store.changed_runs(Timestamp(since.0 + HOUR_MS)).await.unwrap();
     assert!(again.active.is_empty() && again.gone.is_empty(), "now it is: {again:?}");
-    let view = world.view(running).await.latest.run;
+    let view = world.view(running).await.latest_run().run.clone();
     assert_eq!((view.status, view.updated), (RunStatus::Running, updated), "nothing else was changed");
 }
 

@@ -52,7 +52,10 @@ async fn rows_of_additions_that_were_given_up_are_never_seen() {
             world.finish(key, index, success()).await;
         }
         let view = store.apply(key.job, conveyor_domain::Command::Close, world.now()).await.unwrap();
-        assert_eq!((view.latest.run.status, view.latest.stats.counts.successful), (RunStatus::Completed, 3));
+        assert_eq!(
+            (view.latest_run().run.status, view.latest_run().stats.counts.successful),
+            (RunStatus::Completed, 3)
+        );
     }
 }
 

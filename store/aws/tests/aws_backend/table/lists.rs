@@ -52,7 +52,7 @@ async fn submit_heavy(world: &World, rows: u32, bytes: usize) -> RunKey {
     for (_, input) in &mut submission.tasks {
         input.external_id = Some("x".repeat(bytes));
     }
-    let key = RunKey { job: submission.job.id, run: submission.run.id };
+    let key = RunKey { job: submission.job.id, run: submission.job.latest_run };
     world.backend.store.submit(submission).await.unwrap();
     key
 }

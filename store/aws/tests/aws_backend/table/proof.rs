@@ -154,7 +154,7 @@ async fn a_damaged_counter_is_found_to_the_last_task_and_mended_once_while_other
             assert!(!correct().await.unwrap(), "it was seen before it was mended");
         };
         tokio::join!(a, b, mend);
-        let counts = world.view(key).await.latest.stats.counts;
+        let counts = world.view(key).await.latest_run().stats.counts;
         assert_eq!(Sums::from(counts), expected(0..first), "round {round}");
     }
 }
@@ -174,7 +174,7 @@ async fn a_counter_that_is_lost_under_its_worker_is_found() {
     assert!(world.backend.store.correct(key, missing(&found), found.revision, world.now()).await.unwrap());
     work(&world, key, worker(1), 90..100, 8).await;
     assert!(missing(&tally(&world, key).await).is_zero());
-    assert_eq!(Sums::from(world.view(key).await.latest.stats.counts), expected(0..100));
+    assert_eq!(Sums::from(world.view(key).await.latest_run().stats.counts), expected(0..100));
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -200,7 +200,7 @@ async fn a_count_that_is_late_is_refused_and_made_again_later() {
     let row = rows::rows(&harness, &pk, &counter).await.remove(0);
     assert!(number(&row, "n").unwrap() > later);
     assert!(missing(&tally(&world, key).await).is_zero());
-    assert_eq!(Sums::from(world.view(key).await.latest.stats.counts), expected(0..20));
+    assert_eq!(Sums::from(world.view(key).await.latest_run().stats.counts), expected(0..20));
 }
 
 /// Rows and counters as a version left them that kept no moments and no classes.

@@ -130,7 +130,7 @@ async fn where_a_job_was_nobody_makes_one_and_nobody_reads_one() {
     let (harness, world) = open_on(SHARDS).await;
     let store = &world.backend.store;
     let submission = world.submission(false, 40);
-    let key = RunKey { job: submission.job.id, run: submission.run.id };
+    let key = RunKey { job: submission.job.id, run: submission.job.latest_run };
     store.submit(submission.clone()).await.unwrap();
     world.finish(key, 0, success()).await;
     remove_job(&world, key).await;
