@@ -28,8 +28,8 @@ use conveyor_store::{Error, Result};
 pub const READS_INFLIGHT: usize = 16;
 
 impl Table {
-    /// What a submit makes visible, in one transaction.
-    async fn make_visible(&self, submission: &Submission, outbox: &Outbox) -> Result<()> {
+    /// What a submit makes visible, in one transaction. False of a repeat: the first one stands.
+    async fn make_visible(&self, submission: &Submission, outbox: &Outbox) -> Result<bool> {
         let Submission { job, run, tasks, list, once } = submission;
         let (now, shards) = (job.created, job.spec.task_shard_count);
         let mut run_row = match run {
@@ -50,8 +50,8 @@ impl Table {
         let mut backoff = self.backoff();
         loop {
             if is_unread(list) && self.find_job(job.id).await?.is_some() {
-                // Only a repeat has the same random id: the first one stands.
-                return Ok(());
+                // Only a repeat has the same random id.
+                return Ok(false);
             }
             let claim = match source {
                 Some(source) => Some(self.claim_upload(source, job.id, now).await?),
@@ -75,11 +75,12 @@ impl Table {
             writes.extend(self.outbox_write(outbox)?);
             let answered = writes.len();
             writes.extend(self.answer(once.as_ref(), || new_view(job, run.as_ref()))?);
-            let Err(unmet) = self.transact(writes).await? else { return Ok(()) };
+            let Err(unmet) = self.transact(writes).await? else { return Ok(true) };
             if unmet.at(0).is_some() {
                 first_stands(&unmet)?;
                 // With the job there, our marker says nothing true.
-                return self.delete_all(&[keys::submitting(job.id).attributes()]).await;
+                self.delete_all(&[keys::submitting(job.id).attributes()]).await?;
+                return Ok(false);
             }
             if unmet.at(2 + events.len()).is_some() && !tasks.is_empty() {
                 return Err(Error::Conflict("the submit took too long; its rows were removed".to_owned()));
@@ -213,10 +214,10 @@ impl JobStore for Table {
         // The tasks of a template are not to be done.
         let indexes = || tasks.iter().map(|(index, _)| *index).filter(|_| run.is_some());
         let outbox = self.outbox(key, indexes(), job.created);
-        self.make_visible(&submission, &outbox).await?;
+        let is_new = self.make_visible(&submission, &outbox).await?;
         let refs = refs(seed, shards, indexes());
         self.send_refs(job.caller, key.run, refs, outbox, job.created).await;
-        if is_unread(list) {
+        if is_new && is_unread(list) {
             self.call_ingester(job, key.run, job.created).await;
         }
         Ok(())
