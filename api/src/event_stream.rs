@@ -70,7 +70,7 @@ impl Following {
         after: u64,
         place: Place<CallerId>,
     ) -> Following {
-        let (changes, shutting_down) = (state.backend.queue.changes(), state.shutting_down.clone());
+        let (changes, shutting_down) = (state.backend.changes(), state.shutting_down.clone());
         let (looked, checked, said) = (Instant::now(), Instant::now(), Instant::now());
         Following { state, caller, job, hidden, after, changes, shutting_down, looked, checked, said, place }
     }
@@ -115,7 +115,7 @@ impl Following {
             return Ok(false);
         }
         self.checked = Instant::now();
-        let found = self.state.store().job(self.caller, self.job).await?;
+        let found = self.state.store().job(Some(self.caller), self.job).await?;
         Ok(found.is_none_or(|view| view.job.status == JobStatus::Deleted))
     }
 

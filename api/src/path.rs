@@ -76,7 +76,7 @@ impl OwnedJob {
     async fn find(parts: &mut Parts, state: &Shared) -> Result<(OwnedJob, Option<Id<RunId>>)> {
         let caller = Caller::from_request_parts(parts, state).await?;
         let Path(Ids { job: Id(job), run }) = Path::from_request_parts(parts, state).await?;
-        let view = state.store().job(caller.id, job).await?.ok_or_else(ApiError::not_found)?;
+        let view = state.store().job(Some(caller.id), job).await?.ok_or_else(ApiError::not_found)?;
         let view = with_latest_kept(state, caller.id, view).await?;
         Ok((OwnedJob { state: state.clone(), caller, view }, run))
     }

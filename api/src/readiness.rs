@@ -4,8 +4,9 @@
 use crate::problem::{ApiError, Code, Result};
 use crate::state::{ApiState, Shared};
 use conveyor_domain::clock::watch::Watch;
-use conveyor_domain::{Timestamp, limits};
+use conveyor_domain::{QueueName, Timestamp, limits};
 use conveyor_store::{Error, clock_watch};
+use futures::{FutureExt, TryFutureExt};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
@@ -74,10 +75,11 @@ pub(crate) async fn check(state: &Shared) -> Result<Option<Watch>> {
 /// Every reason, in the order of this list. More conditions are more entries.
 async fn look(state: &ApiState) -> Look {
     let backend = &state.backend;
+    let queue = backend.queue.emptiness(QueueName::Control, state.now()).map_ok(drop).boxed();
     let within = |asked| tokio::time::timeout(limits::READY_WITHIN, asked);
     let (store, queue, objects, watch) = tokio::join!(
         within(backend.store.ready()),
-        within(backend.queue.ready()),
+        within(queue),
         within(backend.blobs.ready()),
         tokio::time::timeout(limits::READY_WITHIN, clock_watch::look(state.store()))
     );

@@ -84,7 +84,7 @@ pub(crate) async fn abort(
     caller: CallerId,
     upload: UploadId,
 ) -> conveyor_store::Result<()> {
-    state.store().abort_upload(caller, upload, state.now()).await?;
+    state.store().doom_upload(upload, Some(caller), state.now()).await?;
     let prefix = BlobKey::upload_prefix(upload);
     let removed = match state.backend.blobs.delete_under(&prefix).await {
         Ok(()) => state.store().forget_upload(upload).await,

@@ -118,7 +118,7 @@ impl ApiState {
 
     /// How callers reach the storage without us in between, where they can.
     pub fn direct(&self) -> Option<&dyn DirectAccess> {
-        self.backend.blobs.direct()
+        self.backend.direct.as_deref()
     }
 
     pub fn headers(&self) -> HeaderSeal {

@@ -1,7 +1,7 @@
 //! Why nothing of a job is started right now (SPEC 10). Decided by what one look saw; the first reason that fits is told.
 
 use conveyor_domain::{BudgetView, DomainWait, Job, RunStatus, Timestamp};
-use conveyor_store::port::{RunView, ShownDepth};
+use conveyor_store::port::{Depth, RunView};
 use conveyor_wire::{IngestState as ListState, WaitingReason as Reason};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Waiting {
     /// `depth` is that of the queue of the latest run, `list` how far its list is, if it is looked at.
     pub fn of(
         (job, latest): (&Job, &RunView),
-        ShownDepth { depth, at_least }: ShownDepth,
+        depth: Depth,
         budget: &BudgetView,
         list: Option<ListState>,
         now: Timestamp,
@@ -49,7 +49,7 @@ impl Waiting {
         // Tasks that wait for a domain are not visible in the queue: workers have parked their messages.
         let parked = domain.filter(|_| depth.visible == 0 && depth.hidden > 0);
         if depth.visible == 0 && parked.is_none() {
-            let detail = nothing_queued(depth.hidden, at_least, list);
+            let detail = nothing_queued(depth.hidden, depth.at_least, list);
             return Waiting::new(Reason::NothingQueued, detail);
         }
         if let Some(until) = budget.held_until.filter(|until| *until > now) {
@@ -74,7 +74,7 @@ impl Waiting {
         }
         match held {
             0 => {
-                let queued = tasks(depth.visible, at_least);
+                let queued = tasks(depth.visible, depth.at_least);
                 let detail = format!("{queued} queued, and no worker has taken permits for more.");
                 Waiting::new(Reason::NoWorker, detail)
             }
@@ -113,7 +113,7 @@ mod tests {
     use conveyor_domain::dispatch::grant::{Holding, Limits};
     use conveyor_domain::job::lifecycle::Decision;
     use conveyor_domain::{CallerId, JobId, JobSpec, Rate, RunId, RunStats, WorkerId, lifecycle};
-    use conveyor_store::port::{Depth, RunView};
+    use conveyor_store::port::RunView;
 
     const NOW: Timestamp = Timestamp(1_000_000);
     const LATER: Timestamp = Timestamp(1_000_500);
@@ -122,7 +122,7 @@ mod tests {
     struct Look {
         job: Job,
         latest: RunView,
-        depth: ShownDepth,
+        depth: Depth,
         budget: BudgetView,
         list: Option<ListState>,
     }
@@ -139,7 +139,7 @@ mod tests {
             Look {
                 job,
                 latest: RunView { run, stats },
-                depth: ShownDepth { depth: Depth { visible: 0, hidden: 3 }, at_least: false },
+                depth: Depth { visible: 0, hidden: 3, at_least: false },
                 list: None,
                 budget: BudgetView {
                     limits: Limits { rate: Some(Rate::new(5.0, None).unwrap()), ..Limits::default() },
@@ -177,7 +177,7 @@ mod tests {
         let wait = look.budget.domain_wait.take();
         look.says(Reason::NothingQueued, None, "3 tasks are in flight");
         look.budget.domain_wait = wait;
-        look.depth.depth.visible = 4;
+        look.depth.visible = 4;
         look.says(Reason::GatewayBackoff, Some(LATER), &LATER.to_string());
         look.budget.held_until = None;
         look.says(Reason::RateLimited, Some(LATER), "5 a second");
@@ -195,7 +195,7 @@ mod tests {
     fn what_has_passed_is_no_reason() {
         let mut look = Look::new();
         look.latest.run.paused = false;
-        look.depth.depth.visible = 1;
+        look.depth.visible = 1;
         look.budget.holders[0].1.permits = 1;
         look.budget.tokens = None;
         look.budget.held_until = Some(NOW);
@@ -211,9 +211,9 @@ mod tests {
         look.budget.held_until = None;
         look.says(Reason::DomainBudget, Some(LATER), "example.com");
         look.budget.domain_wait = None;
-        look.depth.depth.hidden = 1;
+        look.depth.hidden = 1;
         look.says(Reason::NothingQueued, None, "1 task is in flight, or wait for a retry");
-        look.depth.depth.hidden = 0;
+        look.depth.hidden = 0;
         look.says(Reason::NothingQueued, None, "Nothing is queued.");
         for (list, word) in [
             (ListState::Waiting, "nobody has opened the list"),

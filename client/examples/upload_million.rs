@@ -18,14 +18,7 @@ async fn main() -> anyhow::Result<()> {
     let fields =
         CsvFields { url: Column::Name("url".to_owned()), external_id: Some(Column::Name("id".to_owned())) };
     let csv = CsvBody { delimiter: Some(Character(b',')), quote: None, header: Some(true), fields };
-    let list = CreateInput {
-        kind: ListType::Csv,
-        csv: Some(csv),
-        size_bytes: None,
-        sha256: None,
-        multipart: None,
-        part_bytes: None,
-    };
+    let list = CreateInput { csv: Some(csv), ..CreateInput::of(ListType::Csv) };
     // A file is uploaded with `Source::open(path)`, and can be resumed.
     let (writer, reader) = tokio::io::duplex(64 * 1024);
     let writing = tokio::spawn(async move {

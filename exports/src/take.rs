@@ -79,7 +79,7 @@ impl Builder {
     }
 
     async fn begin(&self, export: Export, version: RecordVersion, now: Timestamp) -> Result<Option<Taken>> {
-        let job = self.backend.store.any_job(export.job).await?;
+        let job = self.backend.store.job(None, export.job).await?;
         let job = job.map(|view| view.job).filter(|job| job.status != JobStatus::Deleted);
         let run = self.backend.store.run(export.job, export.run).await?;
         let run = run.filter(|view| view.run.status != RunStatus::Deleted);

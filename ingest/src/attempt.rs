@@ -9,6 +9,7 @@ use conveyor_domain::ingest::Source;
 use conveyor_domain::{IngestEvent, IngestState, ListFault, LogOutOfOrder, NextStep, Origin};
 use conveyor_lists::ListError;
 use conveyor_store::Error;
+use conveyor_store::port;
 use conveyor_store::port::{Appended, Ingest, RunKey};
 use std::io;
 use tokio_util::sync::CancellationToken;
@@ -120,7 +121,7 @@ impl Work<'_> {
 impl Ingester {
     /// The ingest of a run as its log has it; `None` if there is none.
     pub(crate) async fn load(&self, key: RunKey) -> Result<Option<Work<'_>>, Trouble> {
-        let Some(ingest) = self.backend.store.ingest(key).await? else { return Ok(None) };
+        let Some(ingest) = self.backend.store.ingest(key, port::Reader::Role).await? else { return Ok(None) };
         let state = IngestState::fold(&ingest.log)?;
         Ok(Some(Work { ingester: self, key, ingest, state }))
     }

@@ -19,7 +19,7 @@ const RETRY: Exponential = Exponential::new(Duration::from_secs(1), Duration::fr
 
 /// Ingests until `stop`. Steps that are under way then are finished, and the messages given back.
 pub async fn run(ingester: Arc<Ingester>, stop: CancellationToken) {
-    let mut changes = ingester.backend.queue.changes();
+    let mut changes = ingester.backend.changes();
     let (mut intake, mut working) = (Intake::new(ingester.config.ingests_max), Working::default());
     while !stop.is_cancelled() {
         let is_full = intake.is_full();

@@ -5,7 +5,7 @@
 use crate::Ingester;
 use conveyor_domain::{CallerId, IngestRef, IngestState, Origin, QueueName, RunId, limits};
 use conveyor_store::Error;
-use conveyor_store::port::{Delivery, Ingest, RunKey};
+use conveyor_store::port::{Delivery, Ingest, Reader, RunKey};
 use conveyor_turns::{Lanes, Line, Places, Size};
 use futures::{StreamExt, stream};
 use std::collections::{HashMap, HashSet};
@@ -196,11 +196,11 @@ fn run_of(delivery: &Delivery) -> Option<RunId> {
 }
 
 async fn receive(ingester: &Ingester) -> Vec<Delivery> {
-    let queue = &ingester.backend.queue;
+    let (queue, most) = (&ingester.backend.queue, ingester.backend.capabilities.receive_max);
     let mut received = Vec::new();
     while received.len() < limits::INGEST_LOOK_MAX {
         let (max, visibility) =
-            (queue.receive_max().min(limits::INGEST_LOOK_MAX - received.len()), ingester.config.visibility);
+            (most.min(limits::INGEST_LOOK_MAX - received.len()), ingester.config.visibility);
         match queue.receive(QueueName::Control, max, visibility, ingester.clock.now()).await {
             Ok(some) if some.is_empty() => break,
             Ok(some) => received.extend(some),
@@ -216,7 +216,7 @@ async fn receive(ingester: &Ingester) -> Vec<Delivery> {
 async fn sort(ingester: &Ingester, delivery: Delivery) -> Sorted {
     let Ok(message) = delivery.body.parse::<IngestRef>() else { return Sorted::Direct(delivery) };
     let key = RunKey { job: message.job, run: message.run };
-    let Ingest { job, log, .. } = match ingester.backend.store.ingest(key).await {
+    let Ingest { job, log, .. } = match ingester.backend.store.ingest(key, Reader::Role).await {
         Ok(Some(ingest)) => ingest,
         Ok(None) | Err(Error::Corrupt(_)) => return Sorted::Direct(delivery),
         Err(_) => return Sorted::Unknown(delivery),

@@ -2,7 +2,7 @@ use super::*;
 use conveyor_domain::ingest::Source;
 use conveyor_domain::{Clock, Entropy, JobId, JobSpec, ListSpec, Staged, Upload, UploadId, lifecycle};
 use conveyor_store::embedded::Embedded;
-use conveyor_store::port::Acceptance;
+use conveyor_store::port::Submission;
 use conveyor_testkit::{ManualClock, sized};
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -15,7 +15,7 @@ async fn accept(ingester: &Ingester, entropy: &Entropy, caller: CallerId, lists:
         let staged = Staged::new(format!("uploads/{id}/a"), 1, "1".to_owned());
         let upload = Upload::new(id, caller, spec.clone(), now);
         store.create_upload(upload, lists).await.unwrap();
-        store.put_staged(id, staged.clone(), now).await.unwrap();
+        store.put_staged(id, staged.clone(), None, now).await.unwrap();
         let (job, run) = (JobId::new(now, entropy), RunId::new(now, entropy));
         let rows = lifecycle::accept(job, run, caller, JobSpec::default(), false, now);
         let source = Source {
@@ -26,7 +26,7 @@ async fn accept(ingester: &Ingester, entropy: &Entropy, caller: CallerId, lists:
             param_policy: None,
             unknown_fields: Default::default(),
         };
-        store.accept(Acceptance { job: rows.job, run: rows.run, source, once: None }).await.unwrap();
+        store.submit(Submission::of_list(rows.job, rows.run, source, None)).await.unwrap();
     });
     futures::future::join_all(accepted).await;
 }

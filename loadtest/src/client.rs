@@ -51,14 +51,8 @@ impl Conveyor {
         let column = |name: &str| Column::Name(name.to_owned());
         let fields = CsvFields { url: column("url"), external_id: Some(column("id")) };
         let (delimiter, quote) = (Some(Character(b',')), Some(Character(b'"')));
-        let list = CreateInput {
-            kind: ListType::Csv,
-            csv: Some(CsvBody { delimiter, quote, header: Some(true), fields }),
-            size_bytes: None,
-            sha256: None,
-            multipart: None,
-            part_bytes: None,
-        };
+        let csv = Some(CsvBody { delimiter, quote, header: Some(true), fields });
+        let list = CreateInput { csv, ..CreateInput::of(ListType::Csv) };
         let whole = Some(u64::MAX);
         let staged = self.0.begin_upload(list, Source::open(file).await?, whole).await;
         staged.context("the upload slot failed")

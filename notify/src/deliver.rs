@@ -81,7 +81,7 @@ impl Notifier {
     async fn aim(&self, delivery: &Delivery) -> Result<Aim> {
         match delivery.target {
             Target::Webhook => {
-                let job = self.backend.store.any_job(delivery.job).await?.map(|view| view.job);
+                let job = self.backend.store.job(None, delivery.job).await?.map(|view| view.job);
                 let Some(job) = job.filter(|job| job.status != JobStatus::Deleted) else {
                     return Ok(Aim::Nobody("the job was deleted"));
                 };

@@ -9,7 +9,7 @@ use conveyor_domain::{
     CallerId, ClaimToken, Command, Job, JobId, JobSpec, JobStatus, ListFault, LoggedEvent, Run, RunStatus,
     Storage, Task, TaskInput, TimelineEntry, UploadId,
 };
-use conveyor_store::port::{Acceptance, JobView, RunKey, Settle, Submission};
+use conveyor_store::port::{JobView, RunKey, Settle, Submission};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -112,11 +112,11 @@ impl fmt::Display for JobModel {
 }
 
 impl JobModel {
-    fn new(number: usize, job: &Job, run: &Run, list: Option<ListModel>) -> JobModel {
+    fn new(number: usize, job: &Job, list: Option<ListModel>) -> JobModel {
         let closed = Facts { latched: job.status == JobStatus::Closed, ..Facts::default() };
         JobModel {
             number,
-            key: RunKey { job: job.id, run: run.id },
+            key: RunKey { job: job.id, run: job.latest_run },
             caller: job.caller,
             spec: Arc::clone(&job.spec),
             paused: false,
@@ -230,29 +230,29 @@ pub struct Model {
     pub tampered: BTreeSet<String>,
 }
 
+/// The list that a job is to be made of.
+pub fn source_of(acceptance: &Submission) -> &Source {
+    &acceptance.list.as_ref().expect("it was drawn with a list").source
+}
+
 impl Model {
     /// Before the first attempt to submit it.
     pub fn begin_submit(&mut self, submission: &Submission) {
         let number = self.jobs.len();
-        let mut job = JobModel::new(
-            number,
-            &submission.job,
-            submission.run.as_ref().expect("no job of a simulation has a schedule"),
-            None,
-        );
+        let mut job = JobModel::new(number, &submission.job, None);
         job.take(submission.tasks.iter().map(|(_, input)| input.clone()).collect());
         self.jobs.push(job);
         self.by_id.insert(submission.job.id, number);
     }
 
     /// Before the first attempt to have it accepted.
-    pub fn begin_accept(&mut self, acceptance: &Acceptance, list: List) {
+    pub fn begin_accept(&mut self, acceptance: &Submission, list: List) {
         let number = self.jobs.len();
-        let source = acceptance.source.clone();
+        let source = source_of(acceptance).clone();
         self.upload(source.upload).claims.push(acceptance.job.id);
         let tampered = self.tampered.contains(&source.staged.object);
         let list = ListModel { list, source, tampered, purged: false, log: Vec::new() };
-        self.jobs.push(JobModel::new(number, &acceptance.job, &acceptance.run, Some(list)));
+        self.jobs.push(JobModel::new(number, &acceptance.job, Some(list)));
         self.by_id.insert(acceptance.job.id, number);
     }
 

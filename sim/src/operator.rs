@@ -7,7 +7,7 @@ use crate::violation::{Check, Rule, Violation, require};
 use crate::world::World;
 use conveyor_domain::repair::dead_letter::Redriven;
 use conveyor_domain::{Command, DeadLetter, IngestRef, IngestState, LetterId, RunStatus, Timestamp};
-use conveyor_store::port::RunKey;
+use conveyor_store::port::{Reader, RunKey};
 use conveyor_sweeper::{Sweep, letters};
 use tokio_util::sync::CancellationToken;
 
@@ -16,7 +16,9 @@ pub async fn step(world: &mut World) -> Check {
     let reading = |job: &&JobModel| job.presence == Presence::There && job.is_ingesting() && !job.is_over();
     let keys: Vec<RunKey> = world.model.jobs.iter().filter(reading).map(|job| job.key).collect();
     for key in keys {
-        let Some(ingest) = read("an ingest", world.truth.store.ingest(key).await)? else { continue };
+        let Some(ingest) = read("an ingest", world.truth.store.ingest(key, Reader::Role).await)? else {
+            continue;
+        };
         let Ok(state) = IngestState::fold(&ingest.log) else { continue };
         if !is_given_up(&state) || ingest.run.status.is_terminal() {
             continue;

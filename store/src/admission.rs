@@ -226,7 +226,7 @@ impl Admission<'_> {
 
     async fn runs(&self, caller: CallerId, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, LiveRun>> {
         let look = |job: JobId| async move {
-            let view = self.store.job(caller, job).await?;
+            let view = self.store.job(Some(caller), job).await?;
             // One that ended meanwhile is not live any more.
             let live = view.and_then(|view| view.latest).filter(|latest| !latest.run.status.is_terminal());
             Ok::<_, Error>(live.map(|RunView { run, stats }| {

@@ -18,7 +18,9 @@ pub use bodies::{check_body, read_body};
 pub use due::Due;
 pub use port::{Blobs, Coordinator, Error, Queue, Result, Store};
 
+use port::{Capabilities, DirectAccess};
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// One backend of each port: what a role is given.
 #[derive(Clone)]
@@ -27,6 +29,20 @@ pub struct Backend {
     pub queue: Arc<dyn Queue>,
     pub blobs: Arc<dyn Blobs>,
     pub coordinator: Arc<dyn Coordinator>,
+    /// How callers get at objects without us in between, where they can.
+    pub direct: Option<Arc<dyn DirectAccess>>,
+    pub capabilities: Capabilities,
+    /// See [`Backend::changes`].
+    pub changed: watch::Receiver<u64>,
+}
+
+impl Backend {
+    /// Moves when this process may have made a message receivable. A hint: a backend that cannot tell never moves it.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        let mut changes = self.changed.clone();
+        changes.mark_unchanged();
+        changes
+    }
 }
 
 impl std::fmt::Debug for Backend {

@@ -1,6 +1,6 @@
 //! What runs of a scheduled job are made of (SPEC 6.20), for every role that begins one.
 
-use crate::port::{Result, RunKey, StatusFilter, Store, TasksQuery};
+use crate::port::{Reader, Result, RunKey, StatusFilter, Store, TasksQuery};
 use conveyor_domain::job::run::Expected;
 use conveyor_domain::schedule::TaskSource;
 use conveyor_domain::{Job, limits};
@@ -21,7 +21,7 @@ async fn count(store: &dyn Store, key: RunKey) -> Result<Expected> {
     let mut query = TasksQuery { key, filter, after: None, limit, max_bytes };
     let mut tasks = 0;
     loop {
-        let page = store.scan_tasks(query, limits::LOOK_ROWS_MAX).await?;
+        let page = store.scan_tasks(query, limits::LOOK_ROWS_MAX, Reader::Caller).await?;
         tasks += page.rows.len();
         if page.next.is_none() || tasks > limits::INLINE_TASKS_MAX {
             return Ok(Expected { tasks: tasks as u32, exact: page.next.is_none() });

@@ -11,7 +11,7 @@ use conveyor_domain::repair::{Finding, Subject};
 use conveyor_domain::{
     Audit, Job, ListCounts, ResultCounts, RowCounts, Run, RunStats, RunStatus, Sums, Timestamp,
 };
-use conveyor_store::port::{BlobKey, DamagedRows, NamedObjects, RunKey, RunView, Tally};
+use conveyor_store::port::{BlobKey, DamagedRows, NamedObjects, Reader, RunKey, RunView, Tally};
 use conveyor_store::{Backend, Error, Result};
 
 const OBJECTS_A_PAGE: usize = 1_000;
@@ -19,7 +19,7 @@ const OBJECTS_A_PAGE: usize = 1_000;
 /// Audits one run. `None` if it is not there.
 pub async fn audit(look: &Look<'_>, key: RunKey) -> Result<Option<Audit>> {
     let (backend, now) = (look.backend, look.clock.now());
-    let Some(view) = backend.store.any_job(key.job).await? else { return Ok(None) };
+    let Some(view) = backend.store.job(None, key.job).await? else { return Ok(None) };
     let Some(of) = backend.store.run(key.job, key.run).await? else { return Ok(None) };
     // The log before the rows: what it says was written by then.
     let (list, unreadable) = match list_counts(backend, key).await {
@@ -74,7 +74,7 @@ fn uncounted(of: &RunView) -> Tally {
 }
 
 async fn list_counts(backend: &Backend, key: RunKey) -> Result<Option<ListCounts>> {
-    let Some(ingest) = backend.store.ingest(key).await? else { return Ok(None) };
+    let Some(ingest) = backend.store.ingest(key, Reader::Role).await? else { return Ok(None) };
     let state = state_of(&ingest)?;
     let whole = matches!(state.phase, Phase::TotalSet | Phase::Latched);
     Ok(Some(ListCounts { accepted: state.accepted, rejected: state.rejected, whole }))

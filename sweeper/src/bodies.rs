@@ -1,7 +1,7 @@
 //! The bodies of a run, read and verified a page at a time (SPEC 6.14). It changes nothing and holds nobody up.
 
 use conveyor_domain::{BodiesAudit, BodyFault, Task, TaskId, limits};
-use conveyor_store::port::{RunKey, StatusFilter, TasksQuery};
+use conveyor_store::port::{Reader, RunKey, StatusFilter, TasksQuery};
 use conveyor_store::{Backend, Blobs, Error, Result, check_body};
 use futures::{StreamExt, TryStreamExt, stream};
 use std::pin::pin;
@@ -26,7 +26,7 @@ pub async fn audit_bodies(
             limit: limits::RESULTS_PAGE_MAX,
             max_bytes: limits::RESULTS_PAGE_BYTES,
         };
-        let page = match backend.store.scan_tasks(query, limits::LOOK_ROWS_MAX).await {
+        let page = match backend.store.scan_tasks(query, limits::LOOK_ROWS_MAX, Reader::Caller).await {
             Ok(page) => page,
             Err(_) if audit.read > 0 => return Ok(audit),
             Err(error) => return Err(error),

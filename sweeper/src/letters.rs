@@ -9,7 +9,7 @@ use conveyor_domain::repair::dead_letter::{
 use conveyor_domain::{
     DeadLetter, IngestEvent, IngestRef, IngestState, LetterId, ListFault, QueueName, Run, Timestamp, limits,
 };
-use conveyor_store::port::{Appended, Ingest, RunKey};
+use conveyor_store::port::{Appended, Ingest, Reader, RunKey};
 use conveyor_store::{Backend, Error, Result};
 
 /// Letters that one call looks at.
@@ -235,7 +235,7 @@ pub(crate) fn id_of(key: RunKey) -> LetterId {
 pub(crate) async fn ingest_of(backend: &Backend, letter: &DeadLetter) -> Result<Option<(Run, IngestState)>> {
     let Some(message) = letter.ingest() else { return Ok(None) };
     let key = RunKey { job: message.job, run: message.run };
-    let Some(ingest) = backend.store.ingest(key).await? else { return Ok(None) };
+    let Some(ingest) = backend.store.ingest(key, Reader::Role).await? else { return Ok(None) };
     let state = state_of(&ingest)?;
     Ok(Some((ingest.run, state)))
 }

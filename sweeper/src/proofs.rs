@@ -39,7 +39,7 @@ pub(crate) struct Proofs {
 }
 
 pub(crate) fn is_provable(backend: &Backend, job: &Job, run: &Run, now: Timestamp) -> bool {
-    let one_by_one = backend.store.removes_by_itself_within() > Duration::ZERO;
+    let one_by_one = backend.capabilities.removes_by_itself_within > Duration::ZERO;
     retention::can_be_proved(job, run, one_by_one, now)
 }
 
@@ -50,7 +50,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Proofs {
     /// Counts the rows of a run against its counters.
     pub async fn prove(&self, backend: &Backend, key: RunKey, now: Timestamp) -> Result<Proof> {
-        let (job, of) = (backend.store.any_job(key.job).await?, backend.store.run(key.job, key.run).await?);
+        let (job, of) = (backend.store.job(None, key.job).await?, backend.store.run(key.job, key.run).await?);
         let (Some(view), Some(RunView { run, .. })) = (job, of) else {
             return Ok(Proof::Impossible);
         };
@@ -66,7 +66,7 @@ impl Proofs {
         if lost || !missing.is_zero() {
             // It may have been deleted while its rows were counted.
             let (job, of) =
-                (backend.store.any_job(key.job).await?, backend.store.run(key.job, key.run).await?);
+                (backend.store.job(None, key.job).await?, backend.store.run(key.job, key.run).await?);
             let still = job.zip(of).is_some_and(|(job, of)| is_provable(backend, &job.job, &of.run, now));
             let tally = Box::new(tally);
             return Ok(match (still, lost) {

@@ -1,11 +1,12 @@
 //! Every repair for an operator: what is wrong, and, unless it is a dry run, what was done about it (SPEC 6.17). In parts
 //! that are bounded in time and size; each says where the next one begins.
 
-use crate::repair::{Fixed, Look, Repair, Scope, subject_of};
+use crate::repair::{Fixed, Look, Repair, Scope};
 use crate::repairs;
 use crate::sweep::{Sweep, fix, outcome};
 use conveyor_domain::repair::{Finding, Outcome};
 use conveyor_domain::{Reconciled, limits};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What is looked at before the time is looked at again.
@@ -36,7 +37,7 @@ pub async fn reconcile(
         errors: Vec::new(),
         next: None,
     };
-    let mut looked = false;
+    let (mut looked, mut unread) = (false, BTreeMap::new());
     while let Some((repair, later)) = rest.split_first() {
         let look = Look::of(&sweep, scope, true).paged(PAGE);
         loop {
@@ -52,13 +53,12 @@ pub async fn reconcile(
                 break;
             }
         }
+        unread.extend(look.unread_runs().iter().map(|key| (key.run, *key)));
         rest = later;
     }
-    if scope == Scope::All {
-        // No repair has seen these.
-        let again = part.at.after(limits::SWEEP_EVERY);
-        part.unsure.extend(sweep.backend.store.unread_runs().into_iter().map(|key| (subject_of(key), again)));
-    }
+    // No repair has seen these.
+    let again = part.at.after(limits::SWEEP_EVERY);
+    part.unsure.extend(unread.into_values().map(|key| (key.into(), again)));
     Ok(part)
 }
 

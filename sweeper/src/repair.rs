@@ -4,7 +4,7 @@ use crate::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{Clock, JobId, RecordKey, RecordKind, RunId, Timestamp, limits};
-use conveyor_store::port::{ActiveRun, DueQuery, RunKey, RunsQuery};
+use conveyor_store::port::{ActiveRun, ChangedRuns, Chore, DueQuery, RunKey, RunsQuery};
 use conveyor_store::{Backend, Error, Result, clock_watch};
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
@@ -141,6 +141,12 @@ impl std::fmt::Debug for Ours<'_> {
     }
 }
 
+#[derive(Debug)]
+struct Runs {
+    active: Vec<ActiveRun>,
+    unread: Vec<RunKey>,
+}
+
 /// What a repair looks with.
 #[derive(Debug)]
 pub struct Look<'a> {
@@ -152,7 +158,7 @@ pub struct Look<'a> {
     page: u32,
     sweep: Option<Sweep<'a>>,
     ours: Option<Ours<'a>>,
-    runs: OnceCell<Vec<ActiveRun>>,
+    runs: OnceCell<Runs>,
 }
 
 impl<'a> Look<'a> {
@@ -209,15 +215,24 @@ impl<'a> Look<'a> {
     /// Runs that go on; or all runs of the job that is looked at. Read once, sorted by their ids.
     pub(crate) async fn runs(&self) -> Result<&[ActiveRun]> {
         let read = || async {
-            let mut runs = match self.scope {
-                Scope::All => self.backend.store.active_runs().await?,
-                Scope::Job(job) => runs_of(self.backend, job).await?,
+            let (mut active, unread) = match self.scope {
+                Scope::All => {
+                    let ChangedRuns { active, unread, .. } =
+                        self.backend.store.changed_runs(None, self.now()).await?;
+                    (active, unread)
+                }
+                Scope::Job(job) => (runs_of(self.backend, job).await?, Vec::new()),
             };
-            runs.sort_by_key(|active| active.run.id);
-            Ok(runs)
+            active.sort_by_key(|active| active.run.id);
+            Ok(Runs { active, unread })
         };
-        let runs: Result<&Vec<ActiveRun>> = self.runs.get_or_try_init(read).await;
-        Ok(runs?)
+        let runs: Result<&Runs> = self.runs.get_or_try_init(read).await;
+        Ok(&runs?.active)
+    }
+
+    /// Runs that it could not read, if it looked at all of them.
+    pub(crate) fn unread_runs(&self) -> &[RunKey] {
+        self.runs.get().map_or(&[], |runs| &runs.unread)
     }
 
     /// A page of them, behind the one that the cursor names.
@@ -264,7 +279,7 @@ fn parse_cursor(kind: RecordKind, cursor: &str) -> Result<DueKey> {
 
 /// All runs of a job but those that were removed.
 pub(crate) async fn runs_of(backend: &Backend, job: JobId) -> Result<Vec<ActiveRun>> {
-    let Some(view) = backend.store.any_job(job).await? else { return Ok(Vec::new()) };
+    let Some(view) = backend.store.job(None, job).await? else { return Ok(Vec::new()) };
     let (mut runs, mut query) = (Vec::new(), RunsQuery::newest(job, RUNS_A_PAGE));
     loop {
         let page = backend.store.runs(query).await?;
@@ -284,18 +299,9 @@ pub(crate) fn key_of(active: &ActiveRun) -> RunKey {
     RunKey { job: active.job.id, run: active.run.id }
 }
 
-pub(crate) fn subject_of(key: RunKey) -> Subject {
-    Subject::Run(key.job, key.run)
-}
-
 /// The run that a finding of a repair of runs is about.
 pub(crate) fn run_of(finding: &Finding) -> Result<RunKey> {
-    match finding.subject {
-        Subject::Run(job, run) => Ok(RunKey { job, run }),
-        Subject::Job(_) | Subject::Upload(_) | Subject::Letter(_) | Subject::Queue(_) => {
-            Err(misplaced(finding))
-        }
-    }
+    RunKey::of(finding.subject).ok_or_else(|| misplaced(finding))
 }
 
 pub(crate) fn job_of(finding: &Finding) -> Result<JobId> {
@@ -321,6 +327,17 @@ pub(crate) fn after<T: std::str::FromStr>(from: Option<String>) -> Result<Option
 pub(crate) fn window(look: &Look<'_>, from: Option<String>) -> Result<(u32, u32)> {
     let behind = after::<u32>(from)?.unwrap_or(0).min(limits::SWEEP_BEHIND_MAX);
     Ok((behind, behind + look.page()))
+}
+
+/// A page of what there is to do, as findings.
+pub(crate) async fn page_due(
+    look: &Look<'_>,
+    chore: Chore,
+    from: Option<String>,
+    finding: impl Fn(Subject) -> Finding,
+) -> Result<Found> {
+    let window = window(look, from)?;
+    Ok(page(look.backend.store.due(chore, window.1).await?, window, finding))
 }
 
 /// The page of such a list, as findings.

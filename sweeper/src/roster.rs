@@ -1,6 +1,6 @@
 //! Which sweepers are alive, and whose a finding is (SPEC 6.17). There is no leader: each works it out for itself.
 
-use conveyor_domain::dispatch::grant::{Ask, Limits, Scope};
+use conveyor_domain::dispatch::grant::{Ask, Change, Limits, Scope};
 use conveyor_domain::repair::Subject;
 use conveyor_domain::{Timestamp, WorkerId};
 use conveyor_store::{Coordinator, Result};
@@ -47,7 +47,7 @@ impl Roster {
 
     /// So that others need not wait until we lapse.
     pub async fn leave(&self, coordinator: &dyn Coordinator, now: Timestamp) {
-        if let Err(error) = coordinator.give_back(&Scope::Sweepers, self.me, now).await {
+        if let Err(error) = coordinator.change(&Scope::Sweepers, Change::GiveBack(self.me), now).await {
             tracing::debug!(%error, "could not say that this sweeper ends; it lapses");
         }
     }

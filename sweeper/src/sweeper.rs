@@ -8,6 +8,7 @@ use crate::sweep::{Places, Sweep, Swept, take_turns};
 use conveyor_domain::clock::watch::Watch;
 use conveyor_domain::repair::Subject;
 use conveyor_domain::{Clock, Timestamp, WorkerId, limits};
+use conveyor_store::port::Removal;
 use conveyor_store::{Backend, Result, clock_watch};
 use std::fmt;
 use std::sync::Arc;
@@ -111,7 +112,7 @@ impl Sweeper {
     async fn remove_some_records(&self) -> Result<u32> {
         let store = &self.backend.store;
         let now = clock_watch::removal_time(store.as_ref(), self.clock.now()).await?;
-        store.remove_expired_records(now, limits::SWEEP_STEP_ROWS).await
+        store.remove_rows(Removal::Records { by: now }, limits::SWEEP_STEP_ROWS).await
     }
 
     /// Once for all loops, and however long their turns take.

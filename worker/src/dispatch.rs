@@ -10,12 +10,13 @@ use crate::outage;
 use crate::parked::Parking;
 use crate::prediction::Sites;
 use crate::room::{Plan, lingers, may_have_room, parked_room, room_of, take_room};
-use crate::runs::{Found, Look, Runs};
+use crate::runs::{Look, Runs};
 use crate::settle;
 use crate::sites;
 use crate::slot::Slots;
 use conveyor_domain::{CallerId, QueueName, RunId, limits};
 use conveyor_store::Result;
+use conveyor_store::port::ChangedRuns;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,7 @@ use tokio_util::task::TaskTracker;
 #[derive(Debug)]
 pub enum News {
     /// What a look around found.
-    Found(Result<(Look, Found)>),
+    Found(Result<(Look, ChangedRuns)>),
     /// What a receive brought; `None` if it failed.
     Received {
         run: RunId,
@@ -155,7 +156,7 @@ impl Dispatcher {
     fn new(shared: Shared, freed: Arc<Notify>, heard: mpsc::UnboundedReceiver<News>) -> Dispatcher {
         Dispatcher {
             slots: Slots::new(shared.worker.config.slots, freed.clone()),
-            changes: shared.worker.backend.queue.changes(),
+            changes: shared.worker.backend.changes(),
             runs: Runs::default(),
             hint: true,
             receives: 0,
@@ -391,7 +392,7 @@ impl Dispatcher {
     fn receive(&mut self, run: RunId, messages: usize) -> usize {
         let Some(known) = self.runs.get_mut(run) else { return 0 };
         let shared = &self.shared;
-        let (most, now) = (shared.worker.backend.queue.receive_max(), shared.worker.clock.now());
+        let (most, now) = (shared.worker.backend.capabilities.receive_max, shared.worker.clock.now());
         let mut rooms: Vec<Room> = Vec::with_capacity(messages);
         for _ in 0..messages {
             let Some(room) = take_room(shared, &self.slots, known, now) else { break };

@@ -80,9 +80,8 @@ pub fn room_of(shared: &Shared, known: &mut KnownRun, free: u32, now: Timestamp)
 
 /// Whether a receive should wait for more room to bring more at once.
 pub fn lingers(shared: &Shared, known: &KnownRun, room: u32) -> bool {
-    let queue = &shared.worker.backend.queue;
     // Where a receive has its price however little it brings, calls that are over at once are worth waiting for.
-    (1..queue.receive_batch()).contains(&(room as usize))
+    (1..shared.worker.backend.capabilities.receive_batch).contains(&(room as usize))
         && known.context.holds_any()
         && known.context.usual_call() < limits::RECEIVE_LINGER
         && !known.receives.waited_for_more()

@@ -8,7 +8,7 @@ use crate::prediction::Prediction;
 use crate::receives::Receives;
 use crate::turns::Turns;
 use conveyor_domain::{DomainWait, RunId, Timestamp, breaker, limits};
-use conveyor_store::port::{ActiveRun, ChangedRuns};
+use conveyor_store::port::{ActiveRun, ChangeCursor, ChangedRuns};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -30,29 +30,16 @@ pub struct KnownRun {
     pub told: Option<(Instant, DomainWait)>,
 }
 
-/// What a look found.
-#[derive(Debug)]
-pub enum Found {
-    All(Vec<ActiveRun>),
-    Changed(ChangedRuns),
-}
-
-/// A look that is to be taken.
+/// A look that is to be taken: at what changed, or at all runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    since: Option<Timestamp>,
+    since: Option<ChangeCursor>,
     at: Timestamp,
 }
 
 impl Look {
-    pub async fn take(self, worker: &Worker) -> conveyor_store::Result<(Look, Found)> {
-        let store = &worker.backend.store;
-        store.tell(self.at);
-        let found = match self.since {
-            None => Found::All(store.active_runs().await?),
-            Some(since) => Found::Changed(store.changed_runs(since).await?),
-        };
-        Ok((self, found))
+    pub async fn take(self, worker: &Worker) -> conveyor_store::Result<(Look, ChangedRuns)> {
+        Ok((self, worker.backend.store.changed_runs(self.since, self.at).await?))
     }
 }
 
@@ -60,8 +47,8 @@ impl Look {
 pub struct Runs {
     known: HashMap<RunId, KnownRun>,
     pub turns: Turns,
-    /// When the last look that found something out was taken.
-    looked: Option<Timestamp>,
+    /// How far the last look that found something out has seen.
+    seen: Option<ChangeCursor>,
     looked_at_all: Option<Instant>,
     began: Option<Instant>,
     looking: bool,
@@ -77,9 +64,7 @@ impl Runs {
         }
         (self.looking, self.began) = (true, Some(Instant::now()));
         let everything = self.looked_at_all.is_none_or(|at| at.elapsed() >= limits::DISCOVER_ALL_EVERY);
-        let overlap = i64::try_from(limits::DISCOVER_OVERLAP.as_millis()).unwrap_or(0);
-        let since = self.looked.filter(|_| !everything).map(|at| Timestamp(at.0 - overlap));
-        Some(Look { since, at: now })
+        Some(Look { since: self.seen.filter(|_| !everything), at: now })
     }
 
     /// A look that failed is taken again, after a while.
@@ -89,22 +74,17 @@ impl Runs {
     }
 
     /// Takes in what a look found.
-    pub fn absorb(&mut self, worker: &Worker, look: Look, found: Found) {
-        (self.looking, self.looked) = (false, Some(look.at));
+    pub fn absorb(&mut self, worker: &Worker, look: Look, found: ChangedRuns) {
+        (self.looking, self.seen) = (false, Some(found.next));
         self.backoff.succeeded();
-        match found {
-            Found::All(active) => {
-                self.looked_at_all = Some(Instant::now());
-                let there: HashSet<RunId> = active.iter().map(|active| active.run.id).collect();
-                let gone: Vec<RunId> = self.known.keys().filter(|id| !there.contains(id)).copied().collect();
-                gone.into_iter().for_each(|run| self.evict(run));
-                active.into_iter().for_each(|active| self.learn(worker, active));
-            }
-            Found::Changed(runs) => {
-                runs.gone.into_iter().for_each(|key| self.evict(key.run));
-                runs.active.into_iter().for_each(|active| self.learn(worker, active));
-            }
+        if look.since.is_none() {
+            self.looked_at_all = Some(Instant::now());
+            let there: HashSet<RunId> = found.active.iter().map(|active| active.run.id).collect();
+            let gone: Vec<RunId> = self.known.keys().filter(|id| !there.contains(id)).copied().collect();
+            gone.into_iter().for_each(|run| self.evict(run));
         }
+        found.gone.into_iter().for_each(|key| self.evict(key.run));
+        found.active.into_iter().for_each(|active| self.learn(worker, active));
     }
 
     fn learn(&mut self, worker: &Worker, active: ActiveRun) {

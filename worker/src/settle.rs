@@ -54,7 +54,7 @@ pub async fn settle_loop(
     let numbers = Arc::new(ObjectNumbers::default());
     let groups = TaskTracker::new();
     let (news, mut turns) = mpsc::unbounded_channel();
-    let mut waiting = Waiting::new(worker.backend.store.settles_at_once());
+    let mut waiting = Waiting::new(worker.backend.capabilities.settles_at_once);
     let (mut batch, mut more) = (Vec::new(), true);
     while more || !waiting.is_empty() {
         tokio::select! {

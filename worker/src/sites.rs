@@ -6,7 +6,7 @@ use crate::budgets::{Budgets, Use};
 use crate::context::RunContext;
 use crate::parked::Parking;
 use crate::prediction::Sites;
-use conveyor_domain::dispatch::grant::{Hold, Limits, Scope};
+use conveyor_domain::dispatch::grant::{Change, Limits, Scope};
 use conveyor_domain::{DomainWait, Rate, Timestamp, domains, limits};
 use conveyor_store::port::ClaimedTask;
 use std::collections::HashMap;
@@ -139,7 +139,8 @@ pub fn to_tell(
 
 /// Tells those who look why tasks of the job wait.
 pub async fn tell(worker: &Worker, run: &RunContext, wait: DomainWait) {
-    let told = worker.backend.coordinator.hold(&run.scope(), Hold::Domain(wait), worker.clock.now()).await;
+    let told =
+        worker.backend.coordinator.change(&run.scope(), Change::DomainWait(wait), worker.clock.now()).await;
     if let Err(error) = told {
         tracing::debug!(job = %run.key.job, %error, "that tasks wait for a site could not be written down");
     }

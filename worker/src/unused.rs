@@ -39,7 +39,7 @@ async fn is_nobodys(backend: &Backend, key: RunKey, object: &BlobKey, tasks: &[T
 }
 
 async fn is_deleted(backend: &Backend, key: RunKey) -> Result<bool> {
-    let Some(view) = backend.store.any_job(key.job).await? else { return Ok(false) };
+    let Some(view) = backend.store.job(None, key.job).await? else { return Ok(false) };
     if view.job.status == JobStatus::Deleted {
         return Ok(true);
     }

@@ -62,7 +62,7 @@ pub(crate) async fn stage(state: &ApiState, direct: &dyn DirectAccess, upload: U
     let key = state.upload_object(upload.id);
     let copied = direct.copy(&BlobKey::sent(upload.id), &found.stored, &key).await?;
     let staged = Staged { copy_of: Some(found.stored.etag), ..staged::staged(&key, copied) };
-    let kept = state.store().put_staged(upload.id, staged.clone(), state.now()).await;
+    let kept = state.store().put_staged(upload.id, staged.clone(), None, state.now()).await;
     match staged::settle(state, &staged, kept).await {
         Ok(()) => Ok(Upload { staged: Some(staged), ..upload }),
         // Another submit was first: what its job reads, this one's reads too.

@@ -87,7 +87,7 @@ pub(crate) async fn complete(
     let key = BlobKey::sent(upload.id);
     let joined = staged::staged(&key, join(state, direct, upload, named).await?);
     check_sha256(state, upload, &key, &joined).await?;
-    match state.store().put_staged(upload.id, joined, state.now()).await {
+    match state.store().put_staged(upload.id, joined, None, state.now()).await {
         // The object is the slot's own, and everybody who completes it stages the same.
         Ok(_) | Err(Error::Refused(Refusal::UploadClaimed)) => Ok(()),
         Err(other) => Err(ApiError::of_upload(other)),
@@ -105,7 +105,7 @@ async fn join(
         None => Joined::Gone,
         Some(parts) => {
             check_complete(&parts, named)?;
-            check_sizes(state, direct, upload, &parts)?;
+            check_sizes(state, upload, &parts)?;
             direct.join_parts(&key, handle, &parts).await?
         }
     };
@@ -121,8 +121,8 @@ async fn join(
     }
 }
 
-fn check_sizes(state: &ApiState, direct: &dyn DirectAccess, upload: &Upload, parts: &[Part]) -> Result<()> {
-    let (max, part_min) = (state.config.list_max_bytes, direct.part_min_bytes());
+fn check_sizes(state: &ApiState, upload: &Upload, parts: &[Part]) -> Result<()> {
+    let (max, part_min) = (state.config.list_max_bytes, state.backend.capabilities.part_min_bytes);
     let total = parts.iter().map(|part| part.staged.size).sum();
     if total > max {
         return Err(too_large(max));

@@ -10,7 +10,7 @@ use conveyor_domain::job::run::Expected;
 use conveyor_domain::schedule::TaskSource;
 use conveyor_domain::{IngestState, Job, Origin, Run, RunStatus, Selection, limits};
 use conveyor_store::Error;
-use conveyor_store::port::{RunKey, RunView};
+use conveyor_store::port::{Reader, RunKey, RunView};
 
 /// What holds all tasks of the job.
 pub(crate) enum Base {
@@ -35,7 +35,7 @@ pub(crate) async fn base_of(
             return Ok(Base::Run(base));
         }
         let key = RunKey { job: job.id, run: base.run.id };
-        let log = match state.list_stored(job.caller, state.store().shown_ingest(key)).await {
+        let log = match state.list_stored(job.caller, state.store().ingest(key, Reader::Caller)).await {
             Ok(Some(ingest)) => IngestState::fold(&ingest.log).map_err(|why| damaged(latest, key, &why))?,
             Ok(None) => return Err(gone(latest)),
             Err(error @ Error::Corrupt(_)) => return Err(damaged(latest, key, &error)),

@@ -169,7 +169,7 @@ pub(crate) async fn plan(
     let outlook = match &few {
         Some(few) => split(&few.tasks),
         None => {
-            let one_by_one = state.store().removes_by_itself_within() > Duration::ZERO;
+            let one_by_one = state.backend.capabilities.removes_by_itself_within > Duration::ZERO;
             survey.outlook(stats, earlier.status, can_be_proved(job, earlier, one_by_one, now)).await?
         }
     };

@@ -9,7 +9,7 @@ use conveyor_domain::{
     CallerId, Method, Params, Replay, ReplayedTask, RunStats, RunStatus, Task, TaskId, TaskStatus, limits,
     params,
 };
-use conveyor_store::port::{Page, RunKey, StatusFilter, TasksQuery};
+use conveyor_store::port::{Page, Reader, RunKey, StatusFilter, TasksQuery};
 
 pub(crate) struct Survey<'a> {
     pub state: &'a ApiState,
@@ -130,7 +130,7 @@ impl Survey<'_> {
     }
 
     async fn read(&self, query: TasksQuery) -> Result<Page<Task, TaskId>> {
-        let read = self.state.store().scan_tasks(query, limits::LOOK_ROWS_MAX);
+        let read = self.state.store().scan_tasks(query, limits::LOOK_ROWS_MAX, Reader::Caller);
         self.state.list(self.caller, read).await
     }
 

@@ -78,7 +78,7 @@ async fn join(state: &ApiState, upload: &Upload, parts: &[Part]) -> Result<()> {
         staged::discard(state, &joined).await;
         return Err(error);
     }
-    let kept = state.store().put_joined(upload.id, joined.clone(), parts.to_vec(), state.now()).await;
+    let kept = state.store().put_staged(upload.id, joined.clone(), Some(parts.to_vec()), state.now()).await;
     match staged::settle(state, &joined, kept).await {
         Ok(()) => {
             for part in parts {

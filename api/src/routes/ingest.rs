@@ -12,7 +12,7 @@ use axum::http::header::{ACCEPT, CONTENT_DISPOSITION, CONTENT_TYPE, X_CONTENT_TY
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::{IngestEvent, IngestState};
 use conveyor_store::Error;
-use conveyor_store::port::{BlobKey, Ingest, RunKey};
+use conveyor_store::port::{BlobKey, Ingest, Reader, RunKey};
 use conveyor_wire as wire;
 
 pub(super) async fn show(found: OwnedRun, _: NoQuery) -> Result<Json<wire::Ingest>> {
@@ -54,7 +54,7 @@ fn format_of(query: &Params, headers: &HeaderMap) -> Result<Format> {
 }
 
 async fn ingest_of(run: &OwnedRun) -> Result<Ingest> {
-    let found = run.state.list(run.caller.id, run.state.store().shown_ingest(run.key())).await?;
+    let found = run.state.list(run.caller.id, run.state.store().ingest(run.key(), Reader::Caller)).await?;
     let none = || ApiError::new(Code::NotFound, "The tasks of this run did not come from a staged list.");
     found.ok_or_else(none)
 }

@@ -19,7 +19,7 @@ use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
 use conveyor_domain::{Timestamp, Upload, UploadId, limits};
-use conveyor_store::port::{DirectAccess, UploadsQuery};
+use conveyor_store::port::UploadsQuery;
 use conveyor_wire::{Input, Inputs, PartTargets, SignParts, UploadTarget};
 
 pub(super) async fn create(
@@ -32,7 +32,7 @@ pub(super) async fn create(
     let InputRequest { spec, mut declared, multipart } =
         body.parse(|bytes, warnings| InputRequest::parse(bytes, list_max, warnings))?;
     if multipart {
-        declared = declared.in_parts(state.direct().map_or(1, DirectAccess::part_min_bytes), list_max);
+        declared = declared.in_parts(state.backend.capabilities.part_min_bytes, list_max);
     }
     let now = state.now();
     let id = UploadId::new(now, &state.entropy);
@@ -138,7 +138,7 @@ fn url_expiry(state: &ApiState, upload: &Upload) -> Timestamp {
 
 /// The slot, with a fresh URL as long as its bytes can be sent: an upload that was interrupted goes on with it.
 async fn with_target(state: &ApiState, base: &BaseUrl, upload: &Upload) -> Result<Input> {
-    let part_min = state.direct().map(DirectAccess::part_min_bytes);
+    let part_min = state.direct().map(|_| state.backend.capabilities.part_min_bytes);
     let mut input = show::input(upload, part_min);
     if !upload.multipart && !upload.claimed {
         input.upload = Some(target(state, base, upload).await?);

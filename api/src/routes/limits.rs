@@ -11,9 +11,9 @@ use crate::state::{ApiState, Shared};
 use crate::wire::limits::parse_change;
 use axum::Json;
 use axum::extract::State;
-use conveyor_domain::dispatch::grant::Scope;
+use conveyor_domain::dispatch::grant::{Change, Scope};
 use conveyor_domain::{CallerId, Command, IngestState, Job, JobId, QueueName, limits};
-use conveyor_store::port::{JobView, JobsQuery, RunKey, RunView, ShownDepth};
+use conveyor_store::port::{Depth, JobView, JobsQuery, Reader, RunKey, RunView};
 use conveyor_wire::{self as wire, Leases};
 use futures::{StreamExt, TryStreamExt, stream};
 
@@ -31,7 +31,9 @@ pub(super) async fn change(
 /// Makes new limits bind whoever asks next.
 async fn announce(state: &ApiState, job: &Job) {
     let scope = Scope::Job(job.id);
-    if let Err(error) = state.backend.coordinator.change(&scope, job.spec.limits(), state.now()).await {
+    if let Err(error) =
+        state.backend.coordinator.change(&scope, Change::Limits(job.spec.limits()), state.now()).await
+    {
         // Not an error of the request: the job says so already, and workers that look at it bring the limits along.
         tracing::warn!(job = %job.id, %error, "new limits bind only once workers have seen them");
     }
@@ -50,23 +52,23 @@ pub(super) async fn show(
 
 /// How far the list of a run is. A log that cannot be read says nothing; its own route tells why.
 async fn list_of(state: &ApiState, caller: CallerId, key: RunKey) -> Result<Option<wire::IngestState>> {
-    let ingest = state.list(caller, state.store().shown_ingest(key)).await?;
+    let ingest = state.list(caller, state.store().ingest(key, Reader::Caller)).await?;
     Ok(ingest.and_then(|ingest| IngestState::fold(&ingest.log).ok()).map(|folded| list_state(&folded)))
 }
 
 /// Looks at what a job's workers share, and what they could take.
 async fn look(state: &ApiState, (job, latest): (&Job, &RunView)) -> Result<Look> {
     let (scope, now) = (Scope::Job(job.id), state.now());
-    let shown_depth = state.backend.queue.shown_depth(QueueName::Run(latest.run.id), now);
+    let shown_depth = state.backend.queue.depth(QueueName::Run(latest.run.id), Reader::Caller, now);
     let depth = async {
         match latest.run.status.is_terminal() {
             // Nothing of it will be received, and the queue may be gone.
-            true => Ok(ShownDepth::default()),
+            true => Ok(Depth::default()),
             false => state.list_stored(job.caller, shown_depth).await,
         }
     };
     let (depth, budget) = tokio::try_join!(depth, state.backend.coordinator.budget(&scope, now))?;
-    let list = match depth == ShownDepth::default() && latest.run.is_ingesting() {
+    let list = match depth == Depth::default() && latest.run.is_ingesting() {
         true => list_of(state, job.caller, RunKey { job: job.id, run: latest.run.id }).await?,
         false => None,
     };

@@ -7,7 +7,7 @@ use crate::state::ApiState;
 use axum::Json;
 use conveyor_domain::job::retention::{is_expired, is_over, result_ttl};
 use conveyor_domain::{Job, JobSpec, Problem, ResultRef, Run, RunId, Task, TaskStatus, Timestamp, limits};
-use conveyor_store::port::{BlobKey, RunKey, StatusFilter, TasksQuery, Validity};
+use conveyor_store::port::{BlobKey, Reader, RunKey, StatusFilter, TasksQuery, Validity};
 use conveyor_wire::{self as wire, Results, Time};
 
 /// `processing` is what the batch client calls everything that has not ended.
@@ -30,7 +30,7 @@ pub(super) async fn list(found: OwnedRun, base: BaseUrl, query: Query) -> Result
     // Rows differ in size a thousandfold, so it may end early.
     let (after, limit) = (asked.after, asked.limit + 1);
     let rows = TasksQuery { key, filter, after, limit, max_bytes: limits::RESULTS_PAGE_BYTES };
-    let read = state.store().scan_tasks(rows, limits::LOOK_ROWS_MAX);
+    let read = state.store().scan_tasks(rows, limits::LOOK_ROWS_MAX, Reader::Caller);
     let mut page = state.list(caller.id, read).await?;
     let next_cursor = asked.scanned(&mut page, |task| task.id);
     let tasks = page.rows;

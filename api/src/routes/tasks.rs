@@ -6,7 +6,6 @@ use crate::query::NoQuery;
 use crate::shares::in_flight;
 use crate::show;
 use crate::state::ApiState;
-use crate::submit::send;
 use crate::warnings::Warnings;
 use crate::wire::tasks::AddRequest;
 use axum::Json;
@@ -63,9 +62,7 @@ async fn add_to(state: &ApiState, job: &Job, bytes: Bytes, turn: &mut Turn) -> R
     let wanted = Wanted { job: job.id, active: false, scheduled: false, tasks: count };
     let add = move |once: Option<Once>| async move {
         let (max, now) = (config.run_tasks_max, state.now());
-        let added = state.store().add_tasks(job.id, tasks, last_batch, max, once, now).await?;
-        send(state, added.view.job.latest_run, &added.unsent).await;
-        Ok(added.view)
+        Ok(state.store().add_tasks(job.id, tasks, last_batch, max, once, now).await?)
     };
     turn.carry_out(state, job.caller, (wanted, Became::Known), answer, add).await
 }

@@ -49,7 +49,7 @@ pub(super) async fn put_whole(
         staged::discard(&state, &staged).await;
         return Err(error);
     }
-    let kept = state.store().put_staged(upload.id, staged.clone(), state.now()).await;
+    let kept = state.store().put_staged(upload.id, staged.clone(), None, state.now()).await;
     staged::settle(&state, &staged, kept).await.map_err(ApiError::of_upload)?;
     let body = Uploaded { file_input_id: upload.id, size_bytes: staged.size, sha256: staged.etag.clone() };
     Ok(([(ETAG, quoted(&staged))], Json(body)).into_response())

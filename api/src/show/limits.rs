@@ -4,14 +4,14 @@ use super::Time;
 use crate::waiting::Waiting;
 use conveyor_domain::dispatch::grant::Holding;
 use conveyor_domain::{BudgetView, Job, Rate, Timestamp, WorkerId};
-use conveyor_store::port::{RunView, ShownDepth};
+use conveyor_store::port::{Depth, RunView};
 use conveyor_wire as wire;
 use conveyor_wire::IngestState;
 
 /// What one look saw of a job's dispatch.
 #[derive(Debug)]
 pub(crate) struct Look {
-    pub depth: ShownDepth,
+    pub depth: Depth,
     pub budget: BudgetView,
     /// Of the latest run, if tasks of it are still to come and none is queued.
     pub list: Option<IngestState>,
@@ -93,6 +93,6 @@ pub(crate) fn lease((job, latest): (&Job, &RunView), look: &Look) -> wire::Lease
     }
 }
 
-fn queue(ShownDepth { depth, at_least }: ShownDepth) -> wire::Queue {
-    wire::Queue { visible: depth.visible, hidden: depth.hidden, at_least }
+fn queue(Depth { visible, hidden, at_least }: Depth) -> wire::Queue {
+    wire::Queue { visible, hidden, at_least }
 }

@@ -228,7 +228,7 @@ async fn write(state: &ApiState, upload: UploadId, sorting: Sorting) -> Result<(
         Writing { sorting, done, max: state.config.list_max_bytes, upload, headers: state.headers() };
     let staged = staged::write(state, upload, stream::try_unfold(writing, Writing::next)).await?;
     let end = sorted.await.map_err(|_| ApiError::internal("tasks were staged, but not all seen"))?;
-    state.store().put_staged(upload, staged.clone(), state.now()).await?;
+    state.store().put_staged(upload, staged.clone(), None, state.now()).await?;
     Ok((end, staged))
 }
 

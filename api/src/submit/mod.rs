@@ -11,7 +11,6 @@ pub(crate) use accepted::forget;
 pub use accepted::{Accepted, NotAccepted};
 pub(crate) use intake::{Received, StagedTasks, Tasks, receive};
 pub(crate) use plan::{Request, check_fires, parse, source_of};
-pub(crate) use write::send;
 
 use crate::auth::Caller;
 use crate::direct;

@@ -12,11 +12,9 @@ use axum::response::Response;
 use conveyor_domain::access::quota::Wanted;
 use conveyor_domain::job::lifecycle::Decision;
 use conveyor_domain::job::run::Expected;
-use conveyor_domain::{
-    Job, JobId, JobSpec, Purpose, QueueName, RejectedRow, Run, RunId, RunStats, TaskRef, lifecycle, limits,
-};
+use conveyor_domain::{Job, JobId, JobSpec, Purpose, RejectedRow, Run, RunId, RunStats, lifecycle, limits};
 use conveyor_store::admission::Became;
-use conveyor_store::port::{Acceptance, BlobKey, JobView, Once, RunView, Submission, SubmittedList};
+use conveyor_store::port::{BlobKey, JobView, Once, RunView, Submission, SubmittedList};
 use conveyor_wire::Submitted;
 
 pub(super) async fn write(
@@ -27,7 +25,6 @@ pub(super) async fn write(
 ) -> Result<Response> {
     let (job, mut run) = decide(state, caller, spec, open, &plan);
     let (said, wanted) = (plan.answer(open), plan.wanted(&job));
-    let is_read = !matches!(plan, Plan::Accept(..));
     // Rows take as much memory again while they are written.
     let (mut _room, mut report) = (None, None);
     let (mut tasks, source, log) = match plan {
@@ -61,21 +58,9 @@ pub(super) async fn write(
     let document = listed.map(|(source, run)| Accepted::new(&job, run, source.clone()));
     let submit = move |once: Option<Once>| async move {
         let view = made(&job, run.as_ref());
-        match (source, run) {
-            (Some(source), Some(run)) if !is_read => {
-                state
-                    .store()
-                    .accept(Acceptance { job, run, source, once })
-                    .await
-                    .map_err(ApiError::of_upload)?;
-            }
-            (source, run) => {
-                let list = source.map(|source| Box::new(SubmittedList { source, log }));
-                let submission = Submission { job, run, tasks, list, once };
-                let unsent = state.store().submit(submission).await.map_err(ApiError::of_upload)?;
-                send(state, view.job.latest_run, &unsent).await;
-            }
-        }
+        let list = source.map(|source| Box::new(SubmittedList { source, log }));
+        let submission = Submission { job, run, tasks, list, once };
+        state.store().submit(submission).await.map_err(ApiError::of_upload)?;
         Ok(view)
     };
     let answer = move |view: &JobView| said.snapshot(view);
@@ -115,7 +100,7 @@ fn decide(
             schedule.source = Some(source.clone());
         }
     }
-    spec.task_shard_count = state.store().task_shards(plan.likely_rows(), open);
+    spec.task_shard_count = state.backend.capabilities.sharding.task_shards(plan.likely_rows(), open);
     state.headers().seal(&id, &mut spec.params);
     if state.config.forward_keys {
         let (context, key) = (id.to_string(), caller.key.as_bytes());
@@ -216,17 +201,4 @@ impl Answer {
 fn made(job: &Job, run: Option<&Run>) -> JobView {
     let stats = |run: &Run| RunStats { total: run.total, ..RunStats::default() };
     JobView { job: job.clone(), latest: run.map(|run| RunView { run: run.clone(), stats: stats(run) }) }
-}
-
-/// Sends the refs of rows that are already durable.
-pub(crate) async fn send(state: &ApiState, run: RunId, unsent: &[TaskRef]) {
-    if unsent.is_empty() {
-        return;
-    }
-    let bodies = unsent.iter().map(TaskRef::to_string).collect();
-    if let Err(error) = state.backend.queue.send(QueueName::Run(run), bodies, state.now()).await {
-        // Not an error of the request: the tasks are accepted, and a lost message costs time, never data (SPEC 3.4).
-        // Refusing here would make the caller repeat a submit that already happened.
-        tracing::warn!(%run, %error, "task refs were not sent; a sweep will");
-    }
 }

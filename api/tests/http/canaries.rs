@@ -56,7 +56,7 @@ async fn headers_and_keys_are_not_found_in_the_data_directory() {
     assert_eq!(opened(&world, key, 0).await["custom_headers"], format!(r#"{{"Cookie":"{CANARY}-0"}}"#));
     assert_eq!(opened(&world, key, 2).await["custom_headers"], format!(r#"{{"Cookie":"{CANARY}-2"}}"#));
     assert!(opened(&world, key, 1).await.is_empty(), "the job's own are the job's");
-    let spec = world.backend.store.any_job(key.job).await.unwrap().unwrap().job.spec;
+    let spec = world.backend.store.job(None, key.job).await.unwrap().unwrap().job.spec;
     let mut params = spec.params.clone();
     headers::open(&Secret::new(crate::world::SECRET), &key.job, &mut params).unwrap();
     assert_eq!(params["custom_headers"], format!("{{\"Authorization\": \"{CANARY}\"}}"));

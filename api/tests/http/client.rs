@@ -185,14 +185,7 @@ async fn what_can_be_read_once_is_uploaded_as_it_is_read() {
     let row = "https://a.example/\n";
     let list = row.repeat(11 * MIB / row.len());
     let (size, bytes) = (list.len() as u64, std::io::Cursor::new(list));
-    let input = CreateInput {
-        kind: ListType::Lines,
-        csv: None,
-        size_bytes: None,
-        sha256: None,
-        multipart: None,
-        part_bytes: None,
-    };
+    let input = CreateInput::of(ListType::Lines);
     let upload = client.begin_upload(input, Source::reader(bytes), Some(5 * MIB as u64)).await.unwrap();
     let moved = Arc::new(AtomicU64::new(0));
     let seen = Arc::clone(&moved);

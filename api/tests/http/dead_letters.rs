@@ -2,7 +2,7 @@
 
 use crate::world::{KEY, World, golden};
 use conveyor_domain::{DeadLetter, IngestEvent, IngestRef, IngestState, LetterId, QueueName, limits};
-use conveyor_store::port::RunKey;
+use conveyor_store::port::{Reader, RunKey};
 use serde_json::{Value, json};
 
 impl World {
@@ -16,7 +16,7 @@ impl World {
     async fn give_up(&self, key: RunKey, error: &str) -> LetterId {
         self.ingest(key, &[IngestEvent::AttemptFailed { error: error.into(), dead_lettered: true }]).await;
         while !self.backend.queue.remove(QueueName::Control, 100).await.unwrap() {}
-        let log = self.backend.store.ingest(key).await.unwrap().unwrap().log;
+        let log = self.backend.store.ingest(key, Reader::Role).await.unwrap().unwrap().log;
         let progress = IngestState::fold(&log).unwrap().progress;
         let message = IngestRef { job: key.job, run: key.run, progress };
         let letter = DeadLetter::new(message.to_string(), self.now());
@@ -31,7 +31,7 @@ impl World {
     }
 
     async fn control_messages(&self) -> u64 {
-        self.backend.queue.depth(QueueName::Control, self.now()).await.unwrap().visible
+        self.backend.queue.depth(QueueName::Control, Reader::Role, self.now()).await.unwrap().visible
     }
 }
 

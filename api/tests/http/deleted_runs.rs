@@ -3,7 +3,7 @@
 use crate::world::{Answer, KEY, World, golden};
 use conveyor_domain::{Command, Format, QueueName, Storage, TaskId};
 use conveyor_store::Error;
-use conveyor_store::port::{BlobKey, RunKey};
+use conveyor_store::port::{BlobKey, Chore, Mark, Removal, RunKey};
 use serde_json::json;
 
 impl World {
@@ -14,12 +14,12 @@ impl World {
     /// What the sweeper does, in its order.
     pub async fn remove_run(&self, key: RunKey) {
         let store = &self.backend.store;
-        assert_eq!(store.deleted_runs(10).await.unwrap(), [key]);
+        assert_eq!(store.due(Chore::DeletedRuns, 10).await.unwrap(), [key.into()]);
         while !self.backend.queue.remove(QueueName::Run(key.run), 100).await.unwrap() {}
-        store.queue_removed(key).await.unwrap();
-        while store.remove_run_rows(key, 100).await.unwrap() > 0 {}
+        store.mark(key, Mark::QueueGone).await.unwrap();
+        while store.remove_rows(Removal::Run(key), 100).await.unwrap() > 0 {}
         self.backend.blobs.delete_under(&BlobKey::run_prefix(key.job, key.run)).await.unwrap();
-        store.run_removed(key, Storage::Removed).await.unwrap();
+        store.mark(key, Mark::RowsGone(Storage::Removed)).await.unwrap();
     }
 }
 

@@ -197,7 +197,7 @@ async fn of_fifty_additions_at_once_one_counts() {
     let body = json!({"tasks": tasks(7), "last_batch": true}).to_string();
     let added = fifty(&world, &format!("/v1/jobs/{}/tasks", key.job), &body, 200).await;
     assert_eq!(added.json()["latest_run"]["stats"]["total"], 10);
-    let view = world.backend.store.any_job(key.job).await.unwrap().unwrap();
+    let view = world.backend.store.job(None, key.job).await.unwrap().unwrap();
     assert_eq!(
         (view.latest.as_ref().unwrap().stats.total, view.latest.as_ref().unwrap().run.next_index),
         (10, 10)
@@ -285,5 +285,5 @@ async fn an_addition_that_is_dropped_at_any_await_happens_once() {
 }
 
 async fn total(world: &World, job: JobId) -> u32 {
-    world.backend.store.any_job(job).await.unwrap().unwrap().latest.as_ref().unwrap().stats.total
+    world.backend.store.job(None, job).await.unwrap().unwrap().latest.as_ref().unwrap().stats.total
 }

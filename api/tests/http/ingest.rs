@@ -5,7 +5,7 @@ use axum::body::Body;
 use axum::http::Request;
 use conveyor_domain::ingest::list::{Layout, Position};
 use conveyor_domain::{Compression, IngestEvent, IngestState, ListFault, RunId, TaskInput};
-use conveyor_store::port::{Appended, BlobKey, Chunk, RunKey};
+use conveyor_store::port::{Appended, BlobKey, Chunk, Reader, RunKey};
 use serde_json::json;
 
 pub fn cut(total: u32) -> IngestEvent {
@@ -27,7 +27,7 @@ impl World {
     pub async fn ingest(&self, key: RunKey, events: &[IngestEvent]) {
         for event in events {
             self.pass_ms(1_000);
-            let log = self.backend.store.ingest(key).await.unwrap().unwrap().log;
+            let log = self.backend.store.ingest(key, Reader::Role).await.unwrap().unwrap().log;
             let state = IngestState::fold(&log).unwrap();
             let entry = state.entry(event.clone()).unwrap();
             let appended = if let IngestEvent::ChunkCommitted { rows, .. } = event {

@@ -4,6 +4,7 @@ use crate::world::{Answer, KEY, World, config};
 use axum::body::{Body, Bytes};
 use axum::http::Request;
 use conveyor_domain::{IngestEvent, IngestState, limits};
+use conveyor_store::port::Reader;
 use serde_json::{Value, json};
 
 fn task(n: usize) -> String {
@@ -47,7 +48,7 @@ async fn ten_thousand_are_staged_checked_and_accepted() {
         let key = answer.run_key();
         assert_eq!(world.get(&format!("/v1/jobs/{}", key.job)).await.json()["name"], "long");
 
-        let log = world.backend.store.ingest(key).await.unwrap().unwrap().log;
+        let log = world.backend.store.ingest(key, Reader::Role).await.unwrap().unwrap().log;
         let IngestEvent::Accepted { source } = &log[0].event else { panic!("{log:?}") };
         let key_of_list = source.staged.object.parse().unwrap();
         let list = world.backend.blobs.get(&key_of_list, 0, source.staged.size).await.unwrap();

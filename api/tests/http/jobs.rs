@@ -1,6 +1,6 @@
 use crate::world::{KEY, SECRET, World, config, golden};
 use conveyor_domain::{AccountFault, Command, Format, Purpose, QueueName, Secret};
-use conveyor_store::port::RunKey;
+use conveyor_store::port::{Mark, Reader, Removal, RunKey};
 use serde_json::json;
 
 #[tokio::test]
@@ -13,7 +13,7 @@ async fn a_submit_makes_a_job_with_work_in_its_queue() {
     let job = answer.json()["job_id"].as_str().unwrap().to_owned();
     assert_eq!(answer.header("location"), format!("/v1/jobs/{job}"));
     let run = answer.json()["latest_run"]["run_id"].as_str().unwrap().parse().unwrap();
-    let depth = world.backend.queue.depth(QueueName::Run(run), world.now()).await.unwrap();
+    let depth = world.backend.queue.depth(QueueName::Run(run), Reader::Role, world.now()).await.unwrap();
     assert_eq!(depth.visible, 2);
 }
 
@@ -55,7 +55,7 @@ async fn the_callers_key_is_sealed_into_the_job_only_if_it_is_to_be_forwarded() 
         config.forward_keys = forward_keys;
         let world = World::with(config).await;
         let RunKey { job, .. } = world.submit("closed", 1).await;
-        let active = world.backend.store.active_runs().await.unwrap();
+        let active = world.backend.store.changed_runs(None, world.now()).await.unwrap().active;
         let sealed = active[0].job.spec.credential.clone();
         let opened =
             sealed.map(|s| Secret::new(SECRET).open(Purpose::Credential, &job.to_string(), &s).unwrap());
@@ -135,8 +135,8 @@ async fn a_deleted_job_answers_until_it_is_gone() {
     // What the sweeper does, in its order.
     let store = &world.backend.store;
     while !world.backend.queue.remove(QueueName::Run(run), 100).await.unwrap() {}
-    store.queue_removed(RunKey { job, run }).await.unwrap();
-    while store.remove_rows(job, 100).await.unwrap() > 0 {}
+    store.mark(RunKey { job, run }, Mark::QueueGone).await.unwrap();
+    while store.remove_rows(Removal::Job(job), 100).await.unwrap() > 0 {}
     store.forget_job(job, world.now()).await.unwrap();
     world.get(&path).await.refused(404, "not_found");
     world.call("DELETE", &path, Some(KEY), None).await.refused(404, "not_found");
@@ -151,8 +151,8 @@ async fn a_half_removed_job_breaks_no_list() {
     let kept = world.submit("closed", 1).await.job;
     world.apply(job, Command::Delete).await;
     while !world.backend.queue.remove(QueueName::Run(run), 100).await.unwrap() {}
-    world.backend.store.queue_removed(RunKey { job, run }).await.unwrap();
-    while world.backend.store.remove_rows(job, 100).await.unwrap() > 0 {}
+    world.backend.store.mark(RunKey { job, run }, Mark::QueueGone).await.unwrap();
+    while world.backend.store.remove_rows(Removal::Job(job), 100).await.unwrap() > 0 {}
     let listed = world.get("/v1/jobs").await;
     assert_eq!(listed.status, 200);
     assert_eq!(listed.json()["jobs"][0]["job_id"], kept.to_string());

@@ -2,13 +2,13 @@
 
 use crate::world::{KEY, OTHER_KEY, World, config, golden};
 use async_trait::async_trait;
-use conveyor_domain::dispatch::grant::{Ask, Hold, Limits, Scope};
+use conveyor_domain::dispatch::grant::{Ask, Change, Limits, Scope};
 use conveyor_domain::{
-    BudgetView, CallerId, Command, DomainWait, FailureClass, Format, Grant, JobId, Outcome, QueueName, Rate,
-    Spend, TaskId, Timestamp, WorkerId, limits,
+    CallerId, Command, DomainWait, FailureClass, Format, Grant, JobId, Outcome, QueueName, Rate, Spend,
+    TaskId, Timestamp, WorkerId, limits,
 };
-use conveyor_store::port::{Claim, RunKey};
-use conveyor_store::{Backend, Coordinator, Error};
+use conveyor_store::port::{Around, Claim, Over, OverCoordinator, RunKey};
+use conveyor_store::{Backend, Error};
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl World {
 
     /// Asks for permits of a job by what the job itself says.
     async fn ask_for(&self, job: JobId, worker: WorkerId, want: u32, starts: u32) -> Grant {
-        let active = self.backend.store.active_runs().await.unwrap();
+        let active = self.backend.store.changed_runs(None, self.now()).await.unwrap().active;
         let limits = active.iter().find(|active| active.job.id == job).unwrap().job.spec.limits();
         self.ask(&Scope::Job(job), worker, want, starts, limits).await
     }
@@ -46,7 +46,7 @@ impl World {
     }
 
     async fn caller(&self) -> CallerId {
-        self.backend.store.active_runs().await.unwrap()[0].job.caller
+        self.backend.store.changed_runs(None, self.now()).await.unwrap().active[0].job.caller
     }
 }
 
@@ -226,7 +226,8 @@ async fn a_change_binds_a_worker_that_has_not_heard_of_it() {
     let world = World::new().await;
     let RunKey { job, .. } = world.submitted(json!({"tasks": tasks(9), "max_inflight": 5})).await;
     let (scope, worker) = (Scope::Job(job), world.worker());
-    let before = world.backend.store.active_runs().await.unwrap()[0].job.spec.limits();
+    let before =
+        world.backend.store.changed_runs(None, world.now()).await.unwrap().active[0].job.spec.limits();
     assert_eq!(world.ask(&scope, worker, 9, 0, before).await.permits, 5);
     world.patch(job, json!({"max_inflight": 2, "rate_limit": {"per_second": 1, "burst": 1}})).await;
     let grant = world.ask(&scope, worker, 9, 9, before).await;
@@ -235,39 +236,27 @@ async fn a_change_binds_a_worker_that_has_not_heard_of_it() {
 }
 
 /// A coordinator that cannot be told anything.
-struct Deaf(Arc<dyn Coordinator>);
+struct Deaf(Backend);
+
+impl Around for Deaf {
+    fn behind(&self) -> &Backend {
+        &self.0
+    }
+}
 
 #[async_trait]
-impl Coordinator for Deaf {
-    async fn ask(&self, scope: &Scope, ask: Ask, now: Timestamp) -> Result<Grant, Error> {
-        self.0.ask(scope, ask, now).await
-    }
-    async fn give_back(&self, scope: &Scope, worker: WorkerId, now: Timestamp) -> Result<(), Error> {
-        self.0.give_back(scope, worker, now).await
-    }
-    async fn hold(&self, scope: &Scope, hold: Hold, now: Timestamp) -> Result<(), Error> {
-        self.0.hold(scope, hold, now).await
-    }
-    async fn change(&self, _: &Scope, _: Limits, _: Timestamp) -> Result<(), Error> {
+impl OverCoordinator for Deaf {
+    async fn change(&self, _: &Scope, _: Change, _: Timestamp) -> Result<(), Error> {
         Err(Error::Unavailable("it does not listen".into()))
-    }
-    async fn budget(&self, scope: &Scope, now: Timestamp) -> Result<BudgetView, Error> {
-        self.0.budget(scope, now).await
-    }
-    async fn domain_budgets(
-        &self,
-        caller: CallerId,
-        limit: u32,
-        now: Timestamp,
-    ) -> Result<Vec<(String, BudgetView)>, Error> {
-        self.0.domain_budgets(caller, limit, now).await
     }
 }
 
 #[tokio::test]
 async fn a_change_holds_though_the_coordinator_does_not_answer() {
-    let deaf =
-        |backend: Backend| Backend { coordinator: Arc::new(Deaf(backend.coordinator.clone())), ..backend };
+    let deaf = |backend: Backend| Backend {
+        coordinator: Arc::new(Over(Arc::new(Deaf(backend.clone())))),
+        ..backend
+    };
     let world = World::over(deaf, Timestamp(1_767_225_600_000), config(), Arc::new(String::new)).await;
     let RunKey { job, .. } = world.submit("closed", 1).await;
     let changed = world.patch(job, json!({"max_inflight": 7, "rate_limit": {"per_second": 3}})).await;
@@ -330,7 +319,7 @@ async fn limits_show_who_holds_what_and_how_much_is_left() {
     let of_site = Limits { revision: 0, max_inflight: Some(2), rate };
     world.ask(&site, world.worker(), 2, 1, of_site).await;
     let until = Timestamp(world.now().0 + 700);
-    world.backend.coordinator.hold(&site, Hold::Until(until), world.now()).await.unwrap();
+    world.backend.coordinator.change(&site, Change::HoldUntil(until), world.now()).await.unwrap();
     golden("limits", &world.limits(job).await);
 
     world.pass_ms(limits::GRANT_TTL.as_millis() as i64);
@@ -368,7 +357,7 @@ async fn a_job_says_why_it_waits() {
     let until = Timestamp(world.now().0 + 500);
     let coordinator = &world.backend.coordinator;
     let wait = DomainWait { domain: "site.example".to_owned(), until };
-    coordinator.hold(&scope, Hold::Domain(wait), world.now()).await.unwrap();
+    coordinator.change(&scope, Change::DomainWait(wait), world.now()).await.unwrap();
     let waiting = world.limits(job).await["waiting"].clone();
     assert_eq!((&waiting["reason"], &waiting["until"]), (&json!("domain_budget"), &json!(until.to_string())));
     assert!(waiting["detail"].as_str().unwrap().contains("site.example"), "{waiting}");
@@ -377,7 +366,7 @@ async fn a_job_says_why_it_waits() {
     world.patch(job, json!({"rate_limit": {"per_second": 1, "burst": 1}})).await;
     world.ask_for(job, worker, 2, 1).await;
     assert_eq!(world.reason(job).await, "rate_limited");
-    coordinator.hold(&scope, Hold::Until(until), world.now()).await.unwrap();
+    coordinator.change(&scope, Change::HoldUntil(until), world.now()).await.unwrap();
     assert_eq!(world.reason(job).await, "gateway_backoff");
 
     let deliveries = world.backend.queue.receive(QueueName::Run(run), 2, limits::VISIBILITY, world.now());
@@ -386,7 +375,7 @@ async fn a_job_says_why_it_waits() {
     world.pass_ms(500);
     let until = Timestamp(world.now().0 + 500);
     let wait = DomainWait { domain: "site.example".to_owned(), until };
-    coordinator.hold(&scope, Hold::Domain(wait), world.now()).await.unwrap();
+    coordinator.change(&scope, Change::DomainWait(wait), world.now()).await.unwrap();
     let waiting = world.limits(job).await["waiting"].clone();
     assert_eq!((&waiting["reason"], &waiting["until"]), (&json!("domain_budget"), &json!(until.to_string())));
     assert!(waiting["detail"].as_str().unwrap().contains("site.example"), "{waiting}");

@@ -116,7 +116,7 @@ async fn other_parameters_are_the_runs_own() {
     world.post(&format!("{path}?strict=true"), json!({"params": {}})).await.refused(400, "invalid_argument");
     let answer = world.post(&path, json!({"zenrows_params": {"js_render": true}})).await;
     assert_eq!(answer.status, 201);
-    let view = world.backend.store.any_job(key.job).await.unwrap().unwrap();
+    let view = world.backend.store.job(None, key.job).await.unwrap().unwrap();
     assert_eq!(
         view.latest.as_ref().unwrap().run.doc.overrides.get("js_render").map(String::as_str),
         Some("true")

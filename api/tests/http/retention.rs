@@ -126,7 +126,7 @@ async fn a_job_says_for_how_long_and_keeps_what_was_the_default() {
     let staged = world.accepted().await;
     assert_eq!((shown(by_default).await, shown(chosen).await), (json!(3), json!(1)));
     assert_eq!(shown(staged).await, 3);
-    let fixed = world.backend.store.any_job(by_default.job).await.unwrap().unwrap();
+    let fixed = world.backend.store.job(None, by_default.job).await.unwrap().unwrap();
     assert_eq!(fixed.job.spec.result_ttl_days, Some(3), "another default would not change it");
     world.pass_days(1);
     assert_eq!(statuses(&world, chosen, "?status=successful").await, ["expired"]);

@@ -2,7 +2,7 @@
 
 use crate::world::{KEY, OTHER_KEY, World, golden};
 use conveyor_domain::{JobId, QueueName};
-use conveyor_store::port::RunKey;
+use conveyor_store::port::{Reader, RunKey};
 use serde_json::{Value, json};
 
 const HOUR_MS: i64 = 3_600_000;
@@ -24,7 +24,7 @@ async fn scheduled(world: &World, schedule: &Value) -> JobId {
 
 /// Where its tasks are kept.
 async fn template(world: &World, job: JobId) -> RunKey {
-    RunKey { job, run: world.backend.store.any_job(job).await.unwrap().unwrap().job.latest_run }
+    RunKey { job, run: world.backend.store.job(None, job).await.unwrap().unwrap().job.latest_run }
 }
 
 #[tokio::test]
@@ -45,7 +45,8 @@ async fn a_scheduled_job_has_no_run_until_it_fires() {
     }
     let delete = format!("/v1/jobs/{job}/runs/{}", hidden.run);
     world.call("DELETE", &delete, Some(crate::world::KEY), None).await.refused(404, "not_found");
-    let depth = world.backend.queue.depth(QueueName::Run(hidden.run), world.now()).await.unwrap();
+    let depth =
+        world.backend.queue.depth(QueueName::Run(hidden.run), Reader::Role, world.now()).await.unwrap();
     assert_eq!(depth.visible, 0, "nobody is to work on it");
     let events = world.get(&format!("/v1/jobs/{job}/events")).await.json();
     assert_eq!(events["events"][0]["type"], "job.submitted");
@@ -151,7 +152,7 @@ async fn a_list_of_a_scheduled_job_is_pinned_and_kept_for_its_runs() {
     assert_eq!((answer.status.as_u16(), answer.json()["accepted_tasks"].as_u64()), (201, Some(2)));
     assert!(answer.json().get("latest_run").is_none());
     let job: JobId = answer.json()["job_id"].as_str().unwrap().parse().unwrap();
-    let view = world.backend.store.any_job(job).await.unwrap().unwrap();
+    let view = world.backend.store.job(None, job).await.unwrap().unwrap();
     let source = view.job.spec.list_of_runs().unwrap();
     assert_eq!(source.upload.to_string(), id);
     let slot = world.get(&format!("/v1/job_inputs/{id}")).await.json();
@@ -209,7 +210,7 @@ async fn a_run_that_a_schedule_made_says_so() {
     let fired = events["events"].as_array().unwrap().iter().find(|event| event["type"] == "schedule.fired");
     assert_eq!(fired.unwrap()["data"]["scheduled_for"], "2026-01-01T01:00:00.000Z");
     // What it is made of is nobody's to see, wherever one looks.
-    let hidden = world.backend.store.any_job(job).await.unwrap().unwrap().job.spec.template_id().unwrap();
+    let hidden = world.backend.store.job(None, job).await.unwrap().unwrap().job.spec.template_id().unwrap();
     let run = runs[0]["run_id"].as_str().unwrap();
     for path in [format!("/v1/jobs/{job}/events"), format!("/v1/jobs/{job}/runs/{run}/ingest")] {
         let answer = world.get(&path).await;

@@ -3,7 +3,7 @@
 use crate::world::{KEY, SECRET, World, config, golden};
 use axum::body::Body;
 use conveyor_domain::{Purpose, QueueName, Secret, limits};
-use conveyor_store::port::RunKey;
+use conveyor_store::port::{Reader, RunKey};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ async fn a_short_list_is_written_on_the_request_with_gaps() {
     assert_eq!(answer.status, 201, "{}", answer.text());
     golden("submit_short_list", &answer.json());
     let RunKey { job, run } = answer.run_key();
-    let depth = world.backend.queue.depth(QueueName::Run(run), world.now()).await.unwrap();
+    let depth = world.backend.queue.depth(QueueName::Run(run), Reader::Role, world.now()).await.unwrap();
     assert_eq!(depth.visible, 2);
     let results = world.get(&format!("/v1/jobs/{job}/results")).await.json();
     let ids: Vec<&str> = results["results"]
@@ -92,7 +92,7 @@ async fn a_list_of_ten_thousand_is_accepted_instead() {
         assert_eq!(answer.header("location"), format!("/v1/jobs/{job}"));
         assert_eq!(answer.header("retry-after"), "1");
         golden("submit_accepted", &answer.json());
-        let depth = world.backend.queue.depth(QueueName::Control, world.now()).await.unwrap();
+        let depth = world.backend.queue.depth(QueueName::Control, Reader::Role, world.now()).await.unwrap();
         assert!(depth.visible > 0);
     }
 }
@@ -106,7 +106,12 @@ async fn a_list_that_is_large_in_bytes_is_not_written_on_the_request() {
     let answer = submit_lines(&world, padded, json!({"on_invalid_rows": "fail"})).await;
     assert_eq!((answer.status.as_u16(), &answer.json()["accepted_tasks"]), (202, &json!(2)));
     let job = answer.run_key().job;
-    let sealed = world.backend.store.active_runs().await.unwrap()[0].job.spec.credential.clone().unwrap();
+    let sealed = world.backend.store.changed_runs(None, world.now()).await.unwrap().active[0]
+        .job
+        .spec
+        .credential
+        .clone()
+        .unwrap();
     let opened = Secret::new(SECRET).open(Purpose::Credential, &job.to_string(), &sealed).unwrap();
     assert_eq!(opened, KEY.as_bytes(), "the key is sealed for an accepted job too");
     let row = |n: u64| format!("https://a.example/{}/{}\n", n * 2_654_435_761, "x".repeat(1_900));

@@ -47,7 +47,7 @@ impl World {
         let bytes = futures::stream::iter([Ok(Bytes::from(list))]).boxed();
         let stored = self.backend.blobs.put_stream(&key, bytes).await.unwrap();
         let staged = Staged::new(key.to_string(), stored.size, stored.etag);
-        self.backend.store.put_staged(upload, staged, self.now()).await.unwrap();
+        self.backend.store.put_staged(upload, staged, None, self.now()).await.unwrap();
         id
     }
 

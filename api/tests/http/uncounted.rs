@@ -8,7 +8,7 @@ use conveyor_api::ApiConfig;
 use conveyor_domain::Timestamp;
 use conveyor_domain::ingest::upload::{Declared, Part};
 use conveyor_store::port::{
-    BlobKey, Blobs, ByteStream, DirectAccess, Found, Joined, Listed, SignedPut, Stored, Validity,
+    Around, BlobKey, ByteStream, DirectAccess, Found, Joined, Over, OverBlobs, SignedPut, Stored, Validity,
 };
 use conveyor_store::{Backend, Error, Result};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -21,7 +21,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Objects that callers reach by themselves, but never did.
 struct Direct {
-    inner: Arc<dyn Blobs>,
+    inner: Backend,
     /// A pinned read gives no more than this.
     stalls_after: Option<usize>,
 }
@@ -52,10 +52,6 @@ impl DirectAccess for Direct {
         unused()
     }
 
-    fn part_min_bytes(&self) -> u64 {
-        1
-    }
-
     async fn part_url(&self, _: &BlobKey, _: &str, _: u32, _: Option<u64>, _: Validity) -> Result<String> {
         unused()
     }
@@ -69,57 +65,27 @@ impl DirectAccess for Direct {
     }
 }
 
+impl Around for Direct {
+    fn behind(&self) -> &Backend {
+        &self.inner
+    }
+}
+
 #[async_trait]
-impl Blobs for Direct {
+impl OverBlobs for Direct {
     async fn read_pinned(&self, key: &BlobKey, etag: &str, offset: u64) -> Result<ByteStream> {
-        let stream = self.inner.read_pinned(key, etag, offset).await?;
+        let stream = self.inner.blobs.read_pinned(key, etag, offset).await?;
         let Some(bytes) = self.stalls_after else { return Ok(stream) };
         let whole: Vec<Bytes> = stream.try_collect().await?;
         let first = Bytes::copy_from_slice(&whole.concat()[..bytes]);
         Ok(stream::iter([Ok(first)]).chain(stream::pending()).boxed())
     }
-
-    fn direct(&self) -> Option<&dyn DirectAccess> {
-        Some(self)
-    }
-
-    async fn put(&self, key: &BlobKey, body: Bytes) -> Result<()> {
-        self.inner.put(key, body).await
-    }
-
-    async fn get(&self, key: &BlobKey, offset: u64, length: u64) -> Result<Bytes> {
-        self.inner.get(key, offset, length).await
-    }
-
-    async fn put_stream(&self, key: &BlobKey, body: ByteStream) -> Result<Stored> {
-        self.inner.put_stream(key, body).await
-    }
-
-    async fn concat(&self, key: &BlobKey, parts: &[BlobKey]) -> Result<Stored> {
-        self.inner.concat(key, parts).await
-    }
-
-    async fn read(&self, key: &BlobKey) -> Result<ByteStream> {
-        self.inner.read(key).await
-    }
-
-    async fn delete(&self, key: &BlobKey) -> Result<()> {
-        self.inner.delete(key).await
-    }
-
-    async fn list(&self, prefix: &BlobKey, after: Option<&BlobKey>, limit: usize) -> Result<Vec<Listed>> {
-        self.inner.list(prefix, after, limit).await
-    }
-
-    async fn delete_under(&self, prefix: &BlobKey) -> Result<()> {
-        self.inner.delete_under(prefix).await
-    }
 }
 
 async fn world(stalls_after: Option<usize>, config: ApiConfig) -> World {
     let over = |embedded: Backend| {
-        let blobs = Arc::new(Direct { inner: embedded.blobs.clone(), stalls_after });
-        Backend { blobs, ..embedded }
+        let direct = Arc::new(Direct { inner: embedded.clone(), stalls_after });
+        Backend { blobs: Arc::new(Over(direct.clone())), direct: Some(direct), ..embedded }
     };
     let config = ApiConfig { inline_tasks_max: 3, ..config };
     World::over(over, Timestamp(1_767_225_600_000), config, Arc::new(String::new)).await

@@ -7,7 +7,7 @@ use conveyor_domain::{
     AccountFault, Command, Format, IngestEvent, IngestState, ListFault, NewRun, NewTasks, Origin, Params,
     Replay, RunId, Selection, Trigger,
 };
-use conveyor_store::port::{RunKey, StartRun};
+use conveyor_store::port::{Reader, RunKey, StartRun};
 use serde_json::json;
 
 impl World {
@@ -25,7 +25,7 @@ impl World {
     }
 
     async fn log(&self, key: RunKey) -> IngestState {
-        IngestState::fold(&self.backend.store.ingest(key).await.unwrap().unwrap().log).unwrap()
+        IngestState::fold(&self.backend.store.ingest(key, Reader::Role).await.unwrap().unwrap().log).unwrap()
     }
 
     /// What a rerun of a run with [`ROWS`] rows is made of; all of them are in it.

@@ -2,8 +2,8 @@
 
 use super::failure::Failure;
 use super::print::{self, Output, clean};
-use conveyor_client::{Pages, Raw};
-use futures::{Stream, StreamExt, TryStreamExt};
+use conveyor_client::Pages;
+use futures::{StreamExt, TryStreamExt};
 use serde::de::DeserializeOwned;
 use std::pin::pin;
 
@@ -56,16 +56,8 @@ pub fn text<R>(rows: &[R], columns: &[Column<R>], with_header: bool) -> String {
 
 /// One document, written as its parts arrive. If a page fails the document stays open: half a list must not pass for one.
 pub async fn document<T: DeserializeOwned>(pages: Pages<T>) -> Result<(), Failure> {
-    let name = pages.name();
-    document_of(name, pages.pages().map_err(Failure::from)).await
-}
-
-async fn document_of<T: DeserializeOwned>(
-    items: &str,
-    pages: impl Stream<Item = Result<Vec<Raw<T>>, Failure>>,
-) -> Result<(), Failure> {
-    let mut pages = pin!(pages);
-    let opening = format!("{{\"{items}\":[");
+    let opening = format!("{{\"{}\":[", pages.name());
+    let mut pages = pin!(pages.pages());
     let mut before = opening.as_str();
     while let Some(page) = pages.try_next().await? {
         let mut text = String::new();

@@ -5,7 +5,7 @@ use conveyor_api::Accepted;
 use conveyor_domain::ingest::Source;
 use conveyor_domain::limits::MIB;
 use conveyor_domain::{IngestEvent, Job, JobId, JobStatus, Run, RunId, RunStatus, Timestamp, retention};
-use conveyor_store::port::{BlobKey, RunKey};
+use conveyor_store::port::{BlobKey, Reader, RunKey};
 use conveyor_store::{Backend, Error};
 use futures::TryStreamExt;
 
@@ -40,7 +40,7 @@ pub async fn look(
     now: Timestamp,
 ) -> Result<Found, Failure> {
     let accepted = accepted(backend, job).await?;
-    let view = patiently(|| backend.store.any_job(job)).await?;
+    let view = patiently(|| backend.store.job(None, job)).await?;
     let Some(view) = view else {
         let accepted = accepted.ok_or_else(|| {
             Failure::not_rebuildable(
@@ -78,7 +78,7 @@ async fn source(
     accepted: Option<Accepted>,
 ) -> Result<Source, Failure> {
     let kept = accepted.filter(|accepted| accepted.run_id == key.run).map(|accepted| accepted.source);
-    let logged = backend.store.ingest(key).await;
+    let logged = backend.store.ingest(key, Reader::Role).await;
     if let Ok(Some(ingest)) = &logged
         && let Some(IngestEvent::Accepted { source }) = ingest.log.first().map(|first| &first.event)
     {

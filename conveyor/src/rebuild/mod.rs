@@ -23,7 +23,8 @@ use clap::Args;
 use conveyor_domain::{Clock, HeaderSeal, JobId, RunId, Timestamp, WorkerId};
 use conveyor_ingest::Ingester;
 use conveyor_store::Backend;
-use failure::Failure;
+use conveyor_store::port::ChangeCursor;
+use failure::{Failure, patiently};
 use notes::Note;
 use progress::Progress;
 use report::Report;
@@ -111,7 +112,8 @@ async fn rebuild(args: &RebuildArgs) -> Result<Report, Failure> {
     let opened = Opened::open(&args.place, &entropy, &clock).await.map_err(Failure::unopened)?;
     let backend = opened.backend();
     // What is written is found by whoever looks since now, however old the job is.
-    backend.store.tell(clock.now());
+    let now = clock.now();
+    patiently(|| backend.store.changed_runs(Some(ChangeCursor::at(now)), now)).await?;
     let given = args.secret_key.as_ref().map(SecretText::expose);
     let secret = find_secret(given, dir).map_err(Failure::unopened)?;
     let ingester = Ingester::new(backend.clone(), clock.clone(), &entropy, args.lists.ingest());

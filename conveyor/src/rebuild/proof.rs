@@ -19,7 +19,7 @@ impl Rebuilder {
     /// Refuses a run of which rows may have gone by their age. They were settled and counted: put anew, they would be
     /// fetched again, failed as lost, or taken out of the counters, which alone remember them.
     pub fn check_rows_kept(&self, job: &Job, run: &Run) -> Result<(), Failure> {
-        let one_by_one = self.backend.store.removes_by_itself_within() > Duration::ZERO;
+        let one_by_one = self.backend.capabilities.removes_by_itself_within > Duration::ZERO;
         match retention::can_be_proved(job, run, one_by_one, self.began) {
             true => Ok(()),
             false => Err(Failure::past_its_time()),

@@ -43,7 +43,7 @@ impl Rebuilder {
                 bar.inc(group.len() as u64);
                 Ok::<_, Failure>(answers.into_iter().filter(|given| *given).count() as u64)
             });
-            let at_once = self.backend.store.settles_at_once().of_a_run;
+            let at_once = self.backend.capabilities.settles_at_once.of_a_run;
             given += stream::iter(groups)
                 .buffer_unordered(at_once)
                 .try_fold(0, |all, of_group| async move { Ok(all + of_group) })

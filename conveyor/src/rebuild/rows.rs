@@ -72,10 +72,7 @@ impl Rebuilder {
                 rows.into_iter().filter(|(index, _)| present.get(*index as usize) == Some(&false)).collect();
             if !missing.is_empty() {
                 let now = self.clock.now();
-                let put = patiently(|| self.backend.store.put_tasks(found.key, missing.clone(), now));
-                if !put.await?.is_empty() {
-                    *unsent = Unsent::All;
-                }
+                patiently(|| self.backend.store.put_tasks(found.key, missing.clone(), now)).await?;
             }
             bar.inc(read as u64);
         }

@@ -12,7 +12,7 @@ use conveyor_api::Accepted;
 use conveyor_domain::job::lifecycle::Decision;
 use conveyor_domain::{Command, Job, JobStatus, Refusal, Run, RunStatus, Upload, limits, retention};
 use conveyor_store::Error;
-use conveyor_store::port::{Acceptance, JobView, RunView};
+use conveyor_store::port::{JobView, RunView, Submission};
 
 impl Rebuilder {
     pub(super) async fn rebuild(&self, args: &RebuildArgs) -> Result<Report, Failure> {
@@ -131,9 +131,9 @@ impl Rebuilder {
         patiently(|| self.backend.store.create_upload(upload.clone(), u32::MAX)).await?;
         notes::take(&self.backend, job.id, Note::Anew).await?;
         let run = Run { paused: true, ..run };
-        let acceptance = Acceptance { job: job.clone(), run, source: source.clone(), once: None };
+        let acceptance = Submission::of_list(job.clone(), run, source.clone(), None);
         let accept = || async {
-            match self.backend.store.accept(acceptance.clone()).await {
+            match self.backend.store.submit(acceptance.clone()).await {
                 // It is remembered as deleted.
                 Err(Error::Conflict(_) | Error::Refused(Refusal::JobDeleted)) => Ok(false),
                 other => other.map(|()| true),
@@ -144,7 +144,7 @@ impl Rebuilder {
             notes::drop_all(&self.backend, job.id).await?;
             return Err(deleted());
         }
-        let view = patiently(|| self.backend.store.any_job(job.id)).await?.ok_or_else(deleted)?;
+        let view = patiently(|| self.backend.store.job(None, job.id)).await?.ok_or_else(deleted)?;
         if view.job.status == JobStatus::Deleted { Err(deleted()) } else { Ok(view.job) }
     }
 
@@ -167,7 +167,7 @@ impl Rebuilder {
     async fn let_go(&self, found: &Found, resume: bool, report: &mut Report) -> Result<(), Failure> {
         let job = found.key.job;
         let ours = (report.made_anew && resume) || notes::is_taken(&self.backend, job, Note::Paused).await?;
-        let view = patiently(|| self.backend.store.any_job(job)).await?;
+        let view = patiently(|| self.backend.store.job(None, job)).await?;
         let mut view = view.ok_or_else(|| Failure::not_rebuildable("it was deleted meanwhile"))?;
         if let Some(RunView { run, .. }) = &view.latest
             && self.is_latest_and_live(&view.job, run)

@@ -42,7 +42,7 @@ impl Operations for Repairs {
         let scope = match job {
             None => Scope::All,
             Some(job) => {
-                self.backend.store.any_job(job).await?.ok_or(Error::NotFound)?;
+                self.backend.store.job(None, job).await?.ok_or(Error::NotFound)?;
                 Scope::Job(job)
             }
         };

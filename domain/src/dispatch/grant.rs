@@ -115,13 +115,17 @@ pub struct DomainWait {
     pub until: Timestamp,
 }
 
-/// Why a budget has nothing to give, apart from its limits.
+/// What changes a budget besides an ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Hold {
+pub enum Change {
+    /// A worker holds nothing any more, and waits for nothing.
+    GiveBack(WorkerId),
+    /// New limits, before anybody asks by them.
+    Limits(Limits),
     /// Nothing may start before this: the gateway, or the site, said so.
-    Until(Timestamp),
+    HoldUntil(Timestamp),
     /// Tasks of the job wait for a site. Said for those who look; others may start.
-    Domain(DomainWait),
+    DomainWait(DomainWait),
 }
 
 /// The row.
@@ -246,22 +250,15 @@ impl Budget {
         }
     }
 
-    /// New limits, before anybody asks by them.
-    pub fn change(&mut self, limits: Limits, now: Timestamp) {
-        self.adopt(limits, now);
-        self.version += 1;
-    }
-
-    pub fn give_back(&mut self, worker: WorkerId) {
-        self.holders.remove(&worker);
-        self.waiting.remove(&worker);
-        self.version += 1;
-    }
-
-    pub fn hold(&mut self, hold: Hold, now: Timestamp) {
-        match hold {
-            Hold::Until(until) => self.held_until = self.held_until.max(Some(until)),
-            Hold::Domain(wait) => {
+    pub fn change(&mut self, change: Change, now: Timestamp) {
+        match change {
+            Change::GiveBack(worker) => {
+                self.holders.remove(&worker);
+                self.waiting.remove(&worker);
+            }
+            Change::Limits(limits) => self.adopt(limits, now),
+            Change::HoldUntil(until) => self.held_until = self.held_until.max(Some(until)),
+            Change::DomainWait(wait) => {
                 self.domain_wait = Some(wait);
                 self.domain_wait_believed = Some(now.after(limits::DOMAIN_WAIT_BELIEVED));
             }

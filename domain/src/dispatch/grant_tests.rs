@@ -27,7 +27,7 @@ proptest! {
         for (who, want, pass_ms, release) in steps {
             now = Timestamp(now.0 + pass_ms);
             if release {
-                budget.give_back(worker(who));
+                budget.change(Change::GiveBack(worker(who)), Timestamp(0));
             } else {
                 budget.ask(&ask(who, want, capped(cap)), now);
             }
@@ -69,7 +69,7 @@ fn what_is_in_use_counts_when_the_cap_goes_down_and_up_again() {
 #[test]
 fn whoever_does_not_know_of_new_limits_is_bound_by_them() {
     let mut budget = Budget::default();
-    budget.change(Limits { revision: 2, ..capped(3) }, Timestamp(0));
+    budget.change(Change::Limits(Limits { revision: 2, ..capped(3) }), Timestamp(0));
     let grant = budget.ask(&ask(1, 9, Limits { revision: 1, ..capped(50) }), Timestamp(0));
     assert_eq!((grant.permits, grant.limits.revision), (3, 2));
 }
@@ -96,8 +96,8 @@ fn nobody_gets_starts_without_permits() {
 #[test]
 fn a_held_budget_starts_nothing_until_its_time() {
     let mut budget = Budget::default();
-    budget.hold(Hold::Until(Timestamp(5_000)), Timestamp(0));
-    budget.hold(Hold::Until(Timestamp(4_000)), Timestamp(0));
+    budget.change(Change::HoldUntil(Timestamp(5_000)), Timestamp(0));
+    budget.change(Change::HoldUntil(Timestamp(4_000)), Timestamp(0));
     let of = Ask { starts: 1, ..ask(1, 1, rated(10.0, 2)) };
     let held = budget.ask(&of, Timestamp(4_500));
     assert_eq!((held.starts, held.held_until), (vec![], Some(Timestamp(5_000))));
@@ -220,7 +220,7 @@ fn a_clock_that_was_an_hour_ahead_does_not_hold_anything_for_an_hour() {
     let mut budget = Budget::default();
     let hour = 3_600_000;
     budget.ask(&ask(1, 10, capped(10)), Timestamp(hour));
-    budget.hold(Hold::Until(Timestamp(hour + 5_000)), Timestamp(hour));
+    budget.change(Change::HoldUntil(Timestamp(hour + 5_000)), Timestamp(hour));
     assert_eq!(budget.ask(&ask(2, 10, capped(10)), Timestamp(0)).permits, 0);
     assert_eq!(budget.ask(&ask(2, 10, capped(10)), Timestamp(35_000)).permits, 10);
     assert!(budget.ask(&ask(2, 10, capped(10)), Timestamp(606_000)).held_until.is_none());
@@ -231,7 +231,7 @@ fn a_grant_says_how_long_everything_is_from_its_decision_whatever_the_clock_says
     let limits = Limits { max_inflight: Some(10), ..rated(10.0, 4) };
     let asked = |clock: i64| {
         let mut budget = Budget::default();
-        budget.hold(Hold::Until(Timestamp(clock - 1)), Timestamp(clock - 1));
+        budget.change(Change::HoldUntil(Timestamp(clock - 1)), Timestamp(clock - 1));
         let grant = budget.ask(&Ask { starts: 9, startable: 9, ..ask(1, 9, limits) }, Timestamp(clock));
         let starts: Vec<u128> = grant.starts.iter().map(|at| grant.after(*at).as_millis()).collect();
         let more = grant.more_starts_at.map(|at| grant.after(at).as_millis());
@@ -251,7 +251,7 @@ fn a_wait_for_a_domain_is_believed_only_while_it_is_repeated() {
     let shown = |budget: &Budget, at| budget.view(Timestamp(at)).domain_wait;
     let mut budget = Budget::default();
     for at in [0, 10_000] {
-        budget.hold(Hold::Domain(wait()), Timestamp(at));
+        budget.change(Change::DomainWait(wait()), Timestamp(at));
     }
     assert_eq!((shown(&budget, 29_999), shown(&budget, 30_000)), (Some(wait()), None));
     assert!(!budget.is_idle(Timestamp(29_999)) && budget.is_idle(Timestamp(30_000)));

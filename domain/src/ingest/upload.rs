@@ -1,6 +1,6 @@
 //! An upload slot: where a caller stages a list before it submits it (SPEC 6.9).
 
-use crate::{CallerId, ListCount, ListSpec, Timestamp, UploadId, limits};
+use crate::{CallerId, ListCount, ListSpec, Refusal, Timestamp, UploadId, limits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -111,6 +111,20 @@ pub struct Upload {
     pub expires: Timestamp,
 }
 
+/// What is stored of an upload beside what queries need. New fields need a default.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct UploadDoc {
+    pub spec: ListSpec,
+    #[serde(default)]
+    pub multipart: bool,
+    #[serde(default)]
+    pub declared: Declared,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts_handle: Option<String>,
+    #[serde(default)]
+    pub staged: Option<Staged>,
+}
+
 impl Upload {
     /// A slot for one object, of which nothing is declared and nothing has come.
     pub fn new(id: UploadId, caller: CallerId, spec: ListSpec, now: Timestamp) -> Upload {
@@ -126,6 +140,45 @@ impl Upload {
             created: now,
             expires: now.after(limits::UPLOAD_TTL),
         }
+    }
+
+    pub fn doc(&self) -> UploadDoc {
+        UploadDoc {
+            spec: self.spec.clone(),
+            multipart: self.multipart,
+            declared: self.declared.clone(),
+            parts_handle: self.parts_handle.clone(),
+            staged: self.staged.clone(),
+        }
+    }
+
+    /// Makes these the staged bytes, and returns those that they replace.
+    pub fn stage(&mut self, staged: Staged) -> Result<Option<Staged>, Refusal> {
+        if self.has_staged(&staged) {
+            // They are, whatever has been made of them since: a repeat is no surprise.
+            return Ok(None);
+        }
+        self.refuse_claimed()?;
+        Ok(self.staged.replace(staged))
+    }
+
+    /// Whether these are the bytes that are staged.
+    pub fn has_staged(&self, staged: &Staged) -> bool {
+        self.staged.as_ref().is_some_and(|before| before.is_same(staged))
+    }
+
+    pub fn refuse_claimed(&self) -> Result<(), Refusal> {
+        if self.claimed { Err(Refusal::UploadClaimed) } else { Ok(()) }
+    }
+
+    /// Refused once it is whole.
+    pub fn takes_parts(&self) -> Result<(), Refusal> {
+        self.refuse_claimed()?;
+        if self.staged.is_some() { Err(Refusal::UploadComplete) } else { Ok(()) }
+    }
+
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        self.expires <= now
     }
 
     pub fn status(&self) -> UploadStatus {

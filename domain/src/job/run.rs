@@ -116,6 +116,17 @@ crate::words! {
     }
 }
 
+impl Storage {
+    /// Whether a run in this state can come to that.
+    pub fn may_be_of(self, status: RunStatus) -> bool {
+        match (self, status) {
+            (Storage::Removed, RunStatus::Deleted) => true,
+            (Storage::Expired, RunStatus::Completed | RunStatus::Stopped | RunStatus::Failed) => true,
+            (Storage::Kept | Storage::Expired | Storage::Removed, _) => false,
+        }
+    }
+}
+
 crate::words! {
     /// What set a run in motion.
     #[derive(Default, JsonSchema)]

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use conveyor_store::port::{BlobKey, ByteStream, Listed, Stored};
-use conveyor_store::{Backend, Blobs, Error, Result};
+use conveyor_store::port::{Around, BlobKey, ByteStream, Over, OverBlobs, Stored};
+use conveyor_store::{Backend, Error, Result};
 use futures::StreamExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -36,7 +36,7 @@ impl Level {
 }
 
 pub struct Watched {
-    inner: Arc<dyn Blobs>,
+    inner: Backend,
     /// Bytes that were read and are still held by anybody.
     pub bytes: Arc<Level>,
     pub reads: Level,
@@ -52,7 +52,7 @@ pub struct Watched {
 impl Watched {
     pub fn over(backend: &Backend) -> (Arc<Watched>, Backend) {
         let watched = Arc::new(Watched {
-            inner: backend.blobs.clone(),
+            inner: backend.clone(),
             bytes: Arc::default(),
             reads: Level::default(),
             gate: Semaphore::new(0),
@@ -60,7 +60,7 @@ impl Watched {
             free: Mutex::default(),
             fails: AtomicBool::new(false),
         });
-        let backend = Backend { blobs: watched.clone(), ..backend.clone() };
+        let backend = Backend { blobs: Arc::new(Over(watched.clone())), ..backend.clone() };
         (watched, backend)
     }
 }
@@ -80,16 +80,18 @@ impl Drop for Counted {
     }
 }
 
-#[async_trait]
-impl Blobs for Watched {
-    async fn put(&self, key: &BlobKey, body: Bytes) -> Result<()> {
-        self.inner.put(key, body).await
+impl Around for Watched {
+    fn behind(&self) -> &Backend {
+        &self.inner
     }
+}
 
+#[async_trait]
+impl OverBlobs for Watched {
     async fn get(&self, key: &BlobKey, offset: u64, length: u64) -> Result<Bytes> {
         self.reads.rise(1);
         self.bytes.rise(length as usize);
-        let body = self.inner.get(key, offset, length).await;
+        let body = self.inner.blobs.get(key, offset, length).await;
         self.reads.fall(1);
         Ok(Bytes::from_owner(Counted(body?, self.bytes.clone())))
     }
@@ -113,30 +115,6 @@ impl Blobs for Watched {
             }
             drop(to);
         };
-        futures::join!(pass, self.inner.put_stream(key, from.boxed())).1
-    }
-
-    async fn concat(&self, key: &BlobKey, parts: &[BlobKey]) -> Result<Stored> {
-        self.inner.concat(key, parts).await
-    }
-
-    async fn read(&self, key: &BlobKey) -> Result<ByteStream> {
-        self.inner.read(key).await
-    }
-
-    async fn read_pinned(&self, key: &BlobKey, etag: &str, offset: u64) -> Result<ByteStream> {
-        self.inner.read_pinned(key, etag, offset).await
-    }
-
-    async fn delete(&self, key: &BlobKey) -> Result<()> {
-        self.inner.delete(key).await
-    }
-
-    async fn list(&self, prefix: &BlobKey, after: Option<&BlobKey>, limit: usize) -> Result<Vec<Listed>> {
-        self.inner.list(prefix, after, limit).await
-    }
-
-    async fn delete_under(&self, prefix: &BlobKey) -> Result<()> {
-        self.inner.delete_under(prefix).await
+        futures::join!(pass, self.inner.blobs.put_stream(key, from.boxed())).1
     }
 }

@@ -120,7 +120,7 @@ impl World {
     /// An export that nobody can see yet.
     pub async fn prepare(&self, key: RunKey, format: ExportFormat) -> Export {
         let id = ExportId::new(self.now(), &self.entropy);
-        let view = self.backend.store.any_job(key.job).await.unwrap().unwrap();
+        let view = self.backend.store.job(None, key.job).await.unwrap().unwrap();
         Export::new(id, key.job, key.run, format, self.now())
             .asked_by(view.job.caller, view.latest.as_ref().unwrap().stats.total)
     }

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use conveyor_store::port::{BlobKey, Blobs, ByteStream, Listed, Stored};
+use conveyor_store::port::{Around, BlobKey, ByteStream, Over, OverBlobs};
 use conveyor_store::{Backend, Error, Result};
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -25,7 +25,7 @@ pub enum Read {
 
 /// The next reads, in order; after them every read works.
 struct Scripted {
-    inner: Arc<dyn Blobs>,
+    inner: Backend,
     reads: Mutex<VecDeque<Read>>,
     gated: Arc<Gated>,
 }
@@ -49,23 +49,29 @@ pub fn gated(backend: &Backend, objects: Vec<String>) -> (Arc<Gated>, Backend) {
 
 fn with(backend: &Backend, reads: Mutex<VecDeque<Read>>, objects: Vec<String>) -> (Arc<Gated>, Backend) {
     let gated = Arc::new(Gated { objects, gate: Semaphore::new(0), waiting: AtomicUsize::new(0) });
-    let scripted = Scripted { inner: backend.blobs.clone(), reads, gated: gated.clone() };
-    (gated, Backend { blobs: Arc::new(scripted), ..backend.clone() })
+    let scripted = Scripted { inner: backend.clone(), reads, gated: gated.clone() };
+    (gated, Backend { blobs: Arc::new(Over(Arc::new(scripted))), ..backend.clone() })
 }
 
 fn outage() -> Error {
     Error::Unavailable("an outage".to_owned())
 }
 
+impl Around for Scripted {
+    fn behind(&self) -> &Backend {
+        &self.inner
+    }
+}
+
 #[async_trait]
-impl Blobs for Scripted {
+impl OverBlobs for Scripted {
     async fn read_pinned(&self, key: &BlobKey, etag: &str, offset: u64) -> Result<ByteStream> {
         if self.gated.objects.contains(&key.to_string()) {
             self.gated.waiting.fetch_add(1, Ordering::SeqCst);
             assert!(self.gated.gate.acquire().await.is_err(), "nobody adds to it");
         }
         let next = self.reads.lock().unwrap().pop_front();
-        let stream = self.inner.read_pinned(key, etag, offset).await?;
+        let stream = self.inner.blobs.read_pinned(key, etag, offset).await?;
         match next {
             None => Ok(stream),
             Some(Read::After(act)) => {
@@ -80,37 +86,5 @@ impl Blobs for Scripted {
                 Ok(futures::stream::iter([Ok(kept), Err(outage())]).boxed())
             }
         }
-    }
-
-    async fn put(&self, key: &BlobKey, body: Bytes) -> Result<()> {
-        self.inner.put(key, body).await
-    }
-
-    async fn get(&self, key: &BlobKey, offset: u64, length: u64) -> Result<Bytes> {
-        self.inner.get(key, offset, length).await
-    }
-
-    async fn put_stream(&self, key: &BlobKey, body: ByteStream) -> Result<Stored> {
-        self.inner.put_stream(key, body).await
-    }
-
-    async fn concat(&self, key: &BlobKey, parts: &[BlobKey]) -> Result<Stored> {
-        self.inner.concat(key, parts).await
-    }
-
-    async fn read(&self, key: &BlobKey) -> Result<ByteStream> {
-        self.inner.read(key).await
-    }
-
-    async fn delete(&self, key: &BlobKey) -> Result<()> {
-        self.inner.delete(key).await
-    }
-
-    async fn list(&self, prefix: &BlobKey, after: Option<&BlobKey>, limit: usize) -> Result<Vec<Listed>> {
-        self.inner.list(prefix, after, limit).await
-    }
-
-    async fn delete_under(&self, prefix: &BlobKey) -> Result<()> {
-        self.inner.delete_under(prefix).await
     }
 }

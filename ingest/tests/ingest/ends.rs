@@ -7,7 +7,7 @@ use conveyor_domain::{
 };
 use conveyor_ingest::End;
 use conveyor_store::Error;
-use conveyor_store::port::{Chunk, RunKey};
+use conveyor_store::port::{Chunk, Reader, RunKey};
 use tokio_util::sync::CancellationToken;
 
 /// Commits the first chunk of ten rows as an ingester would, and no more.
@@ -69,7 +69,10 @@ async fn a_stop_calls_an_ingester_even_if_the_message_is_gone() {
     let key = world.accept_lines(&lines(100)).await;
     world.backend.queue.remove(QueueName::Control, 100).await.unwrap();
     world.backend.store.apply(key.job, Command::Stop, world.now()).await.unwrap();
-    assert_eq!(world.backend.queue.depth(QueueName::Control, world.now()).await.unwrap().visible, 1);
+    assert_eq!(
+        world.backend.queue.depth(QueueName::Control, Reader::Role, world.now()).await.unwrap().visible,
+        1
+    );
 }
 
 #[tokio::test]

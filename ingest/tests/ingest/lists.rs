@@ -185,7 +185,7 @@ async fn failed_with(world: &World, key: RunKey, fault: ListFault) {
     assert_eq!(run.failure.unwrap().reason, FailureReason::List(fault));
     assert_eq!(run.ingest, Some(IngestStatus::Done));
     assert!(run.latched);
-    let active = world.backend.store.active_runs().await.unwrap();
+    let active = world.backend.store.changed_runs(None, world.now()).await.unwrap().active;
     assert!(active.iter().all(|active| active.run.id != key.run), "nothing is left running");
 }
 

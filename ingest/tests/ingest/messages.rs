@@ -4,7 +4,7 @@ use crate::blobs::{Act, Read, gated, scripted};
 use crate::world::{World, lines, small_chunks};
 use conveyor_domain::{IngestEvent, IngestRef, IngestStatus, QueueName, limits};
 use conveyor_ingest::{End, IngestConfig, Ingester};
-use conveyor_store::port::{Appended, Depth};
+use conveyor_store::port::{Appended, Depth, Reader};
 use conveyor_testkit::{DEADLINE, until};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 async fn depth(world: &World, queue: QueueName) -> Depth {
-    world.backend.queue.depth(queue, world.now()).await.unwrap()
+    world.backend.queue.depth(queue, Reader::Role, world.now()).await.unwrap()
 }
 
 /// The clock runs ahead of what is under way: its message must not come back for that.

@@ -9,7 +9,7 @@ use conveyor_domain::{
     TaskId, TaskInput, lifecycle, limits,
 };
 use conveyor_ingest::End;
-use conveyor_store::port::{RunKey, StartRun, Submission};
+use conveyor_store::port::{Reader, RunKey, StartRun, Submission};
 use conveyor_store::template::expected_tasks;
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ async fn every_minute(
 /// Fires, and reads what the run is made of.
 async fn fire(world: &World, job: JobId) -> RunKey {
     world.clock.advance_ms(MINUTE_MS);
-    let view = world.backend.store.any_job(job).await.unwrap().unwrap();
+    let view = world.backend.store.job(None, job).await.unwrap().unwrap();
     let schedule = view.job.spec.schedule.as_ref().unwrap();
     let expected = expected_tasks(&*world.backend.store, &view.job).await.unwrap();
     let (run, first) = schedule.run_of_fire(schedule.next.unwrap(), view.job.latest_run, expected);
@@ -63,7 +63,8 @@ async fn every_run_has_the_rows_of_the_template_under_its_ids() {
         let ids: Vec<TaskId> = world.tasks(key).await.iter().map(|task| task.id).collect();
         let expected: Vec<TaskId> = (0..25).map(|index| TaskId::of(template.run, index)).collect();
         assert_eq!(ids, expected);
-        let depth = world.backend.queue.depth(QueueName::Run(key.run), world.now()).await.unwrap();
+        let depth =
+            world.backend.queue.depth(QueueName::Run(key.run), Reader::Role, world.now()).await.unwrap();
         assert_eq!(depth.visible, 25);
         world.backend.store.apply(key.job, Command::Stop, world.now()).await.unwrap();
     }

@@ -4,7 +4,7 @@ use crate::blobs::gated;
 use crate::world::{World, lines, small_chunks};
 use conveyor_domain::{CallerId, IngestStatus, QueueName, limits};
 use conveyor_ingest::{IngestConfig, Ingester};
-use conveyor_store::port::{Depth, RunKey};
+use conveyor_store::port::{Depth, Reader, RunKey};
 use conveyor_testkit::until;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ const LONG: u32 = 200;
 const SHORT: u32 = 20;
 
 async fn is_done(world: &World, key: RunKey) -> bool {
-    let view = world.backend.store.any_job(key.job).await.unwrap().unwrap();
+    let view = world.backend.store.job(None, key.job).await.unwrap().unwrap();
     view.latest_run().run.ingest == Some(IngestStatus::Done)
 }
 
@@ -82,13 +82,16 @@ async fn neither_others_nor_short_lists_wait_for_the_long_lists_of_one_caller() 
     gated.gate.close();
     until("all lists are read, and no message is left", async || {
         world.clock.advance_ms(500);
-        queue.depth(QueueName::Control, world.now()).await.unwrap() == Depth::default()
+        queue.depth(QueueName::Control, Reader::Role, world.now()).await.unwrap() == Depth::default()
     })
     .await;
     for key in long {
         assert!(is_done(&world, key).await);
     }
-    assert_eq!(queue.depth(QueueName::ControlDead, world.now()).await.unwrap(), Depth::default());
+    assert_eq!(
+        queue.depth(QueueName::ControlDead, Reader::Role, world.now()).await.unwrap(),
+        Depth::default()
+    );
     stop.cancel();
     running.await.unwrap();
 }

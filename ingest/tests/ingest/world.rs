@@ -10,7 +10,7 @@ use conveyor_domain::{
 use conveyor_ingest::{End, IngestConfig, Ingester};
 use conveyor_store::Backend;
 use conveyor_store::embedded::Embedded;
-use conveyor_store::port::{Acceptance, BlobKey, Ingest, JobView, RunKey, StatusFilter, TasksQuery};
+use conveyor_store::port::{BlobKey, Ingest, JobView, Reader, RunKey, StatusFilter, Submission, TasksQuery};
 use conveyor_testkit::ManualClock;
 use futures::StreamExt;
 use std::collections::BTreeSet;
@@ -88,7 +88,7 @@ impl World {
         let stored =
             self.backend.blobs.put_stream(&key, futures::stream::iter(pieces).boxed()).await.unwrap();
         let staged = Staged::new(key.to_string(), stored.size, stored.etag);
-        self.backend.store.put_staged(id, staged.clone(), self.now()).await.unwrap();
+        self.backend.store.put_staged(id, staged.clone(), None, self.now()).await.unwrap();
         Source {
             upload: id,
             staged,
@@ -112,8 +112,8 @@ impl World {
         let (job, run) = (JobId::new(self.now(), &self.entropy), RunId::new(self.now(), &self.entropy));
         let mut rows = lifecycle::accept(job, run, self.caller, JobSpec::default(), open, self.now());
         rows.run.doc.expected = expected;
-        let acceptance = Acceptance { job: rows.job, run: rows.run, source, once: None };
-        self.backend.store.accept(acceptance).await.unwrap();
+        let acceptance = Submission::of_list(rows.job, rows.run, source, None);
+        self.backend.store.submit(acceptance).await.unwrap();
         RunKey { job, run }
     }
 
@@ -123,11 +123,11 @@ impl World {
     }
 
     pub async fn view(&self, key: RunKey) -> JobView {
-        self.backend.store.job(self.caller, key.job).await.unwrap().unwrap()
+        self.backend.store.job(Some(self.caller), key.job).await.unwrap().unwrap()
     }
 
     pub async fn log(&self, key: RunKey) -> Vec<IngestEvent> {
-        let Ingest { log, .. } = self.backend.store.ingest(key).await.unwrap().unwrap();
+        let Ingest { log, .. } = self.backend.store.ingest(key, Reader::Role).await.unwrap().unwrap();
         assert!(
             log.iter().enumerate().all(|(n, logged)| logged.number as usize == n),
             "numbers have no gaps"
@@ -136,7 +136,7 @@ impl World {
     }
 
     pub async fn state(&self, key: RunKey) -> IngestState {
-        let Ingest { log, .. } = self.backend.store.ingest(key).await.unwrap().unwrap();
+        let Ingest { log, .. } = self.backend.store.ingest(key, Reader::Role).await.unwrap().unwrap();
         IngestState::fold(&log).unwrap()
     }
 

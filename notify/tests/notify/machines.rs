@@ -68,7 +68,7 @@ async fn a_token_is_not_stored_in_the_clear() {
     let key = world.awaited("the-token").await;
     world.apply(key, Command::Close).await;
     assert!(!world.records(key).await[0].doc.contains("the-token"));
-    let job = world.backend.store.any_job(key.job).await.unwrap().unwrap().job;
+    let job = world.backend.store.job(None, key.job).await.unwrap().unwrap().job;
     assert!(!serde_json::to_string(job.spec.as_ref()).unwrap().contains("the-token"));
 }
 

@@ -102,7 +102,7 @@ async fn gone_is_the_end_of_the_webhook() {
     let key = world.completed(&receiver.url, false).await;
     world.deliver().await;
     assert_eq!(world.delivery(key).await.state, DeliveryState::Failed);
-    let job = world.backend.store.any_job(key.job).await.unwrap().unwrap().job;
+    let job = world.backend.store.job(None, key.job).await.unwrap().unwrap().job;
     assert!(job.spec.webhook.as_ref().unwrap().disabled.is_some());
     world.pass(MINUTE);
     assert_eq!(world.deliver().await, 0);

@@ -8,7 +8,7 @@ use crate::world::World;
 use conveyor_domain::{Command, IngestEvent, IngestState, JobId, QueueName, Task, TaskInput, TimelineEntry};
 use conveyor_store::Error;
 use conveyor_store::port::{
-    Acceptance, Appended, Chunk, Depth, Ingest, JobView, Receipt, RunKey, SettleGroup, Settled, StatusFilter,
+    Appended, Chunk, Depth, Ingest, JobView, Reader, Receipt, RunKey, SettleGroup, Settled, StatusFilter,
     Submission, TasksQuery,
 };
 use std::collections::VecDeque;
@@ -20,8 +20,7 @@ const EVENTS_MAX: u32 = 1_000;
 
 #[derive(Clone, Debug)]
 pub enum Operation {
-    Submit(Submission),
-    Accept(Acceptance),
+    Submit(Box<Submission>),
     /// An event of the log of an ingest, appended again by somebody who had the log as it was before it.
     Log(RunKey),
     Command(JobId, Command),
@@ -36,7 +35,6 @@ impl Operation {
     fn job(&self) -> JobId {
         match self {
             Operation::Submit(submission) => submission.job.id,
-            Operation::Accept(acceptance) => acceptance.job.id,
             Operation::Command(job, _) => *job,
             Operation::Settle(group) => group.key.job,
             Operation::Ack(key, _)
@@ -49,7 +47,6 @@ impl Operation {
     fn name(&self) -> &'static str {
         match self {
             Operation::Submit(_) => "submit",
-            Operation::Accept(_) => "accept",
             Operation::Log(_) => "append",
             Operation::Command(..) => "command",
             Operation::Settle(_) => "settle",
@@ -70,7 +67,7 @@ pub struct Past {
 
 impl Past {
     pub fn remember(&mut self, operation: Operation) {
-        if let Operation::Submit(_) | Operation::Accept(_) = &operation {
+        if let Operation::Submit(_) = &operation {
             self.made.push(operation.clone());
         }
         if self.recent.len() == REMEMBERED_MAX {
@@ -97,7 +94,6 @@ pub async fn step(world: &mut World) -> Check {
         // Nobody writes rows of a run that has ended; doing so would bring its queue back, empty.
         Operation::Rows(_) => before.has_ended(),
         Operation::Submit(_)
-        | Operation::Accept(_)
         | Operation::Log(_)
         | Operation::Settle(_)
         | Operation::Ack(..)
@@ -130,8 +126,7 @@ pub async fn make_all_again(world: &mut World) -> Check {
 async fn make_again(world: &mut World, job: &JobModel, operation: &Operation) -> Check {
     let store = &world.truth.store;
     let made = match operation {
-        Operation::Submit(submission) => store.submit(submission.clone()).await.map(drop),
-        Operation::Accept(acceptance) => store.accept(acceptance.clone()).await,
+        Operation::Submit(submission) => store.submit(Submission::clone(submission)).await,
         Operation::Log(_)
         | Operation::Command(..)
         | Operation::Settle(_)
@@ -139,7 +134,7 @@ async fn make_again(world: &mut World, job: &JobModel, operation: &Operation) ->
         | Operation::Rows(_)
         | Operation::DeleteRun(_) => return Ok(()),
     };
-    let found = read("a job", store.any_job(job.key.job).await)?;
+    let found = read("a job", store.job(None, job.key.job).await)?;
     require(matches!(made, Err(Error::Conflict(_))) && found.is_none(), Rule::Deletion, || {
         format!("{job} is gone, and a late {} of it was answered {made:?}: {found:?}", operation.name())
     })?;
@@ -200,11 +195,11 @@ async fn snapshot(world: &World, job: &JobModel) -> Check<Snapshot> {
         rows => read("tasks", rows)?,
     };
     Ok(Snapshot {
-        view: read("a job", store.job(job.caller, job.key.job).await)?,
+        view: read("a job", store.job(Some(job.caller), job.key.job).await)?,
         rows,
         events: read("events", store.events(job.key.job, 0, EVENTS_MAX).await)?,
-        depth: read("a queue", queue.depth(QueueName::Run(job.key.run), world.now()).await)?,
-        calls: read("a queue", queue.depth(QueueName::Control, world.now()).await)?,
+        depth: read("a queue", queue.depth(QueueName::Run(job.key.run), Reader::Role, world.now()).await)?,
+        calls: read("a queue", queue.depth(QueueName::Control, Reader::Role, world.now()).await)?,
     })
 }
 
@@ -212,11 +207,9 @@ async fn repeat(world: &World, operation: &Operation) -> Check {
     let (store, now) = (&world.truth.store, world.now());
     match operation {
         Operation::Submit(submission) => {
-            let unsent = read("a repeated submit", store.submit(submission.clone()).await)?;
-            require(unsent.is_empty(), Rule::Replay, || "a repeated submit has refs to send".to_owned())
+            read("a repeated submit", store.submit(Submission::clone(submission)).await)
         }
-        Operation::Accept(acceptance) => read("a repeated accept", store.accept(acceptance.clone()).await),
-        Operation::Log(key) => match read("an ingest", store.ingest(*key).await)? {
+        Operation::Log(key) => match read("an ingest", store.ingest(*key, Reader::Role).await)? {
             Some(ingest) => append_again(world, *key, &ingest).await,
             None => Ok(()),
         },

@@ -12,7 +12,7 @@ use crate::violation::{Check, Rule, Violation, require};
 use crate::world::World;
 use conveyor_domain::{IngestEvent, IngestRef, IngestState, LoggedEvent, QueueName, Timestamp, limits};
 use conveyor_ingest::{IngestConfig, handle};
-use conveyor_store::port::{Delivery, RunKey};
+use conveyor_store::port::{Delivery, Reader, RunKey};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
@@ -141,7 +141,7 @@ impl Ingester {
 }
 
 async fn log(world: &World, IngestRef { job, run, .. }: IngestRef) -> Check<Vec<LoggedEvent>> {
-    let ingest = read("an ingest", world.truth.store.ingest(RunKey { job, run }).await)?;
+    let ingest = read("an ingest", world.truth.store.ingest(RunKey { job, run }, Reader::Role).await)?;
     Ok(ingest.map(|ingest| ingest.log).unwrap_or_default())
 }
 

@@ -5,7 +5,7 @@ use crate::model::{JobModel, Presence};
 use crate::violation::{Check, Rule, require};
 use crate::world::World;
 use conveyor_domain::{JobStatus, QueueName, Task, Timestamp};
-use conveyor_store::port::{StatusFilter, TasksQuery, Tombstone};
+use conveyor_store::port::{Reader, StatusFilter, TasksQuery, Tombstone};
 use conveyor_store::{Error, Result};
 
 const TOMBSTONES_MAX: u32 = 10_000;
@@ -36,7 +36,7 @@ pub async fn absent(world: &mut World, number: usize) -> Check {
     require(run.is_none() && rows == Err(Error::NotFound), Rule::Deletion, || {
         format!("{job} is gone, and its run or rows are not: {run:?}, {rows:?}")
     })?;
-    let ingest = read("an ingest", store.ingest(job.key).await)?;
+    let ingest = read("an ingest", store.ingest(job.key, Reader::Role).await)?;
     let events = read("a timeline", store.events(job.key.job, 0, 1).await)?;
     require(ingest.is_none() && events.is_empty(), Rule::Deletion, || {
         format!("{job} is gone, and its timeline is not: {ingest:?}, {events:?}")
@@ -62,7 +62,10 @@ async fn first_row(world: &World, job: &JobModel) -> Result<Vec<Task>> {
 }
 
 async fn no_messages(world: &World, job: &JobModel) -> Check {
-    let depth = read("a queue", world.truth.queue.depth(QueueName::Run(job.key.run), world.now()).await)?;
+    let depth = read(
+        "a queue",
+        world.truth.queue.depth(QueueName::Run(job.key.run), Reader::Role, world.now()).await,
+    )?;
     require(depth.visible + depth.hidden == 0, Rule::Deletion, || {
         format!("{job}: its run is gone, and messages of it are left: {depth:?}")
     })
@@ -71,7 +74,7 @@ async fn no_messages(world: &World, job: &JobModel) -> Check {
 /// After a sweep that nothing disturbed, jobs whose deletion was acknowledged before it are gone.
 pub async fn after_sweep(world: &World) -> Check {
     for job in world.model.jobs.iter().filter(|job| job.known.deleted && job.presence == Presence::There) {
-        let view = read("a job", world.truth.store.job(job.caller, job.key.job).await)?;
+        let view = read("a job", world.truth.store.job(Some(job.caller), job.key.job).await)?;
         require(view.is_none(), Rule::Deletion, || {
             let status = view.as_ref().map(|view| view.job.status).unwrap_or(JobStatus::Deleted);
             format!("{job} was deleted and is still there after a sweep, as {}", status.as_str())

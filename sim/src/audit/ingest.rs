@@ -13,13 +13,13 @@ use conveyor_domain::{
     FailureReason, IngestEvent, IngestState, JobStatus, LoggedEvent, OnInvalidRows, QueueName, RejectedRow,
     RunStatus, limits,
 };
-use conveyor_store::port::{BlobKey, JobView};
+use conveyor_store::port::{BlobKey, Emptiness, JobView, Reader};
 use futures::TryStreamExt;
 
 /// The log of a job that can be found, against its run and its list.
 pub async fn check(world: &mut World, number: usize, view: &JobView) -> Check {
     let job = &world.model.jobs[number];
-    let found = read("an ingest", world.truth.store.ingest(job.key).await)?;
+    let found = read("an ingest", world.truth.store.ingest(job.key, Reader::Role).await)?;
     let deleted = view.job.status == JobStatus::Deleted || view.latest_run().run.status == RunStatus::Deleted;
     let expected = job.list.is_some() && !deleted;
     require(found.is_some() == expected, Rule::Ingest, || {
@@ -208,11 +208,11 @@ pub fn is_given_up(state: &IngestState) -> bool {
 /// something, or the list is left to an operator.
 pub async fn after_sweep(world: &World) -> Check {
     let (store, queue, now) = (&world.truth.store, &world.truth.queue, world.now());
-    if !read("a queue", queue.is_empty(QueueName::Control, now).await)? {
+    if read("a queue", queue.emptiness(QueueName::Control, now).await)? != Emptiness::Empty {
         return Ok(());
     }
     for (key, last) in read("the ingesting runs", store.ingesting_runs(None, 1_000).await)? {
-        let Some(ingest) = read("an ingest", store.ingest(key).await)? else { continue };
+        let Some(ingest) = read("an ingest", store.ingest(key, Reader::Role).await)? else { continue };
         let quiet = last.until(now) >= limits::INGEST_QUIET;
         let left = !ingest.run.status.is_terminal()
             && IngestState::fold(&ingest.log).is_ok_and(|state| is_given_up(&state));

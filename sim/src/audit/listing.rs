@@ -43,7 +43,7 @@ pub async fn check(world: &mut World) -> Check {
 pub async fn discovered(world: &World, known: &[ActiveRun]) -> Check {
     let store = &world.truth.store;
     let same = |a: &ActiveRun, b: &ActiveRun| a.run == b.run && a.job.spec == b.job.spec;
-    let active = read("the active runs", store.active_runs().await)?;
+    let active = read("the active runs", store.changed_runs(None, world.now()).await)?.active;
     for there in &active {
         require(known.iter().any(|known| same(known, there)), Rule::Reads, || {
             format!("a look at what changed missed {there:?}")
@@ -74,7 +74,7 @@ pub async fn one_run(world: &World, number: usize, view: &JobView) -> Check {
 pub async fn strangers_see_nothing(world: &World, number: usize) -> Check {
     let job = &world.model.jobs[number];
     for stranger in world.callers.iter().filter(|caller| **caller != job.caller) {
-        let view = read("a job", world.truth.store.job(*stranger, job.key.job).await)?;
+        let view = read("a job", world.truth.store.job(Some(*stranger), job.key.job).await)?;
         require(view.is_none(), Rule::Isolation, || format!("{stranger} sees {job} of {}", job.caller))?;
     }
     Ok(())

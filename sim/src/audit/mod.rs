@@ -75,7 +75,7 @@ pub async fn all(world: &mut World, beliefs: &[Belief], care: Care) -> Check {
         if job.presence == Presence::Gone && !its_turn {
             continue;
         }
-        match read("a job", world.truth.store.job(job.caller, job.key.job).await)? {
+        match read("a job", world.truth.store.job(Some(job.caller), job.key.job).await)? {
             Some(view) if job.rests() && job.ended.is_some() && !its_turn => world.see(&view)?,
             Some(view) => present(world, number, &view).await?,
             None => deletion::absent(world, number).await?,

@@ -6,8 +6,9 @@ use crate::model::Presence;
 use crate::violation::{Check, Rule, require};
 use crate::world::World;
 use conveyor_domain::UploadId;
+use conveyor_domain::repair::Subject;
 use conveyor_store::Error;
-use conveyor_store::port::UploadsQuery;
+use conveyor_store::port::{Chore, UploadsQuery};
 use std::path::Path;
 
 const UPLOADS_MAX: u32 = 1_000;
@@ -51,7 +52,9 @@ pub async fn check(world: &mut World) -> Check {
 /// Slots that a sweep is to remove.
 pub async fn expired(world: &World) -> Check<Vec<UploadId>> {
     let store = &world.truth.store;
-    read("the expired uploads", store.expired_uploads(world.now(), UPLOADS_MAX).await)
+    let due = store.due(Chore::ExpiredUploads { by: world.now() }, UPLOADS_MAX).await;
+    let upload = |subject| if let Subject::Upload(upload) = subject { Some(upload) } else { None };
+    Ok(read("the expired uploads", due)?.into_iter().filter_map(upload).collect())
 }
 
 /// After a sweep that nothing disturbed, slots whose time was over before it are gone, and their objects with them.

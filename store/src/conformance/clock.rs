@@ -3,7 +3,7 @@
 use super::world::{must, success};
 use super::{Harness, World};
 use crate::clock_watch;
-use crate::port::RunKey;
+use crate::port::{Chore, Mark, Removal, RunKey};
 use conveyor_domain::{Command, Storage, Timestamp, limits};
 
 const MINUTE: i64 = 60_000;
@@ -17,14 +17,14 @@ async fn observe(world: &World) {
 async fn remove_old(world: &World) {
     let store = &world.backend.store;
     let now = must(clock_watch::removal_time(store.as_ref(), world.now()).await);
-    let kept = limits::ROWS_KEPT + store.removes_by_itself_within();
+    let kept = limits::ROWS_KEPT + world.backend.capabilities.removes_by_itself_within;
     let before = Timestamp(now.0 - i64::try_from(kept.as_millis()).unwrap_or(i64::MAX));
-    for run in must(store.expired_runs(before, 9).await) {
-        while must(store.remove_run_rows(run, 100).await) > 0 {}
-        must(store.run_removed(run, Storage::Expired).await);
+    for run in world.due_runs(Chore::ExpiredRuns { ended_before: before }, 9).await {
+        while must(store.remove_rows(Removal::Run(run), 100).await) > 0 {}
+        must(store.mark(run, Mark::RowsGone(Storage::Expired)).await);
     }
-    for upload in must(store.expired_uploads(now, 9).await) {
-        if must(store.doom_upload(upload, now).await) {
+    for upload in world.expired_uploads(now).await {
+        if must(store.doom_upload(upload, None, now).await) {
             must(store.forget_upload(upload).await);
         }
     }
@@ -33,7 +33,7 @@ async fn remove_old(world: &World) {
 /// Whether the task of a run, and an upload, are there.
 async fn is_kept(world: &World, key: RunKey) -> (bool, bool) {
     let store = &world.backend.store;
-    let expired = must(store.expired_uploads(Timestamp(i64::MAX), 9).await);
+    let expired = world.expired_uploads(Timestamp(i64::MAX)).await;
     (must(store.task(key, World::task(key, 0)).await).is_some(), !expired.is_empty())
 }
 

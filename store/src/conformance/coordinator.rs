@@ -2,7 +2,7 @@
 
 use super::world::must;
 use super::{Harness, World};
-use conveyor_domain::dispatch::grant::{Ask, Hold, Limits, Scope};
+use conveyor_domain::dispatch::grant::{Ask, Change, Limits, Scope};
 use conveyor_domain::{CallerId, DomainWait, Grant, JobId, Rate, Timestamp, WorkerId, limits};
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ pub async fn a_repeated_request_changes_nothing(harness: &dyn Harness) {
     let view = must(coordinator.budget(&scope, world.now()).await);
     assert_eq!((view.held(), view.holders.len()), (5, 1));
     for _ in 0..2 {
-        must(coordinator.give_back(&scope, world.worker, world.now()).await);
+        must(coordinator.change(&scope, Change::GiveBack(world.worker), world.now()).await);
     }
     assert!(must(coordinator.budget(&scope, world.now()).await).holders.is_empty());
 }
@@ -85,7 +85,7 @@ pub async fn permits_in_use_are_kept_when_the_cap_falls(harness: &dyn Harness) {
     let (scope, busy, other) = (scope(&world), worker(&world), worker(&world));
     let revised = |revision, cap| Limits { revision, ..capped(cap) };
     assert_eq!(ask(&world, &scope, want(busy, 20, revised(1, 20))).await.permits, 20);
-    must(world.backend.coordinator.change(&scope, revised(2, 5), world.now()).await);
+    must(world.backend.coordinator.change(&scope, Change::Limits(revised(2, 5)), world.now()).await);
     let lowered = Ask { in_use: 18, ..want(busy, 18, revised(2, 5)) };
     assert_eq!(ask(&world, &scope, lowered).await.permits, 18, "they are under way");
     assert_eq!(ask(&world, &scope, want(other, 9, revised(2, 5))).await.permits, 0);
@@ -96,15 +96,15 @@ pub async fn later_limits_bind_those_who_do_not_know_of_them(harness: &dyn Harne
     let world = World::new(harness.backend());
     let (scope, coordinator) = (Scope::Job(world.submit(false, 1).await.job), &world.backend.coordinator);
     let later = Limits { revision: 2, ..rated(3) };
-    must(coordinator.change(&scope, later, world.now()).await);
-    must(coordinator.change(&scope, Limits { revision: 1, ..capped(90) }, world.now()).await);
+    must(coordinator.change(&scope, Change::Limits(later), world.now()).await);
+    must(coordinator.change(&scope, Change::Limits(Limits { revision: 1, ..capped(90) }), world.now()).await);
     for _ in 0..2 {
         let stale =
             Ask { starts: 9, startable: 9, ..want(world.worker, 9, Limits { revision: 1, ..capped(50) }) };
         let grant = ask(&world, &scope, stale).await;
         assert_eq!((grant.permits, grant.limits), (3, later));
         // Nor is a change forgotten when nobody holds anything of it.
-        must(coordinator.give_back(&scope, world.worker, world.now()).await);
+        must(coordinator.change(&scope, Change::GiveBack(world.worker), world.now()).await);
         pass(&world, limits::GRANT_TTL);
     }
     assert_eq!(must(coordinator.budget(&scope, world.now()).await).limits, later);
@@ -159,7 +159,7 @@ pub async fn a_held_budget_starts_nothing_until_its_time(harness: &dyn Harness) 
     let scope = scope(&world);
     let until = world.now().after(Duration::from_secs(5));
     for hold in [until, world.now().after(Duration::from_secs(4))] {
-        must(world.backend.coordinator.hold(&scope, Hold::Until(hold), world.now()).await);
+        must(world.backend.coordinator.change(&scope, Change::HoldUntil(hold), world.now()).await);
     }
     let request = Ask { starts: 1, ..want(world.worker, 1, rated(10)) };
     pass(&world, Duration::from_millis(4_999));
@@ -181,7 +181,7 @@ pub async fn a_budget_shows_what_is_held_taken_and_waited_for(harness: &dyn Harn
         domain: "slow.example".to_owned(),
         until: world.now().after(Duration::from_secs(86_400)),
     };
-    must(coordinator.hold(&scope, Hold::Domain(wait.clone()), world.now()).await);
+    must(coordinator.change(&scope, Change::DomainWait(wait.clone()), world.now()).await);
     let view = must(coordinator.budget(&scope, world.now()).await);
     assert_eq!((view.limits, view.held_until), (rated(10), None));
     let [(holder, holding)] = view.holders[..] else { panic!("one holds something: {view:?}") };
@@ -231,7 +231,7 @@ pub async fn what_was_taken_of_a_rate_survives_a_crash(harness: &dyn Harness) {
     let request = |worker| Ask { starts: 3, startable: 3, ..want(worker, 1, slow) };
     assert_eq!(ask(&world, &scope, request(world.worker)).await.starts, [world.now(); 2]);
     let until = world.now().after(Duration::from_secs(60));
-    must(world.backend.coordinator.hold(&held, Hold::Until(until), world.now()).await);
+    must(world.backend.coordinator.change(&held, Change::HoldUntil(until), world.now()).await);
     let crashed = harness.crash().await;
     let world = world.on(crashed.backend());
     let other = worker(&world);

@@ -5,7 +5,10 @@ use super::proof::tally;
 use super::retention::sweep;
 use super::world::{failure, must, success};
 use super::{Harness, World};
-use crate::port::{Appended, Claim, Error, RunKey, RunsQuery, Settled, StatusFilter, TasksQuery};
+use crate::port::{
+    Appended, Chore, Claim, Error, Mark, Reader, Removal, RunKey, RunsQuery, Settled, StatusFilter,
+    TasksQuery,
+};
 use conveyor_domain::repair::proof::drift;
 use conveyor_domain::{
     Command, FailureClass, JobEvent, JobStatus, LifecycleEvent, QueueName, Refusal, RunId, RunStatus,
@@ -31,12 +34,12 @@ async fn assert_removed(world: &World, key: RunKey) {
     }
     assert!(must(store.tally(key, true).await).is_none());
     assert!(!must(store.correct(key, Sums::default(), 0, world.now()).await));
-    assert!(must(store.ingest(key).await).is_none());
+    assert!(must(store.ingest(key, Reader::Role).await).is_none());
     assert!(must(store.ingesting_runs(None, 9).await).is_empty());
-    assert!(must(store.active_runs().await).is_empty());
-    assert!(must(store.deleted_runs(9).await).is_empty(), "there is nothing left to remove");
+    assert!(must(store.changed_runs(None, world.now()).await).active.is_empty());
+    assert!(world.due_runs(Chore::DeletedRuns, 9).await.is_empty(), "there is nothing left to remove");
     assert_eq!(store.delete_run(key, world.now()).await, Err(Error::NotFound));
-    let depth = must(world.backend.queue.depth(QueueName::Run(key.run), world.now()).await);
+    let depth = must(world.backend.queue.depth(QueueName::Run(key.run), Reader::Role, world.now()).await);
     assert_eq!(depth.visible + depth.hidden, 0);
     let view = world.view(key).await;
     assert_eq!((view.job.status, view.latest_run().run.storage), (JobStatus::Closed, Storage::Removed));
@@ -55,11 +58,11 @@ pub async fn a_live_run_is_deleted_and_its_job_is_closed(harness: &dyn Harness) 
     assert_eq!(world.claim(key, 3).await, Claim::Gone);
     let refused = store.add_tasks(key.job, World::inputs(1), false, 100, None, world.now()).await;
     assert!(matches!(refused, Err(Error::Refused(_))), "{:?}", refused.err());
-    assert!(must(store.active_runs().await).is_empty());
+    assert!(must(store.changed_runs(None, world.now()).await).active.is_empty());
     assert_eq!(world.settle(key, &held.0, success()).await, Settled::Applied, "its row is still there");
     let found = tally(&world, key).await;
     assert!(drift(&found.rows, &found.counters).is_zero(), "{found:?}");
-    assert_eq!(must(store.deleted_runs(9).await), [key]);
+    assert_eq!(world.due_runs(Chore::DeletedRuns, 9).await, [key]);
     sweep(&world).await;
     assert_removed(&world, key).await;
     let late = failure(FailureClass::Other);
@@ -89,7 +92,7 @@ pub async fn a_run_that_ended_is_deleted_with_its_results(harness: &dyn Harness)
     assert_eq!(must(after.backend.store.events(key.job, 0, 99).await), events, "what happened stays");
     must(after.backend.store.apply(key.job, Command::Delete, after.now()).await);
     sweep(&after).await;
-    assert_eq!(must(after.backend.store.job(after.caller, key.job).await), None);
+    assert_eq!(must(after.backend.store.job(Some(after.caller), key.job).await), None);
 }
 
 pub async fn a_run_of_a_deleted_job_goes_with_its_job(harness: &dyn Harness) {
@@ -113,7 +116,7 @@ pub async fn the_ingest_of_a_deleted_run_is_over(harness: &dyn Harness) {
     let view = state(&world, key).await;
     delete(&world, key).await;
     let store = &world.backend.store;
-    assert!(must(store.ingest(key).await).is_none());
+    assert!(must(store.ingest(key, Reader::Role).await).is_none());
     assert!(must(store.ingesting_runs(None, 9).await).is_empty());
     assert_eq!(must(store.commit_chunk(key, chunk(&view, 4), world.now()).await), Appended::Gone);
     sweep(&world).await;
@@ -127,11 +130,11 @@ pub async fn a_deleted_run_lets_go_of_its_upload(harness: &dyn Harness) {
     let store = &world.backend.store;
     world.pass(i64::try_from(limits::UPLOAD_TTL.as_millis()).unwrap_or(i64::MAX));
     delete(&world, key).await;
-    assert!(must(store.expired_uploads(world.now(), 9).await).is_empty(), "it is still removed");
+    assert!(world.expired_uploads(world.now()).await.is_empty(), "it is still removed");
     sweep(&world).await;
-    let expired = must(store.expired_uploads(world.now(), 9).await);
+    let expired = world.expired_uploads(world.now()).await;
     assert_eq!(expired.len(), 1);
-    assert!(must(store.doom_upload(expired[0], world.now()).await));
+    assert!(must(store.doom_upload(expired[0], None, world.now()).await));
 }
 
 pub async fn nothing_of_a_run_that_is_kept_is_removed(harness: &dyn Harness) {
@@ -141,13 +144,13 @@ pub async fn nothing_of_a_run_that_is_kept_is_removed(harness: &dyn Harness) {
     world.finish(live, 0, success()).await;
     world.finish(ended, 0, success()).await;
     must(store.apply(ended.job, Command::Drained, world.now()).await);
-    assert!(must(store.deleted_runs(9).await).is_empty());
-    assert_eq!(must(store.remove_run_rows(live, 9).await), 0, "it has not ended");
+    assert!(world.due_runs(Chore::DeletedRuns, 9).await.is_empty());
+    assert_eq!(must(store.remove_rows(Removal::Run(live), 9).await), 0, "it has not ended");
     for storage in Storage::ALL {
-        must(store.run_removed(live, storage).await);
+        must(store.mark(live, Mark::RowsGone(storage)).await);
     }
     for storage in [Storage::Kept, Storage::Removed] {
-        must(store.run_removed(ended, storage).await);
+        must(store.mark(ended, Mark::RowsGone(storage)).await);
     }
     for key in [live, ended] {
         let run = must(store.run(key.job, key.run).await).expect("the run is there");

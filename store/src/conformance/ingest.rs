@@ -3,7 +3,7 @@
 use super::jobs::{HOUR_MS, Seen, seen};
 use super::world::must;
 use super::{Harness, World};
-use crate::port::{Appended, Chunk, Error, RunKey, StatusFilter, TasksQuery};
+use crate::port::{Appended, Chunk, Error, Reader, RunKey, StatusFilter, TasksQuery};
 use conveyor_domain::ingest::list::{Layout, Position};
 use conveyor_domain::job::run::Expected;
 use conveyor_domain::{
@@ -14,12 +14,12 @@ use conveyor_domain::{
 pub(super) async fn accepted(world: &World) -> RunKey {
     let upload = world.upload().await;
     let staged = world.staged("list", b"https://a.example\n").await;
-    must(world.backend.store.put_staged(upload.id, staged.clone(), world.now()).await);
+    must(world.backend.store.put_staged(upload.id, staged.clone(), None, world.now()).await);
     world.accept(&upload, &staged).await
 }
 
 pub(super) async fn state(world: &World, key: RunKey) -> IngestState {
-    let ingest = must(world.backend.store.ingest(key).await).expect("the ingest is there");
+    let ingest = must(world.backend.store.ingest(key, Reader::Role).await).expect("the ingest is there");
     must(IngestState::fold(&ingest.log))
 }
 
@@ -89,26 +89,29 @@ pub async fn a_repeated_accept_changes_nothing(harness: &dyn Harness) {
     let world = World::new(harness.backend());
     let upload = world.upload().await;
     let staged = world.staged("list", b"https://a.example\n").await;
-    must(world.backend.store.put_staged(upload.id, staged.clone(), world.now()).await);
+    must(world.backend.store.put_staged(upload.id, staged.clone(), None, world.now()).await);
     let acceptance = world.acceptance(&upload, &staged);
-    let key = RunKey { job: acceptance.job.id, run: acceptance.run.id };
-    must(world.backend.store.accept(acceptance.clone()).await);
+    let key = RunKey { job: acceptance.job.id, run: acceptance.job.latest_run };
+    must(world.backend.store.submit(acceptance.clone()).await);
     assert_eq!(append(&world, key, opened()).await, Appended::Done);
-    must(world.backend.store.accept(acceptance).await);
+    must(world.backend.store.submit(acceptance).await);
     assert_eq!(state(&world, key).await.events, 2);
-    assert_eq!(must(world.backend.queue.depth(QueueName::Control, world.now()).await).visible, 1);
+    assert_eq!(
+        must(world.backend.queue.depth(QueueName::Control, Reader::Role, world.now()).await).visible,
+        1
+    );
 }
 
 pub async fn a_job_needs_an_upload_that_is_there(harness: &dyn Harness) {
     let world = World::new(harness.backend());
     let upload = world.upload().await;
     let staged = world.staged("list", b"https://a.example\n").await;
-    must(world.backend.store.put_staged(upload.id, staged.clone(), world.now()).await);
-    must(world.backend.store.abort_upload(world.caller, upload.id, world.now()).await);
+    must(world.backend.store.put_staged(upload.id, staged.clone(), None, world.now()).await);
+    must(world.backend.store.doom_upload(upload.id, Some(world.caller), world.now()).await);
     let acceptance = world.acceptance(&upload, &staged);
     let job = acceptance.job.id;
-    assert_eq!(world.backend.store.accept(acceptance).await, Err(Error::NotFound));
-    assert_eq!(must(world.backend.store.job(world.caller, job).await), None);
+    assert_eq!(world.backend.store.submit(acceptance).await, Err(Error::NotFound));
+    assert_eq!(must(world.backend.store.job(Some(world.caller), job).await), None);
 }
 
 pub async fn a_job_pins_only_what_is_staged_when_it_is_made(harness: &dyn Harness) {
@@ -116,13 +119,13 @@ pub async fn a_job_pins_only_what_is_staged_when_it_is_made(harness: &dyn Harnes
     let upload = world.upload().await;
     let (first, second) = (world.staged("one", b"a\n").await, world.staged("two", b"b\n").await);
     let store = &world.backend.store;
-    must(store.put_staged(upload.id, first.clone(), world.now()).await);
+    must(store.put_staged(upload.id, first.clone(), None, world.now()).await);
     // Looked at, and replaced before the job was made: what it would pin is about to be deleted.
     let acceptance = world.acceptance(&upload, &first);
-    must(store.put_staged(upload.id, second, world.now()).await);
+    must(store.put_staged(upload.id, second, None, world.now()).await);
     let job = acceptance.job.id;
-    assert_eq!(store.accept(acceptance).await, Err(Error::Changed));
-    assert_eq!(must(store.job(world.caller, job).await), None);
+    assert_eq!(store.submit(acceptance).await, Err(Error::Changed));
+    assert_eq!(must(store.job(Some(world.caller), job).await), None);
     let free = must(store.upload(world.caller, upload.id, world.now()).await).expect("the upload");
     assert!(!free.claimed);
 }
@@ -136,7 +139,10 @@ pub async fn a_chunk_is_rows_refs_total_and_event(harness: &dyn Harness) {
     let crashed = harness.crash().await;
     let after = world.on(crashed.backend());
     assert_eq!(indexes(&after, key).await, (0..12).collect::<Vec<_>>());
-    assert_eq!(must(after.backend.queue.depth(QueueName::Run(key.run), after.now()).await).visible, 12);
+    assert_eq!(
+        must(after.backend.queue.depth(QueueName::Run(key.run), Reader::Role, after.now()).await).visible,
+        12
+    );
     let run = after.view(key).await.latest_run().clone();
     assert_eq!((run.stats.total, run.run.next_index, run.run.latched), (12, 12, false));
     assert_eq!(state(&after, key).await.accepted, 12);
@@ -168,8 +174,7 @@ pub async fn a_chunk_never_resets_a_settled_row(harness: &dyn Harness) {
     append(&world, key, opened()).await;
     // As a crash between the rows and the event would leave it, on a backend that writes them one after the other.
     let rows = (0..3).zip(World::inputs(3)).collect();
-    let unsent = must(world.backend.store.put_tasks(key, rows, world.now()).await);
-    world.send(key, unsent).await;
+    must(world.backend.store.put_tasks(key, rows, world.now()).await);
     world.finish(key, 1, super::world::success()).await;
     assert_eq!(commit(&world, key, 5).await, Appended::Done);
     let query = TasksQuery { key, filter: StatusFilter::All, after: None, limit: 10, max_bytes: usize::MAX };
@@ -215,14 +220,14 @@ pub async fn a_run_keeps_what_is_expected_of_it(harness: &dyn Harness) {
     let world = World::new(harness.backend());
     let upload = world.upload().await;
     let staged = world.staged("list", b"https://a.example\n").await;
-    must(world.backend.store.put_staged(upload.id, staged.clone(), world.now()).await);
+    must(world.backend.store.put_staged(upload.id, staged.clone(), None, world.now()).await);
     // What a submit knows of the bytes is no part of which bytes they are.
     let count = ListCount::Rows(RowCount::checked(ParamPolicy::ZenRows, 9, 7));
     let mut acceptance = world.acceptance(&upload, &Staged { count: Some(Box::new(count)), ..staged });
     let least = Some(Expected { tasks: 7, exact: false });
-    acceptance.run.doc.expected = least;
-    let key = RunKey { job: acceptance.job.id, run: acceptance.run.id };
-    must(world.backend.store.accept(acceptance).await);
+    acceptance.run.as_mut().expect("a run").doc.expected = least;
+    let key = RunKey { job: acceptance.job.id, run: acceptance.job.latest_run };
+    must(world.backend.store.submit(acceptance).await);
     let expected = async |world: &World| world.view(key).await.latest_run().run.doc.expected;
     assert_eq!(expected(&world).await, least);
     append(&world, key, opened()).await;
@@ -249,7 +254,7 @@ pub async fn a_failed_list_fails_its_run(harness: &dyn Harness) {
     let run = world.view(key).await.latest_run().run.clone();
     let failure = run.failure.expect("a failed run says why");
     assert_eq!((run.status, failure.reason), (RunStatus::Failed, FailureReason::List(fault)));
-    assert!(must(world.backend.store.active_runs().await).is_empty());
+    assert!(must(world.backend.store.changed_runs(None, world.now()).await).active.is_empty());
 }
 
 pub async fn nothing_is_written_to_a_deleted_job(harness: &dyn Harness) {
@@ -261,20 +266,20 @@ pub async fn nothing_is_written_to_a_deleted_job(harness: &dyn Harness) {
     let store = &world.backend.store;
     assert_eq!(must(store.commit_chunk(key, chunk(&view, 4), world.now()).await), Appended::Gone);
     assert!(indexes(&world, key).await.is_empty());
-    assert!(must(store.ingest(key).await).is_none());
+    assert!(must(store.ingest(key, Reader::Role).await).is_none());
 }
 
 pub async fn a_list_that_is_late_is_found_by_when_it_is_there(harness: &dyn Harness) {
     let world = World::new(harness.backend());
     let upload = world.upload().await;
     let staged = world.staged("list", b"https://a.example\n").await;
-    must(world.backend.store.put_staged(upload.id, staged.clone(), world.now()).await);
+    must(world.backend.store.put_staged(upload.id, staged.clone(), None, world.now()).await);
     let (acceptance, decided) = (world.acceptance(&upload, &staged), world.now());
-    let key = RunKey { job: acceptance.job.id, run: acceptance.run.id };
+    let key = RunKey { job: acceptance.job.id, run: acceptance.job.latest_run };
     let store = &world.backend.store;
-    let later = || {
+    let later = async || {
         world.pass(HOUR_MS);
-        store.tell(world.now());
+        must(store.changed_runs(None, world.now()).await);
         world.now()
     };
     let found = async |since, total| {
@@ -282,15 +287,15 @@ pub async fn a_list_that_is_late_is_found_by_when_it_is_there(harness: &dyn Harn
         let look = seen((harness, &world), key, since, fits).await;
         assert!(fits(&look), "{total}: {look:?}");
     };
-    let since = later();
-    must(store.accept(acceptance).await);
+    let since = later().await;
+    must(store.submit(acceptance).await);
     found(since, 0).await;
     assert_eq!(append(&world, key, opened()).await, Appended::Done);
-    let since = later();
+    let since = later().await;
     let chunk = chunk(&state(&world, key).await, 3);
     assert_eq!(must(store.commit_chunk(key, chunk, decided).await), Appended::Done);
     found(since, 3).await;
-    let since = later();
+    let since = later().await;
     let total = must(state(&world, key).await.entry(IngestEvent::TotalSet { total: 3 }));
     assert_eq!(must(store.append(key, total, decided).await), Appended::Done);
     let latched = must(state(&world, key).await.entry(IngestEvent::Latched));

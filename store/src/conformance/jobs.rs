@@ -2,7 +2,10 @@
 
 use super::world::{must, problem, success};
 use super::{Harness, World};
-use crate::port::{ActiveRun, Claim, Error, JobView, JobsQuery, RunKey, Settled, StatusFilter, TasksQuery};
+use crate::port::{
+    ActiveRun, ChangeCursor, Claim, Error, JobView, JobsQuery, Reader, RunKey, Settled, StatusFilter,
+    TasksQuery,
+};
 use conveyor_domain::limits::{JOB_DOCUMENT_MAX_BYTES, KIB};
 use conveyor_domain::{
     CallerId, Command, DomainLimit, DomainLimits, FailureClass, FailureRatio, JobId, JobStatus, LimitsChange,
@@ -19,9 +22,8 @@ const RUN_TASKS_MAX: u32 = 1_000;
 pub async fn a_submitted_job_is_visible_whole(harness: &dyn Harness) {
     let world = World::new(harness.backend());
     let submission = world.submission(false, 5);
-    let unsent = must(world.backend.store.submit(submission.clone()).await);
+    must(world.backend.store.submit(submission.clone()).await);
     let key = RunKey { job: submission.job.id, run: submission.job.latest_run };
-    world.send(key, unsent).await;
     let view = world.view(key).await;
     assert_eq!((&view.job, Some(&view.latest_run().run)), (&submission.job, submission.run.as_ref()));
     assert_eq!((view.latest_run().stats.total, view.latest_run().stats.counts.completed()), (5, 0));
@@ -29,7 +31,7 @@ pub async fn a_submitted_job_is_visible_whole(harness: &dyn Harness) {
     let urls: Vec<_> = must(world.backend.store.tasks(query).await).into_iter().map(|t| t.input).collect();
     assert_eq!(urls, submission.tasks.into_iter().map(|(_, input)| input).collect::<Vec<_>>());
     let queue = conveyor_domain::QueueName::Run(key.run);
-    assert_eq!(must(world.backend.queue.depth(queue, world.now()).await).visible, 5);
+    assert_eq!(must(world.backend.queue.depth(queue, Reader::Role, world.now()).await).visible, 5);
 }
 
 pub async fn a_repeated_submit_changes_nothing(harness: &dyn Harness) {
@@ -49,7 +51,7 @@ pub async fn acknowledged_jobs_survive_a_crash(harness: &dyn Harness) {
     world.finish(key, 9, success()).await;
     let before = world.view(key).await;
     let after = harness.crash().await;
-    let found = must(after.backend().store.job(world.caller, key.job).await);
+    let found = must(after.backend().store.job(Some(world.caller), key.job).await);
     assert_eq!(found, Some(before));
 }
 
@@ -57,7 +59,7 @@ pub async fn a_job_is_invisible_to_other_callers(harness: &dyn Harness) {
     let world = World::new(harness.backend());
     let key = world.submit(false, 1).await;
     let stranger = CallerId::new(world.now(), &world.entropy);
-    assert_eq!(must(world.backend.store.job(stranger, key.job).await), None);
+    assert_eq!(must(world.backend.store.job(Some(stranger), key.job).await), None);
     let query =
         JobsQuery { caller: stranger, status: None, scheduled: None, before: None, limit: 10, look: 10 };
     assert!(must(world.backend.store.jobs(query).await).rows.is_empty());
@@ -99,8 +101,7 @@ pub async fn rows_as_large_as_they_may_be_are_kept(harness: &dyn Harness) {
     let longest = JOB_DOCUMENT_MAX_BYTES + 16 * KIB - spec.stored_bytes();
     spec.metadata.insert("k".to_owned(), "x".repeat(longest));
     let key = RunKey { job: submission.job.id, run: submission.job.latest_run };
-    let unsent = must(world.backend.store.submit(submission.clone()).await);
-    world.send(key, unsent).await;
+    must(world.backend.store.submit(submission.clone()).await);
     let crashed = harness.crash().await;
     let world = world.on(crashed.backend());
     assert_eq!(world.view(key).await.job, submission.job);
@@ -184,13 +185,12 @@ pub async fn concurrent_additions_never_share_an_index(harness: &dyn Harness) {
     let add = |n: u32| {
         let (store, now) = (world.backend.store.clone(), world.now());
         tokio::spawn(async move {
-            must(store.add_tasks(key.job, World::inputs(n), false, RUN_TASKS_MAX, None, now).await).unsent
+            must(store.add_tasks(key.job, World::inputs(n), false, RUN_TASKS_MAX, None, now).await);
         })
     };
     let adds: Vec<_> = (1..=10).map(add).collect();
     for add in adds {
-        let unsent = must(add.await);
-        world.send(key, unsent).await;
+        must(add.await);
     }
     assert_eq!(world.view(key).await.latest_run().stats.total, 3 + 55);
     let query =
@@ -218,11 +218,14 @@ pub async fn only_running_runs_are_active(harness: &dyn Harness) {
     let idle = world.submit(true, 0).await;
     let stopped = world.submit(false, 1).await;
     must(world.backend.store.apply(stopped.job, Command::Stop, world.now()).await);
-    let active: Vec<_> =
-        must(world.backend.store.active_runs().await).into_iter().map(|a| a.run.id).collect();
+    let active: Vec<_> = must(world.backend.store.changed_runs(None, world.now()).await)
+        .active
+        .into_iter()
+        .map(|a| a.run.id)
+        .collect();
     assert_eq!(active, [running.run]);
     must(world.backend.store.add_tasks(idle.job, World::inputs(1), false, 9, None, world.now()).await);
-    assert_eq!(must(world.backend.store.active_runs().await).len(), 2);
+    assert_eq!(must(world.backend.store.changed_runs(None, world.now()).await).active.len(), 2);
 }
 
 pub async fn completion_happens_once_and_never_early(harness: &dyn Harness) {
@@ -260,7 +263,7 @@ pub(super) enum Seen {
 }
 
 async fn changed(world: &World, key: RunKey, since: Timestamp) -> Seen {
-    let changed = must(world.backend.store.changed_runs(since).await);
+    let changed = must(world.backend.store.changed_runs(Some(ChangeCursor(since)), world.now()).await);
     let gone = changed.gone.contains(&key);
     match changed.active.into_iter().find(|active| active.run.id == key.run) {
         Some(active) if !gone => Seen::Active(Box::new(active)),
@@ -312,7 +315,7 @@ pub async fn a_paused_run_starts_nothing_until_it_is_resumed(harness: &dyn Harne
     let crashed = harness.crash().await;
     let world = world.on(crashed.backend());
     assert!(world.view(key).await.latest_run().run.paused);
-    let active = must(world.backend.store.active_runs().await);
+    let active = must(world.backend.store.changed_runs(None, world.now()).await).active;
     assert!(active.iter().any(|a| a.run.id == key.run && a.run.paused), "{active:?}");
     let claims = [world.claim(key, 0).await, world.claim(key, 1).await, world.claim(key, 2).await];
     assert_eq!(claims, [Claim::Terminal, Claim::Paused, Claim::Paused]);
@@ -362,7 +365,7 @@ pub async fn changed_limits_are_kept_with_their_revision(harness: &dyn Harness) 
     let crashed = harness.crash().await;
     let world = world.on(crashed.backend());
     assert_eq!(world.view(key).await.job, told);
-    let active = must(world.backend.store.active_runs().await);
+    let active = must(world.backend.store.changed_runs(None, world.now()).await).active;
     assert!(active.iter().any(|a| a.job == told), "{active:?}");
     let knows = |seen: &Seen| matches!(seen, Seen::Active(active) if active.job == told);
     let look = seen((&*crashed, &world), key, since, knows).await;
@@ -423,7 +426,7 @@ pub async fn what_becomes_visible_late_is_found_by_when_it_does(harness: &dyn Ha
     let late = RunKey { job: submission.job.id, run: submission.job.latest_run };
     world.pass(HOUR_MS);
     let (since, store) = (world.now(), &world.backend.store);
-    store.tell(since);
+    must(store.changed_runs(None, since).await);
     must(store.submit(submission).await);
     must(store.apply(paused.job, Command::Pause, decided).await);
     let change = LimitsChange { max_inflight: Some(7), ..LimitsChange::default() };

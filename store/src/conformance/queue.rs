@@ -3,7 +3,7 @@
 
 use super::world::must;
 use super::{Harness, World};
-use crate::port::{Delivery, Depth};
+use crate::port::{Delivery, Depth, Emptiness, Reader};
 use conveyor_domain::limits::CONTROL_MAX_RECEIVES;
 use conveyor_domain::{QueueName, RunId};
 use std::collections::HashSet;
@@ -97,13 +97,13 @@ async fn ack(world: &World, queue: QueueName, received: impl IntoIterator<Item =
 }
 
 async fn depth(world: &World, queue: QueueName) -> Depth {
-    must(world.backend.queue.depth(queue, world.now()).await)
+    must(world.backend.queue.depth(queue, Reader::Role, world.now()).await)
 }
 
 /// A backend that counts about right wants to see it for a while, by the time that it is told.
 pub(super) async fn is_empty_in_the_end(world: &World, queue: QueueName) -> bool {
     for _ in 0..20 {
-        if must(world.backend.queue.is_empty(queue, world.now()).await) {
+        if must(world.backend.queue.emptiness(queue, world.now()).await) == Emptiness::Empty {
             return true;
         }
         world.pass(10_000);
@@ -114,8 +114,7 @@ pub(super) async fn is_empty_in_the_end(world: &World, queue: QueueName) -> bool
 pub async fn messages_come_once(harness: &dyn Harness) {
     let world = World::new(harness.backend());
     let queue = run_queue(&world);
-    must(world.backend.queue.ready().await);
-    let mut changes = world.backend.queue.changes();
+    let mut changes = world.backend.changes();
     changes.mark_unchanged();
     send(&world, queue, 5).await;
     assert!(must(changes.has_changed()), "whoever waits here is told");
@@ -146,7 +145,7 @@ pub async fn a_queue_that_never_was_is_empty(harness: &dyn Harness) {
     assert!(must(queues.remove(never, 10).await), "removing nothing is done");
     assert_eq!(
         depth(&world, other).await,
-        Depth { visible: 0, hidden: 1 },
+        Depth { visible: 0, hidden: 1, at_least: false },
         "a queue beside it is left alone"
     );
 }
@@ -158,7 +157,7 @@ pub async fn every_message_of_a_long_list_arrives(harness: &dyn Harness) {
     let mut sent: Vec<String> = (0..123).map(|i| format!("m{i}")).collect();
     sent.extend((0..9).map(|i| format!("{i}{}", "x".repeat(60_000))));
     must(world.backend.queue.send(queue, sent.clone(), world.now()).await);
-    assert_eq!(depth(&world, queue).await, Depth { visible: 132, hidden: 0 });
+    assert_eq!(depth(&world, queue).await, Depth { visible: 132, hidden: 0, at_least: false });
     let received = gather((harness, &world), queue, 132, LONG).await;
     assert!(bodies(&received) == sent.into_iter().collect(), "what came is not what was sent");
     let receipts = received.iter().map(|d| d.receipt.clone()).collect();
@@ -172,13 +171,13 @@ pub async fn the_depth_tells_visible_from_hidden(harness: &dyn Harness) {
     let world = World::new(harness.backend());
     let queue = run_queue(&world);
     send(&world, queue, 7).await;
-    assert_eq!(depth(&world, queue).await, Depth { visible: 7, hidden: 0 });
+    assert_eq!(depth(&world, queue).await, Depth { visible: 7, hidden: 0, at_least: false });
     let held = gather((harness, &world), queue, 3, LONG).await;
-    assert_eq!(depth(&world, queue).await, Depth { visible: 4, hidden: 3 });
+    assert_eq!(depth(&world, queue).await, Depth { visible: 4, hidden: 3, at_least: false });
     must(world.backend.queue.ack(queue, vec![held[0].receipt.clone()]).await);
     let later = vec![(held[1].receipt.clone(), LONG), (held[2].receipt.clone(), Duration::ZERO)];
     must(world.backend.queue.release(queue, later, world.now()).await);
-    assert_eq!(depth(&world, queue).await, Depth { visible: 5, hidden: 1 });
+    assert_eq!(depth(&world, queue).await, Depth { visible: 5, hidden: 1, at_least: false });
     assert!(!is_empty_in_the_end(&world, queue).await);
 }
 
@@ -212,10 +211,10 @@ pub async fn a_stale_receipt_harms_no_other_message(harness: &dyn Harness) {
     must(queues.release(queue, vec![(stale.clone(), LONG)], world.now()).await);
     must(queues.ack(queue, vec![stale.clone()]).await);
     must(queues.ack(queue, vec![stale]).await);
-    let Depth { visible, hidden } = depth(&world, queue).await;
+    let Depth { visible, hidden, .. } = depth(&world, queue).await;
     assert!(visible == 0 && (1..=2).contains(&hidden), "the other message is there: {visible}, {hidden}");
     must(queues.ack(queue, vec![theirs.receipt]).await);
-    assert_eq!(depth(&world, queue).await, Depth { visible: 0, hidden: 1 });
+    assert_eq!(depth(&world, queue).await, Depth { visible: 0, hidden: 1, at_least: false });
 }
 
 pub async fn an_extended_message_stays_hidden(harness: &dyn Harness) {

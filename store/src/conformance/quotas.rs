@@ -81,7 +81,7 @@ pub async fn lists_that_are_counted_at_once_never_exceed_what_may_be_queued(harn
     for _ in 0..4 {
         let upload = world.upload().await;
         let staged = world.staged("list", b"https://a.example\n").await;
-        must(world.backend.store.put_staged(upload.id, staged.clone(), world.now()).await);
+        must(world.backend.store.put_staged(upload.id, staged.clone(), None, world.now()).await);
         lists.push(world.accept(&upload, &staged).await);
     }
     let admission = admission(&world, quotas);

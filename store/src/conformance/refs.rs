@@ -3,7 +3,7 @@
 use super::queue::{LONG, gather, is_empty_in_the_end, shorten};
 use super::world::must;
 use super::{Harness, World};
-use crate::port::{Delivery, Depth};
+use crate::port::{Delivery, Depth, Reader};
 use conveyor_domain::{QueueName, TaskRef};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,16 +18,15 @@ pub async fn the_refs_of_tasks_are_messages_like_any_others(harness: &dyn Harnes
     let key = world.submit(true, 7).await;
     // With a gap, as a rejected row leaves it.
     let rows = [8, 9, 11].map(|index| (index, World::inputs(index + 1).remove(index as usize)));
-    let unsent = must(world.backend.store.put_tasks(key, rows.to_vec(), world.now()).await);
-    world.send(key, unsent).await;
+    must(world.backend.store.put_tasks(key, rows.to_vec(), world.now()).await);
     let queue = QueueName::Run(key.run);
-    let depth = must(world.backend.queue.depth(queue, world.now()).await);
-    assert_eq!(depth, Depth { visible: 10, hidden: 0 });
+    let depth = must(world.backend.queue.depth(queue, Reader::Role, world.now()).await);
+    assert_eq!(depth, Depth { visible: 10, hidden: 0, at_least: false });
     let mut held = gather((harness, &world), queue, 9, LONG).await;
     assert!(held.iter().all(|d| d.receives == 1));
     assert!(held.iter().all(|d| must(d.body.parse::<TaskRef>()).task.belongs_to(key.run)));
-    let depth = must(world.backend.queue.depth(queue, world.now()).await);
-    assert_eq!(depth, Depth { visible: 1, hidden: 9 });
+    let depth = must(world.backend.queue.depth(queue, Reader::Role, world.now()).await);
+    assert_eq!(depth, Depth { visible: 1, hidden: 9, at_least: false });
     shorten(&world, queue, &mut held).await;
     // One is done, one is given back, the others come back by themselves, also to another process.
     must(world.backend.queue.ack(queue, vec![held[0].receipt.clone()]).await);

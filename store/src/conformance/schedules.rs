@@ -3,8 +3,8 @@
 use super::world::{CLAIMS_MAX, must};
 use super::{Harness, World};
 use crate::port::{
-    Appended, Claim, Error, JobView, JobsQuery, RunKey, RunsQuery, StartRun, StatusFilter, Submission,
-    TasksQuery,
+    Appended, Chore, Claim, Error, JobView, JobsQuery, Reader, Removal, RunKey, RunsQuery, StartRun,
+    StatusFilter, Submission, TasksQuery,
 };
 use conveyor_domain::ingest::Source;
 use conveyor_domain::job::beside::scheduled_job_key;
@@ -27,7 +27,7 @@ fn every_minute() -> Schedule {
 pub(super) fn submission(world: &World, tasks: u32, source: Option<Source>) -> Submission {
     let (job, run) = (JobId::new(world.now(), &world.entropy), RunId::new(world.now(), &world.entropy));
     let schedule = JobSchedule::new(every_minute(), run, source, world.now());
-    let task_shard_count = world.backend.store.task_shards(u64::from(tasks), false);
+    let task_shard_count = world.backend.capabilities.sharding.task_shards(u64::from(tasks), false);
     let spec = JobSpec { task_shard_count, schedule: Some(schedule), ..JobSpec::default() };
     let job = lifecycle::scheduled(job, run, world.caller, spec, tasks, world.now());
     Submission { job, run: None, tasks: (0..).zip(World::inputs(tasks)).collect(), list: None, once: None }
@@ -36,8 +36,7 @@ pub(super) fn submission(world: &World, tasks: u32, source: Option<Source>) -> S
 pub(super) async fn scheduled(world: &World, tasks: u32) -> RunKey {
     let submission = submission(world, tasks, None);
     let key = RunKey { job: submission.job.id, run: submission.job.latest_run };
-    let unsent = must(world.backend.store.submit(submission).await);
-    assert!(unsent.is_empty(), "nobody is to work on it");
+    must(world.backend.store.submit(submission).await);
     key
 }
 
@@ -53,14 +52,19 @@ pub async fn a_template_is_kept_and_nobody_sees_or_works_on_it(harness: &dyn Har
     let (store, queue) = (&world.backend.store, &world.backend.queue);
     assert_eq!(must(store.run(key.job, key.run).await), None);
     assert!(must(store.runs(RunsQuery::newest(key.job, 9)).await).rows.is_empty());
-    assert!(must(store.active_runs().await).iter().all(|active| active.run.id != key.run));
-    let depth = must(queue.depth(QueueName::Run(key.run), world.now()).await);
+    assert!(
+        must(store.changed_runs(None, world.now()).await)
+            .active
+            .iter()
+            .all(|active| active.run.id != key.run)
+    );
+    let depth = must(queue.depth(QueueName::Run(key.run), Reader::Role, world.now()).await);
     assert_eq!(depth.visible + depth.hidden, 0);
     let task = TaskRef { task: TaskId::of(key.run, 0), task_shard_count: 1 };
     let claims = vec![(task, ClaimToken::new(&world.entropy))];
     assert_eq!(must(store.claim(key, claims, CLAIMS_MAX, world.now()).await), [Claim::Gone]);
     assert!(matches!(store.delete_run(key, world.now()).await, Err(Error::NotFound)));
-    assert!(must(store.ended_runs_with_queue(99).await).iter().all(|ended| *ended != key));
+    assert!(world.due_runs(Chore::EndedQueues, 99).await.iter().all(|ended| *ended != key));
     // But whoever makes runs of it finds its tasks.
     let query = TasksQuery { key, filter: StatusFilter::All, after: None, limit: 9, max_bytes: usize::MAX };
     assert_eq!(must(store.tasks(query).await).len(), 3);
@@ -73,12 +77,18 @@ pub async fn a_template_is_not_removed_by_age_and_goes_with_its_job(harness: &dy
     let key = scheduled(&world, 3).await;
     let store = &world.backend.store;
     world.pass(YEAR_MS);
-    assert!(must(store.expired_runs(world.now(), 99).await).iter().all(|expired| *expired != key));
-    assert_eq!(must(store.remove_run_rows(key, 99).await), 0);
+    assert!(
+        world
+            .due_runs(Chore::ExpiredRuns { ended_before: world.now() }, 99)
+            .await
+            .iter()
+            .all(|expired| *expired != key)
+    );
+    assert_eq!(must(store.remove_rows(Removal::Run(key), 99).await), 0);
     must(store.apply(key.job, Command::Delete, world.now()).await);
     super::retention::sweep(&world).await;
     super::retention::sweep(&world).await;
-    assert_eq!(must(store.any_job(key.job).await), None);
+    assert_eq!(must(store.job(None, key.job).await), None);
     assert_eq!(must(store.task(key, TaskId::of(key.run, 0)).await), None);
     assert_eq!(must(store.record(&scheduled_job_key(world.caller, key.job)).await), None);
 }
@@ -152,8 +162,8 @@ pub async fn a_list_of_a_template_is_claimed_for_as_long_as_its_job(harness: &dy
     let upload = world.upload().await;
     let staged = world.staged("list", b"https://a.example/\n").await;
     let store = &world.backend.store;
-    must(store.put_staged(upload.id, staged.clone(), world.now()).await);
-    let source = world.acceptance(&upload, &staged).source;
+    must(store.put_staged(upload.id, staged.clone(), None, world.now()).await);
+    let source = world.acceptance(&upload, &staged).list.expect("a list").source;
     let submission = submission(&world, 0, Some(source));
     let job = submission.job.id;
     must(store.submit(submission).await);
@@ -161,7 +171,7 @@ pub async fn a_list_of_a_template_is_claimed_for_as_long_as_its_job(harness: &dy
         async || must(store.upload(world.caller, upload.id, world.now()).await).is_some_and(|u| u.claimed);
     assert!(claimed().await);
     world.pass(YEAR_MS);
-    assert!(must(store.expired_uploads(world.now(), 9).await).is_empty(), "it is needed");
+    assert!(world.expired_uploads(world.now()).await.is_empty(), "it is needed");
     must(store.apply(job, Command::Delete, world.now()).await);
     super::retention::sweep(&world).await;
     super::retention::sweep(&world).await;
@@ -170,7 +180,7 @@ pub async fn a_list_of_a_template_is_claimed_for_as_long_as_its_job(harness: &dy
 
 /// What begins a run because of a fire that was seen.
 async fn fire(world: &World, job: JobId) -> Result<JobView, Error> {
-    let view = must(world.backend.store.any_job(job).await).expect("a job");
+    let view = must(world.backend.store.job(None, job).await).expect("a job");
     let schedule = view.job.spec.schedule.as_ref().expect("a schedule");
     let seen = schedule.next.expect("something to fire");
     let (run, first) = schedule.run_of_fire(seen, view.job.latest_run, None);
@@ -202,7 +212,7 @@ pub async fn a_fire_makes_a_run_of_the_template_and_moves_the_schedule_on(harnes
     assert_eq!(kinds(&world, key.job).await, ["job.submitted", "schedule.fired", "run.started", "replaying"]);
     // Its tasks are read from the template, and have its ids.
     let started = RunKey { job: key.job, run: run.id };
-    let ingest = must(world.backend.store.ingest(started).await).expect("an ingest");
+    let ingest = must(world.backend.store.ingest(started, Reader::Role).await).expect("an ingest");
     let state = must(IngestState::fold(&ingest.log));
     assert!(matches!(state.origin, Origin::Run(replay) if replay.run == key.run));
     let calls =
@@ -252,7 +262,7 @@ pub async fn a_fire_over_a_live_run_is_skipped_once_and_recorded(harness: &dyn H
     // Once it has ended, and its list is cut, the next one fires.
     must(store.apply(key.job, Command::Stop, world.now()).await);
     let ended = RunKey { job: key.job, run: view.latest_run().run.id };
-    let ingest = must(store.ingest(ended).await).expect("an ingest");
+    let ingest = must(store.ingest(ended, Reader::Role).await).expect("an ingest");
     let cut = must(must(IngestState::fold(&ingest.log)).entry(IngestEvent::Cut { total: 0 }));
     assert_eq!(must(store.append(ended, cut, world.now()).await), Appended::Done);
     world.pass(MINUTE_MS);

@@ -3,7 +3,9 @@
 use super::proof::tally;
 use super::world::{CLAIMS_MAX, POLLS_MAX, broken_off, failure, must, problem, success};
 use super::{Harness, World};
-use crate::port::{Claim, ClaimedTask, RunKey, Settle, SettleGroup, Settled, StatusFilter, TasksQuery};
+use crate::port::{
+    Claim, ClaimedTask, Reader, RunKey, Settle, SettleGroup, Settled, StatusFilter, TasksQuery,
+};
 use conveyor_domain::repair::proof::drift;
 use conveyor_domain::{
     ClaimToken, Command, FailureClass, Outcome, RunId, Task, TaskId, TaskStatus, Timestamp, WorkerId,
@@ -46,8 +48,7 @@ pub async fn put_if_absent_never_resets_a_row(harness: &dyn Harness) {
     // The same indexes again, with other contents, and one new row among them.
     let rows: Vec<_> = (0..4).zip(World::inputs(9).into_iter().skip(5)).collect();
     world.pass(1_000);
-    let unsent = must(world.backend.store.put_tasks(key, rows, world.now()).await);
-    world.send(key, unsent).await;
+    must(world.backend.store.put_tasks(key, rows, world.now()).await);
     for (index, was) in (0..).zip(before) {
         assert_eq!(task(&world, key, index).await, was, "task {index} was reset");
     }
@@ -320,7 +321,7 @@ pub async fn a_filtered_page_looks_at_no_more_than_it_may(harness: &dyn Harness)
     let mut query = TasksQuery { key, filter, after: None, limit: 9, max_bytes: usize::MAX };
     let (mut found, mut pages) = (Vec::new(), 0);
     loop {
-        let page = must(world.backend.store.scan_tasks(query, LOOK).await);
+        let page = must(world.backend.store.scan_tasks(query, LOOK, Reader::Caller).await);
         pages += 1;
         found.extend(page.rows.iter().map(|task| task.id.index()));
         let Some(next) = page.next else { break };
@@ -331,7 +332,7 @@ pub async fn a_filtered_page_looks_at_no_more_than_it_may(harness: &dyn Harness)
     assert_eq!(found, [3, 4, 31], "each once");
     assert!(pages >= 5, "45 rows in {pages} pages");
     query = TasksQuery { after: None, limit: 1, ..query };
-    let full = must(world.backend.store.scan_tasks(query, LOOK).await);
+    let full = must(world.backend.store.scan_tasks(query, LOOK, Reader::Caller).await);
     assert_eq!(
         (full.rows.len(), full.next),
         (1, Some(World::task(key, 3))),
@@ -347,7 +348,7 @@ pub async fn a_filtered_list_has_each_row_once_while_they_change(harness: &dyn H
     let mut query = TasksQuery { key, filter, after: None, limit: 4, max_bytes: usize::MAX };
     let (mut found, mut settled) = (Vec::new(), Vec::new());
     loop {
-        let page = must(world.backend.store.scan_tasks(query, 10).await);
+        let page = must(world.backend.store.scan_tasks(query, 10, Reader::Caller).await);
         found.extend(page.rows.iter().map(|task| task.id.index()));
         let Some(next) = page.next else { break };
         query.after = Some(next);

@@ -3,10 +3,11 @@
 use super::Harness;
 use crate::Backend;
 use crate::port::{
-    Acceptance, BlobKey, Claim, ClaimedTask, JobView, RunKey, Settle, SettleGroup, Settled, Submission,
+    BlobKey, Chore, Claim, ClaimedTask, JobView, RunKey, Settle, SettleGroup, Settled, Submission,
 };
 use bytes::Bytes;
 use conveyor_domain::ingest::Source;
+use conveyor_domain::repair::Subject;
 use conveyor_domain::{
     CallerId, ClaimToken, Clock, Entropy, FailureClass, Format, JobId, JobSpec, ListSpec, OnInvalidRows,
     Outcome, Problem, ResultRef, RunId, Spend, Staged, TaskId, TaskInput, TaskRef, Timestamp, Upload,
@@ -90,7 +91,7 @@ impl World {
     }
 
     fn spec(&self, expected: u64, open: bool) -> JobSpec {
-        let task_shard_count = self.backend.store.task_shards(expected, open);
+        let task_shard_count = self.backend.capabilities.sharding.task_shards(expected, open);
         JobSpec { task_shard_count, ..JobSpec::default() }
     }
 
@@ -111,8 +112,7 @@ impl World {
     pub async fn submit(&self, open: bool, tasks: u32) -> RunKey {
         let submission = self.submission(open, tasks);
         let key = RunKey { job: submission.job.id, run: submission.job.latest_run };
-        let unsent = must(self.backend.store.submit(submission).await);
-        self.send(key, unsent).await;
+        must(self.backend.store.submit(submission).await);
         key
     }
 
@@ -134,7 +134,7 @@ impl World {
         Staged::new(key.to_string(), stored.size, stored.etag)
     }
 
-    pub fn acceptance(&self, upload: &Upload, staged: &Staged) -> Acceptance {
+    pub fn acceptance(&self, upload: &Upload, staged: &Staged) -> Submission {
         let (job, run) = (JobId::new(self.now(), &self.entropy), RunId::new(self.now(), &self.entropy));
         let rows = lifecycle::accept(job, run, self.caller, self.spec(0, false), false, self.now());
         let on_invalid_rows = OnInvalidRows::Skip;
@@ -146,27 +146,30 @@ impl World {
             param_policy: None,
             unknown_fields: Default::default(),
         };
-        Acceptance { job: rows.job, run: rows.run, source, once: None }
+        Submission::of_list(rows.job, rows.run, source, None)
     }
 
     /// Accepts a job of an upload.
     pub async fn accept(&self, upload: &Upload, staged: &Staged) -> RunKey {
         let acceptance = self.acceptance(upload, staged);
-        let key = RunKey { job: acceptance.job.id, run: acceptance.run.id };
-        must(self.backend.store.accept(acceptance).await);
+        let key = RunKey { job: acceptance.job.id, run: acceptance.job.latest_run };
+        must(self.backend.store.submit(acceptance).await);
         key
     }
 
-    pub async fn send(&self, key: RunKey, refs: Vec<TaskRef>) {
-        if !refs.is_empty() {
-            let queue = conveyor_domain::QueueName::Run(key.run);
-            let bodies = refs.iter().map(TaskRef::to_string).collect();
-            must(self.backend.queue.send(queue, bodies, self.now()).await);
-        }
+    /// Runs that there is something to do with.
+    pub async fn due_runs(&self, chore: Chore, limit: u32) -> Vec<RunKey> {
+        must(self.backend.store.due(chore, limit).await).into_iter().filter_map(RunKey::of).collect()
+    }
+
+    pub async fn expired_uploads(&self, by: Timestamp) -> Vec<UploadId> {
+        let due = must(self.backend.store.due(Chore::ExpiredUploads { by }, 10).await);
+        let upload = |subject| if let Subject::Upload(upload) = subject { Some(upload) } else { None };
+        due.into_iter().filter_map(upload).collect()
     }
 
     pub async fn view(&self, key: RunKey) -> JobView {
-        must(self.backend.store.job(self.caller, key.job).await).expect("the job is there")
+        must(self.backend.store.job(Some(self.caller), key.job).await).expect("the job is there")
     }
 
     pub fn task(key: RunKey, index: u32) -> TaskId {
@@ -175,7 +178,7 @@ impl World {
 
     /// A ref as it travels: with the partitions that its job was made with.
     pub async fn task_ref(&self, key: RunKey, index: u32) -> TaskRef {
-        let job = must(self.backend.store.job(self.caller, key.job).await);
+        let job = must(self.backend.store.job(Some(self.caller), key.job).await);
         let task_shard_count = job.map_or(1, |view| view.job.spec.task_shard_count);
         TaskRef { task: World::task(key, index), task_shard_count }
     }

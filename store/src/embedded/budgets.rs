@@ -5,8 +5,8 @@ use super::codec::{from_json, to_json};
 use super::reader::Lane;
 use crate::port::{self, Coordinator, Result};
 use async_trait::async_trait;
-use conveyor_domain::dispatch::grant::{Ask, Hold, Limits, Scope};
-use conveyor_domain::{Budget, BudgetView, CallerId, Grant, JobId, Timestamp, WorkerId};
+use conveyor_domain::dispatch::grant::{Ask, Change, Scope};
+use conveyor_domain::{Budget, BudgetView, CallerId, Grant, JobId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
 /// Rows that are of no use any more and go with every one that is written: more than can come.
@@ -105,19 +105,9 @@ impl Coordinator for Embedded {
         self.write(move |connection| update(connection, &scope, now, |budget| budget.ask(&ask, now))).await
     }
 
-    async fn give_back(&self, scope: &Scope, worker: WorkerId, now: Timestamp) -> Result<()> {
+    async fn change(&self, scope: &Scope, change: Change, now: Timestamp) -> Result<()> {
         let scope = scope.clone();
-        self.write(move |connection| update(connection, &scope, now, |budget| budget.give_back(worker))).await
-    }
-
-    async fn hold(&self, scope: &Scope, hold: Hold, now: Timestamp) -> Result<()> {
-        let scope = scope.clone();
-        self.write(move |connection| update(connection, &scope, now, |budget| budget.hold(hold, now))).await
-    }
-
-    async fn change(&self, scope: &Scope, limits: Limits, now: Timestamp) -> Result<()> {
-        let scope = scope.clone();
-        self.write(move |connection| update(connection, &scope, now, |budget| budget.change(limits, now)))
+        self.write(move |connection| update(connection, &scope, now, |budget| budget.change(change, now)))
             .await
     }
 

@@ -5,13 +5,13 @@ use super::jobs::{self, StoredJob};
 use super::latest::Latest;
 use super::reader::Lane;
 use super::runs::StoredRun;
-use super::{Embedded, codec, events, queue, runs, tasks, tombstones, uploads};
-use crate::port::{Acceptance, Appended, Chunk, Error, Ingest, IngestStore, Result, RunKey};
+use super::{Embedded, codec, events, queue, runs, tasks};
+use crate::port::{Appended, Chunk, Error, Ingest, IngestStore, Reader, Result, RunKey};
 use async_trait::async_trait;
 use conveyor_domain::ingest::Entry;
 use conveyor_domain::{
-    Command, IngestEvent, IngestRef, Job, JobId, JobStatus, QueueName, Refusal, Run, RunId, RunStatus,
-    Timestamp, timeline,
+    Command, IngestRef, Job, JobId, JobStatus, QueueName, Refusal, ReplayedTask, Run, RunId, RunStatus,
+    Timestamp,
 };
 use rusqlite::{Connection, params};
 
@@ -19,24 +19,6 @@ use rusqlite::{Connection, params};
 pub fn call(connection: &Connection, run: &Run, now: Timestamp) -> Result<()> {
     let message = IngestRef { job: run.job, run: run.id, progress: 1 };
     queue::enqueue(connection, QueueName::Control, std::iter::once(message.to_string()), now)
-}
-
-fn accept(connection: &Connection, latest: &Latest, acceptance: &Acceptance) -> Result<()> {
-    let Acceptance { job, run, source, once } = acceptance;
-    if jobs::find(connection, job.id)?.is_some() {
-        // Only a repeat has the same random id: the first one stands.
-        return Ok(());
-    }
-    tombstones::refuse(connection, job.id)?;
-    let now = job.created;
-    let (stored, key) =
-        (jobs::insert(connection, latest, job, Some(run))?, RunKey { job: job.id, run: run.id });
-    uploads::claim(connection, source, job.id, now)?;
-    events::happened(connection, key, &timeline::submitted(job, run.total), now)?;
-    events::logged(connection, key, 0, &IngestEvent::Accepted { source: source.clone() }, now)?;
-    let view = || StoredJob { job: job.clone(), run: Some(stored) }.view(connection);
-    jobs::answer(connection, once.as_ref(), view)?;
-    call(connection, run, now)
 }
 
 /// A run that is not deleted, with its job.
@@ -87,19 +69,18 @@ fn answer(outcome: Result<Appended>) -> Result<Appended> {
 
 #[async_trait]
 impl IngestStore for Embedded {
-    async fn accept(&self, acceptance: Acceptance) -> Result<()> {
-        let latest = self.latest.clone();
-        self.write(move |connection| accept(connection, &latest, &acceptance)).await?;
-        self.announce();
-        Ok(())
+    async fn ingest(&self, key: RunKey, reader: Reader) -> Result<Option<Ingest>> {
+        self.read(reader.into(), move |connection| ingest_of(connection, key)).await
     }
 
-    async fn ingest(&self, key: RunKey) -> Result<Option<Ingest>> {
-        self.read(Lane::Work, move |connection| ingest_of(connection, key)).await
-    }
-
-    async fn shown_ingest(&self, key: RunKey) -> Result<Option<Ingest>> {
-        self.read(Lane::Lists, move |connection| ingest_of(connection, key)).await
+    async fn fix_replayed(
+        &self,
+        _key: RunKey,
+        tasks: Vec<ReplayedTask>,
+        _now: Timestamp,
+    ) -> Result<Vec<ReplayedTask>> {
+        // Rows are written when they are counted: nobody can have written any before.
+        Ok(tasks)
     }
 
     async fn commit_chunk(&self, key: RunKey, chunk: Chunk, now: Timestamp) -> Result<Appended> {

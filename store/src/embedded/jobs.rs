@@ -7,15 +7,15 @@ use super::runs::{self, StoredRun};
 use super::tasks::EncodedTask;
 use super::{Embedded, codec, events, ingest, probe, records, scan, tasks, tombstones, uploads, writer};
 use crate::port::{
-    ActiveRun, Added, ChangedRuns, Error, JobStore, JobView, JobsQuery, Once, Page, Result, RunKey, RunView,
-    RunsQuery, StartRun, Submission,
+    ActiveRun, ChangeCursor, ChangedRuns, Error, JobStore, JobView, JobsQuery, Once, Page, Result, RunKey,
+    RunView, RunsQuery, StartRun, Submission,
 };
 use async_trait::async_trait;
 use conveyor_domain::job::beside::Change;
 use conveyor_domain::job::lifecycle::{Decision, decide_latest, delete_run};
 use conveyor_domain::{
-    CallerId, Command, IngestEvent, Job, JobId, JobSpec, RecordKind, Refusal, Run, RunId, RunStats,
-    RunStatus, ScheduleChange, TaskInput, TaskRef, Timestamp, beside, lifecycle, limits, timeline,
+    CallerId, Command, Job, JobId, JobSpec, RecordKind, Refusal, Run, RunId, RunStats, RunStatus,
+    ScheduleChange, TaskInput, Timestamp, beside, lifecycle, limits, timeline,
 };
 use conveyor_turns::Turn;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -254,9 +254,11 @@ fn submit(connection: &Connection, latest: &Latest, s: &Submission, rows: &[Enco
     events::happened(connection, of, &timeline::submitted(&s.job, stored.run.total), now)?;
     if let Some(list) = &s.list {
         uploads::claim(connection, &list.source, s.job.id, now)?;
-        let accepted = IngestEvent::Accepted { source: list.source.clone() };
-        for (number, event) in (0..).zip(std::iter::once(&accepted).chain(&list.log)) {
-            events::logged(connection, of, number, event, now)?;
+        for (number, event) in (0..).zip(list.events()) {
+            events::logged(connection, of, number, &event, now)?;
+        }
+        if list.is_unread() {
+            ingest::call(connection, &stored.run, now)?;
         }
     }
     if let Some(source) = s.job.spec.list_of_runs() {
@@ -338,7 +340,7 @@ impl Embedded {
         if !tasks::are_heavy(rows) {
             return Ok(None);
         }
-        let view = self.any_job(job).await?;
+        let view = self.job(None, job).await?;
         Ok(match view {
             Some(view) => self.turn(view.job.caller, rows).await,
             None => None,
@@ -348,14 +350,14 @@ impl Embedded {
 
 #[async_trait]
 impl JobStore for Embedded {
-    async fn submit(&self, submission: Submission) -> Result<Vec<TaskRef>> {
+    async fn submit(&self, submission: Submission) -> Result<()> {
         // The writer's time is everybody's: what can be prepared outside of it, is.
         let rows = tasks::encode(submission.tasks.iter().map(|(index, input)| (*index, input)))?;
         let latest = self.latest.clone();
         let turn = self.turn(submission.job.caller, &rows).await;
         self.write_in_turn(turn, move |connection| submit(connection, &latest, &submission, &rows)).await?;
         self.announce();
-        Ok(Vec::new())
+        Ok(())
     }
 
     async fn add_tasks(
@@ -366,7 +368,7 @@ impl JobStore for Embedded {
         run_tasks_max: u32,
         once: Option<Once>,
         now: Timestamp,
-    ) -> Result<Added> {
+    ) -> Result<JobView> {
         let count = u32::try_from(tasks.len()).map_err(|_| codec::corrupt("task count"))?;
         let mut rows = tasks::encode((0..).zip(&tasks))?;
         drop(tasks);
@@ -385,7 +387,7 @@ impl JobStore for Embedded {
             })
             .await?;
         self.announce();
-        Ok(Added { view, unsent: Vec::new() })
+        Ok(view)
     }
 
     async fn start_run(&self, run: StartRun, now: Timestamp) -> Result<JobView> {
@@ -417,17 +419,11 @@ impl JobStore for Embedded {
         Ok(view)
     }
 
-    async fn any_job(&self, job: JobId) -> Result<Option<JobView>> {
+    async fn job(&self, caller: Option<CallerId>, job: JobId) -> Result<Option<JobView>> {
         self.read(Lane::Points, move |connection| {
-            find(connection, job)?.map(|stored| stored.view(connection)).transpose()
-        })
-        .await
-    }
-
-    async fn job(&self, caller: CallerId, job: JobId) -> Result<Option<JobView>> {
-        self.read(Lane::Points, move |connection| match find(connection, job)? {
-            Some(stored) if stored.job.caller == caller => stored.view(connection).map(Some),
-            Some(_) | None => Ok(None),
+            let found = find(connection, job)?;
+            let found = found.filter(|stored| caller.is_none_or(|caller| stored.job.caller == caller));
+            found.map(|stored| stored.view(connection)).transpose()
         })
         .await
     }
@@ -453,25 +449,16 @@ impl JobStore for Embedded {
         .await
     }
 
-    async fn active_runs(&self) -> Result<Vec<ActiveRun>> {
-        self.read(Lane::Work, move |connection| {
-            let mut active = Vec::new();
-            for stored in runs::active(connection)? {
-                active.extend(active_run(connection, stored)?);
-            }
-            Ok(active)
-        })
-        .await
-    }
-
-    fn tell(&self, now: Timestamp) {
+    async fn changed_runs(&self, since: Option<ChangeCursor>, now: Timestamp) -> Result<ChangedRuns> {
+        // Whatever is written from here on, the next look finds.
         self.latest.learn(now);
-    }
-
-    async fn changed_runs(&self, since: Timestamp) -> Result<ChangedRuns> {
         self.read(Lane::Work, move |connection| {
-            let mut changed = ChangedRuns::default();
-            for stored in runs::changed(connection, since)? {
+            let found = match since {
+                None => runs::active(connection)?,
+                Some(ChangeCursor(since)) => runs::changed(connection, since)?,
+            };
+            let mut changed = ChangedRuns::none(now);
+            for stored in found {
                 if stored.run.status == RunStatus::Running {
                     changed.active.extend(active_run(connection, stored)?);
                 } else {

@@ -36,7 +36,8 @@ pub use lock::LockError;
 pub use open::OpenError;
 
 use crate::Backend;
-use crate::port::Result;
+use crate::port::{Capabilities, Result, SettlesAtOnce};
+use conveyor_domain::shards::Sharding;
 use conveyor_domain::{Timestamp, limits};
 use conveyor_turns::{Gate, Turn};
 use files::Files;
@@ -48,6 +49,7 @@ use reader::{Lane, Readers};
 use rusqlite::Connection;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
 use writer::Writer;
 
@@ -74,7 +76,23 @@ impl Embedded {
     }
 
     pub fn backend(self: &Arc<Self>) -> Backend {
-        Backend { store: self.clone(), queue: self.clone(), blobs: self.clone(), coordinator: self.clone() }
+        let most = limits::SETTLE_GROUPS_INFLIGHT;
+        Backend {
+            store: self.clone(),
+            queue: self.clone(),
+            blobs: self.clone(),
+            coordinator: self.clone(),
+            direct: None,
+            capabilities: Capabilities {
+                sharding: Sharding::Whole,
+                settles_at_once: SettlesAtOnce { in_all: most, of_a_run: most },
+                removes_by_itself_within: Duration::ZERO,
+                receive_max: queue::RECEIVE_MAX,
+                receive_batch: 1,
+                part_min_bytes: 1,
+            },
+            changed: self.changes.subscribe(),
+        }
     }
 
     /// Resolves, with the reason, when the store can no longer be trusted and the process has to end.
@@ -139,15 +157,14 @@ mod tests {
     use super::*;
     use crate::conformance::{World, success};
     use crate::port::{
-        Depth, IngestStore, JobStore, JobsQuery, KeyStore, Queue, RecordStore, Settled, StatusFilter,
-        TaskStore, TasksQuery,
+        ChangeCursor, Depth, IngestStore, JobStore, JobsQuery, KeyStore, Queue, Reader, RecordStore, Settled,
+        StatusFilter, TaskStore, TasksQuery,
     };
     use conveyor_domain::access::api_key::operator_key;
     use conveyor_domain::limits::LOOK_ROWS_MAX;
     use conveyor_domain::{JobId, KeyHash, QueueName};
     use futures::FutureExt;
     use std::sync::mpsc;
-    use std::time::Duration;
     use tokio::sync::oneshot;
     use tokio::time::timeout;
 
@@ -187,7 +204,7 @@ mod tests {
         store.write(|_| Ok(())).await.unwrap();
         let mut written = 0;
         for job in jobs {
-            written += usize::from(store.any_job(job).await.unwrap().is_some());
+            written += usize::from(store.job(None, job).await.unwrap().is_some());
         }
         assert_eq!(written, limits::HEAVY_WRITES_MAX / 2);
     }
@@ -203,11 +220,13 @@ mod tests {
         store.put_key(hash, world.caller, world.now()).await.unwrap();
         let held = [occupy(&store.readers, Lane::Lists).await, occupy(&store.readers, Lane::Proofs).await];
         let query = move |filter| TasksQuery { key, filter, after: None, limit: 9, max_bytes: usize::MAX };
-        let filter = StatusFilter::Failed;
+        let (filter, backend) = (StatusFilter::Failed, store.backend());
         let lists: Vec<_> = (0..50)
             .map(|_| {
                 let store = store.clone();
-                tokio::spawn(async move { store.scan_tasks(query(filter), LOOK_ROWS_MAX).await })
+                tokio::spawn(
+                    async move { store.scan_tasks(query(filter), LOOK_ROWS_MAX, Reader::Caller).await },
+                )
             })
             .collect();
         let caller = world.caller;
@@ -218,17 +237,25 @@ mod tests {
         });
         let depth = tokio::spawn({
             let (store, now) = (store.clone(), world.now());
-            async move { store.shown_depth(QueueName::Run(key.run), now).await }
+            async move { store.depth(QueueName::Run(key.run), Reader::Caller, now).await }
         });
 
         let others = async {
             assert_eq!(store.caller_of(hash).await, Ok(Some(world.caller)));
-            assert!(store.job(world.caller, key.job).await.unwrap().is_some());
-            assert_eq!(store.changed_runs(Timestamp(0)).await.unwrap().active.len(), 1);
+            assert!(store.job(Some(world.caller), key.job).await.unwrap().is_some());
+            assert_eq!(
+                store
+                    .changed_runs(Some(ChangeCursor(Timestamp(0))), Timestamp(1))
+                    .await
+                    .unwrap()
+                    .active
+                    .len(),
+                1
+            );
             let claimed = world.claimed(key, 0).await;
             assert_eq!(world.settle(key, &claimed, success()).await, Settled::Applied);
             assert_eq!(
-                store.tasks(query(StatusFilter::Unfinished)).await.unwrap().len(),
+                backend.store.tasks(query(StatusFilter::Unfinished)).await.unwrap().len(),
                 2,
                 "as a sweeper looks"
             );
@@ -243,7 +270,7 @@ mod tests {
             assert!(list.await.unwrap().unwrap().rows.is_empty());
         }
         assert_eq!(jobs.await.unwrap().unwrap().rows.len(), 1);
-        assert_eq!(depth.await.unwrap().unwrap().depth, Depth { visible: 3, hidden: 0 });
+        assert_eq!(depth.await.unwrap().unwrap(), Depth { visible: 3, ..Depth::default() });
     }
 
     /// However much callers that are known have to look up, others become known.
@@ -255,7 +282,7 @@ mod tests {
         let hash = KeyHash::of("a key");
         store.put_key(hash, world.caller, world.now()).await.unwrap();
         let _held = occupy(&store.readers, Lane::Points).await;
-        let job = store.job(world.caller, JobId::from_bytes([1; 16]));
+        let job = store.job(Some(world.caller), JobId::from_bytes([1; 16]));
         tokio::pin!(job);
         assert!(job.as_mut().now_or_never().is_none(), "every reader of points is taken");
         let known = async {
@@ -273,10 +300,12 @@ mod tests {
         let key = world.submit(false, 1).await;
         let _held = occupy(&store.readers, Lane::Work).await;
         let queue = QueueName::Run(key.run);
-        let looked = async { (store.shown_ingest(key).await, store.shown_depth(queue, world.now()).await) };
+        let looked = async {
+            (store.ingest(key, Reader::Caller).await, store.depth(queue, Reader::Caller, world.now()).await)
+        };
         let (ingest, depth) =
             timeout(Duration::from_secs(60), looked).await.expect("a caller waits for work");
         assert_eq!(ingest.unwrap().map(|ingest| ingest.log), None);
-        assert_eq!(depth.unwrap().depth, Depth { visible: 1, hidden: 0 });
+        assert_eq!(depth.unwrap(), Depth { visible: 1, ..Depth::default() });
     }
 }

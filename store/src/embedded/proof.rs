@@ -6,7 +6,7 @@ use super::runs::StoredRun;
 use super::tasks::Documents;
 use super::{Embedded, jobs, runs, tasks};
 use crate::port::{
-    DamagePage, DamagedRow, DamagedRows, Error, NamedObjects, ProofStore, Result, RunKey, Tally,
+    DamagePage, Damaged, DamagedRow, DamagedRows, Error, NamedObjects, ProofStore, Result, RunKey, Tally,
 };
 use async_trait::async_trait;
 use conveyor_domain::{Damage, JobId, RowCounts, RunStatus, Sums, TaskId, TaskStatus, Timestamp, WorkerId};
@@ -129,12 +129,12 @@ impl ProofStore for Embedded {
         .await
     }
 
-    async fn damage_of(&self, job: JobId) -> Result<Vec<DamagedRow>> {
-        self.read(Lane::Work, move |connection| damage_of(connection, job)).await
-    }
-
-    async fn damage(&self, after: Option<JobId>) -> Result<DamagePage> {
+    async fn damage(&self, of: Damaged) -> Result<DamagePage> {
         self.read(Lane::Work, move |connection| {
+            let after = match of {
+                Damaged::Behind(after) => after,
+                Damaged::Of(job) => return Ok(DamagePage { rows: damage_of(connection, job)?, next: None }),
+            };
             let mut statement = connection
                 .prepare_cached("SELECT job_id FROM jobs WHERE job_id > ?1 ORDER BY job_id LIMIT ?2")?;
             let after = after.map_or([0; 16], JobId::to_bytes);

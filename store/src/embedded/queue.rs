@@ -3,14 +3,13 @@
 use super::latest::Latest;
 use super::reader::Lane;
 use super::{Embedded, jobs, records, spans};
-use crate::port::{Delivery, Depth, Emptiness, Queue, Receipt, Result, ShownDepth};
+use crate::port::{Delivery, Depth, Emptiness, Queue, Reader, Receipt, Result};
 use async_trait::async_trait;
 use conveyor_domain::{QueueName, Timestamp, limits};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::time::Duration;
-use tokio::sync::watch;
 
-const RECEIVE_MAX: usize = 256;
+pub const RECEIVE_MAX: usize = 256;
 
 fn find(connection: &Connection, queue: QueueName) -> Result<Option<i64>> {
     let mut statement = connection.prepare_cached("SELECT queue_key FROM queues WHERE name = ?1")?;
@@ -178,14 +177,14 @@ fn receive(
 }
 
 /// Tasks of the messages that become visible after one moment and by the other, and whether there may be more.
-fn count(connection: &Connection, (key, after, by): (i64, i64, i64)) -> Result<(u64, bool)> {
+fn count(connection: &Connection, (key, after, by): (i64, i64, i64), most: u32) -> Result<(u64, bool)> {
     let mut first = connection.prepare_cached(
         "SELECT coalesce(sum(tasks), 0), count(*) FROM
             (SELECT coalesce(span, 1) AS tasks FROM messages
              WHERE queue_key = ?1 AND visible_ms > ?2 AND visible_ms <= ?3 ORDER BY visible_ms LIMIT ?4)",
     )?;
-    Ok(first.query_row(params![key, after, by, limits::SHOWN_DEPTH_MAX], |row| {
-        Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, u32>(1)? >= limits::SHOWN_DEPTH_MAX))
+    Ok(first.query_row(params![key, after, by, most], |row| {
+        Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, u32>(1)? >= most))
     })?)
 }
 
@@ -298,28 +297,16 @@ impl Queue for Embedded {
         .await
     }
 
-    async fn depth(&self, queue: QueueName, now: Timestamp) -> Result<Depth> {
-        self.read(Lane::Work, move |connection| {
+    async fn depth(&self, queue: QueueName, reader: Reader, now: Timestamp) -> Result<Depth> {
+        self.read(reader.into(), move |connection| {
             let Some(key) = find(connection, queue)? else { return Ok(Depth::default()) };
-            let mut count = connection.prepare_cached(
-                "SELECT coalesce(sum(iif(visible_ms <= ?2, coalesce(span, 1), 0)), 0),
-                        coalesce(sum(iif(visible_ms > ?2, coalesce(span, 1), 0)), 0)
-                 FROM messages WHERE queue_key = ?1",
-            )?;
-            Ok(count.query_row([key, now.0], |r| {
-                let whole = |column| Ok::<_, rusqlite::Error>(r.get::<_, i64>(column)?.cast_unsigned());
-                Ok(Depth { visible: whole(0)?, hidden: whole(1)? })
-            })?)
-        })
-        .await
-    }
-
-    async fn shown_depth(&self, queue: QueueName, now: Timestamp) -> Result<ShownDepth> {
-        self.read(Lane::Lists, move |connection| {
-            let Some(key) = find(connection, queue)? else { return Ok(ShownDepth::default()) };
-            let (visible, more_visible) = count(connection, (key, i64::MIN, now.0))?;
-            let (hidden, more_hidden) = count(connection, (key, now.0, i64::MAX))?;
-            Ok(ShownDepth { depth: Depth { visible, hidden }, at_least: more_visible || more_hidden })
+            let most = match reader {
+                Reader::Caller => limits::SHOWN_DEPTH_MAX,
+                Reader::Role => u32::MAX,
+            };
+            let (visible, more_visible) = count(connection, (key, i64::MIN, now.0), most)?;
+            let (hidden, more_hidden) = count(connection, (key, now.0, i64::MAX), most)?;
+            Ok(Depth { visible, hidden, at_least: more_visible || more_hidden })
         })
         .await
     }
@@ -340,13 +327,5 @@ impl Queue for Embedded {
             Ok(done)
         })
         .await
-    }
-
-    fn receive_max(&self) -> usize {
-        RECEIVE_MAX
-    }
-
-    fn changes(&self) -> watch::Receiver<u64> {
-        self.changes.subscribe()
     }
 }

@@ -4,7 +4,7 @@
 //! authentication nor workers waiting (SPEC 5.1).
 
 use super::open;
-use crate::port::{Error, Result};
+use crate::port::{Error, Reader, Result};
 use rusqlite::Connection;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -26,6 +26,15 @@ pub enum Lane {
     Lists,
     /// Whole runs, in one snapshot each.
     Proofs,
+}
+
+impl From<Reader> for Lane {
+    fn from(reader: Reader) -> Lane {
+        match reader {
+            Reader::Caller => Lane::Lists,
+            Reader::Role => Lane::Work,
+        }
+    }
 }
 
 impl Lane {

@@ -110,6 +110,17 @@ pub fn bring_back(connection: &Connection, now: Timestamp) -> rusqlite::Result<(
     Ok(())
 }
 
+/// Removes up to `limit` records that are past their time.
+pub fn remove_expired(connection: &Connection, by: Timestamp, limit: u32) -> Result<u32> {
+    let removed = connection
+        .prepare_cached(
+            "DELETE FROM records WHERE (kind, owner, id) IN
+                (SELECT kind, owner, id FROM records WHERE expires_ms <= ?1 LIMIT ?2)",
+        )?
+        .execute(params![by.0, limit])?;
+    Ok(u32::try_from(removed).unwrap_or(u32::MAX))
+}
+
 fn page(connection: &Connection, query: &RecordsQuery) -> Result<Vec<Record>> {
     let (side, order) = if query.newest_first { ("<", "DESC") } else { (">", "ASC") };
     let mut statement = connection.prepare_cached(&format!(
@@ -155,30 +166,7 @@ impl RecordStore for Embedded {
         self.read(Lane::Points, move |connection| page(connection, &query)).await
     }
 
-    async fn due_records(&self, kind: RecordKind, by: Timestamp, limit: u32) -> Result<Vec<Record>> {
-        self.read(Lane::Work, move |connection| {
-            let mut statement = connection.prepare_cached(&format!(
-                "SELECT {COLUMNS} FROM records WHERE kind = ?1 AND due_ms <= ?2 ORDER BY due_ms"
-            ))?;
-            codec::readable("record", &mut statement, params![kind.as_str(), by.0], limit, decode)
-        })
-        .await
-    }
-
     async fn due_keys(&self, query: DueQuery) -> Result<Vec<(Timestamp, RecordKey)>> {
         self.read(Lane::Work, move |connection| due_keys(connection, query)).await
-    }
-
-    async fn remove_expired_records(&self, now: Timestamp, limit: u32) -> Result<u32> {
-        self.write(move |connection| {
-            let removed = connection
-                .prepare_cached(
-                    "DELETE FROM records WHERE (kind, owner, id) IN
-                        (SELECT kind, owner, id FROM records WHERE expires_ms <= ?1 LIMIT ?2)",
-                )?
-                .execute(params![now.0, limit])?;
-            Ok(u32::try_from(removed).unwrap_or(u32::MAX))
-        })
-        .await
     }
 }

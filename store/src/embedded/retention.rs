@@ -2,11 +2,12 @@
 
 use super::codec::task_key;
 use super::reader::Lane;
-use super::{Embedded, budgets, runs, tombstones, uploads};
-use crate::port::{Result, Retention, RunKey, Tombstone};
+use super::{Embedded, budgets, records, runs, tombstones, uploads};
+use crate::port::{Chore, Mark, Removal, Result, Retention, RunKey, Tombstone};
 use async_trait::async_trait;
-use conveyor_domain::{JobId, RunId, RunStatus, Storage, Timestamp};
-use rusqlite::{Connection, params};
+use conveyor_domain::repair::Subject;
+use conveyor_domain::{JobId, RunId, Storage, Timestamp, UploadId};
+use rusqlite::{Connection, Row, params};
 
 /// Not live: deleted, or gone already.
 const IS_DELETED: &str = "NOT EXISTS (SELECT 1 FROM jobs WHERE job_id = ?1 AND status <> 'deleted')";
@@ -74,14 +75,9 @@ fn forget(connection: &Connection, job: JobId, now: Timestamp) -> Result<bool> {
 }
 
 /// Marks a run whose rows are gone. One that is not in the state for it, by now or ever, stays as it is.
-fn removed(connection: &Connection, key: RunKey, storage: Storage) -> Result<()> {
+fn rows_gone(connection: &Connection, key: RunKey, storage: Storage) -> Result<()> {
     let Some(stored) = runs::find(connection, key)? else { return Ok(()) };
-    let may_be = match (storage, stored.run.status) {
-        (Storage::Removed, RunStatus::Deleted) => true,
-        (Storage::Expired, RunStatus::Completed | RunStatus::Stopped | RunStatus::Failed) => true,
-        (Storage::Kept | Storage::Expired | Storage::Removed, _) => false,
-    };
-    if !may_be {
+    if !storage.may_be_of(stored.run.status) {
         return Ok(());
     }
     connection
@@ -94,29 +90,91 @@ fn removed(connection: &Connection, key: RunKey, storage: Storage) -> Result<()>
     if kept.exists([key.job.to_bytes()])? { Ok(()) } else { uploads::release(connection, key.job) }
 }
 
-fn keys(connection: &Connection, condition: &str, values: impl rusqlite::Params) -> Result<Vec<RunKey>> {
-    let mut statement =
-        connection.prepare_cached(&format!("SELECT job_id, run_id FROM runs WHERE {condition}"))?;
-    let rows = statement.query_map(values, |row| {
-        Ok(RunKey { job: JobId::from_bytes(row.get(0)?), run: RunId::from_bytes(row.get(1)?) })
-    })?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+fn queue_gone(connection: &Connection, key: RunKey) -> Result<()> {
+    connection
+        .prepare_cached("UPDATE runs SET queue_removed = 1 WHERE run_id = ?1")?
+        .execute([key.run.to_bytes()])?;
+    Ok(())
+}
+
+fn remove_ended(connection: &Connection, key: RunKey, limit: u32) -> Result<u32> {
+    match runs::find(connection, key)?.filter(|stored| stored.run.status.is_terminal()) {
+        Some(stored) => remove_run(connection, stored.key, limit),
+        None => Ok(0),
+    }
+}
+
+fn subjects(
+    connection: &Connection,
+    query: &str,
+    values: impl rusqlite::Params,
+    subject: fn(&Row<'_>) -> rusqlite::Result<Subject>,
+) -> Result<Vec<Subject>> {
+    let mut statement = connection.prepare_cached(query)?;
+    Ok(statement.query_map(values, subject)?.collect::<rusqlite::Result<_>>()?)
+}
+
+fn due(connection: &Connection, chore: Chore, limit: u32) -> Result<Vec<Subject>> {
+    let job = |row: &Row<'_>| Ok(Subject::Job(JobId::from_bytes(row.get(0)?)));
+    let run =
+        |row: &Row<'_>| Ok(Subject::Run(JobId::from_bytes(row.get(0)?), RunId::from_bytes(row.get(1)?)));
+    let upload = |row: &Row<'_>| Ok(Subject::Upload(UploadId::from_bytes(row.get(0)?)));
+    match chore {
+        Chore::DeletedJobs => {
+            let query = "SELECT job_id FROM jobs WHERE status = 'deleted' LIMIT ?1";
+            subjects(connection, query, [limit], job)
+        }
+        // A submit is one transaction.
+        Chore::AbandonedSubmits { .. } => Ok(Vec::new()),
+        Chore::EndedQueues => {
+            let query = "SELECT job_id, run_id FROM runs WHERE queue_removed = 0
+                AND status IN ('completed', 'stopped', 'failed', 'deleted') LIMIT ?1";
+            subjects(connection, query, [limit], run)
+        }
+        Chore::DeletedRuns => {
+            let query = "SELECT job_id, run_id FROM runs WHERE status = 'deleted' AND storage <> 'removed'
+                AND EXISTS (SELECT 1 FROM jobs WHERE jobs.job_id = runs.job_id AND jobs.status <> 'deleted')
+                LIMIT ?1";
+            subjects(connection, query, [limit], run)
+        }
+        // A run that was deleted goes its own way, however old it is.
+        Chore::ExpiredRuns { ended_before } => {
+            let query = "SELECT job_id, run_id FROM runs
+                WHERE storage = 'kept' AND status IN ('completed', 'stopped', 'failed')
+                AND sequence > 0 AND updated_ms < ?1 ORDER BY updated_ms LIMIT ?2";
+            subjects(connection, query, params![ended_before.0, limit], run)
+        }
+        Chore::ExpiredUploads { by } => {
+            let query = "SELECT upload_id FROM uploads WHERE doomed = 1
+                UNION ALL SELECT upload_id FROM uploads WHERE doomed = 0 AND claimed = 0 AND expires_ms <= ?1
+                LIMIT ?2";
+            subjects(connection, query, params![by.0, limit], upload)
+        }
+    }
 }
 
 #[async_trait]
 impl Retention for Embedded {
-    async fn deleted_jobs(&self, limit: u32) -> Result<Vec<JobId>> {
-        self.read(Lane::Work, move |connection| {
-            let mut statement =
-                connection.prepare_cached("SELECT job_id FROM jobs WHERE status = 'deleted' LIMIT ?1")?;
-            let rows = statement.query_map([limit], |row| Ok(JobId::from_bytes(row.get(0)?)))?;
-            Ok(rows.collect::<rusqlite::Result<_>>()?)
+    async fn due(&self, chore: Chore, limit: u32) -> Result<Vec<Subject>> {
+        self.read(Lane::Work, move |connection| due(connection, chore, limit)).await
+    }
+
+    async fn remove_rows(&self, rows: Removal, limit: u32) -> Result<u32> {
+        self.write(move |connection| match rows {
+            Removal::Job(job) => remove_rows(connection, job, limit),
+            Removal::Run(key) => remove_ended(connection, key, limit),
+            Removal::Submit(_) => Ok(0),
+            Removal::Records { by } => records::remove_expired(connection, by, limit),
         })
         .await
     }
 
-    async fn remove_rows(&self, job: JobId, limit: u32) -> Result<u32> {
-        self.write(move |connection| remove_rows(connection, job, limit)).await
+    async fn mark(&self, key: RunKey, mark: Mark) -> Result<()> {
+        self.write(move |connection| match mark {
+            Mark::QueueGone => queue_gone(connection, key),
+            Mark::RowsGone(storage) => rows_gone(connection, key, storage),
+        })
+        .await
     }
 
     async fn forget_job(&self, job: JobId, now: Timestamp) -> Result<bool> {
@@ -130,49 +188,5 @@ impl Retention for Embedded {
     async fn looked_at(&self, tombstone: &Tombstone, next: Option<Timestamp>) -> Result<()> {
         let tombstone = tombstone.clone();
         self.write(move |connection| tombstones::looked_at(connection, &tombstone, next)).await
-    }
-
-    async fn ended_runs_with_queue(&self, limit: u32) -> Result<Vec<RunKey>> {
-        const CONDITION: &str = "queue_removed = 0
-            AND status IN ('completed', 'stopped', 'failed', 'deleted') LIMIT ?1";
-        self.read(Lane::Work, move |connection| keys(connection, CONDITION, [limit])).await
-    }
-
-    async fn queue_removed(&self, key: RunKey) -> Result<()> {
-        self.write(move |connection| {
-            connection
-                .prepare_cached("UPDATE runs SET queue_removed = 1 WHERE run_id = ?1")?
-                .execute([key.run.to_bytes()])?;
-            Ok(())
-        })
-        .await
-    }
-
-    async fn deleted_runs(&self, limit: u32) -> Result<Vec<RunKey>> {
-        const CONDITION: &str = "status = 'deleted' AND storage <> 'removed'
-            AND EXISTS (SELECT 1 FROM jobs WHERE jobs.job_id = runs.job_id AND jobs.status <> 'deleted') LIMIT ?1";
-        self.read(Lane::Work, move |connection| keys(connection, CONDITION, [limit])).await
-    }
-
-    async fn expired_runs(&self, ended_before: Timestamp, limit: u32) -> Result<Vec<RunKey>> {
-        // A run that was deleted goes its own way, however old it is.
-        const CONDITION: &str = "storage = 'kept' AND status IN ('completed', 'stopped', 'failed')
-            AND sequence > 0 AND updated_ms < ?1 ORDER BY updated_ms LIMIT ?2";
-        self.read(Lane::Work, move |connection| keys(connection, CONDITION, params![ended_before.0, limit]))
-            .await
-    }
-
-    async fn remove_run_rows(&self, key: RunKey, limit: u32) -> Result<u32> {
-        self.write(move |connection| {
-            match runs::find(connection, key)?.filter(|stored| stored.run.status.is_terminal()) {
-                Some(stored) => remove_run(connection, stored.key, limit),
-                None => Ok(0),
-            }
-        })
-        .await
-    }
-
-    async fn run_removed(&self, key: RunKey, storage: Storage) -> Result<()> {
-        self.write(move |connection| removed(connection, key, storage)).await
     }
 }

@@ -7,8 +7,8 @@ use super::reader::Lane;
 use super::runs::{self, StoredRun};
 use super::{Embedded, restore, scan, spans};
 use crate::port::{
-    self, Claim, ClaimedTask, Error, Page, Result, RunKey, Settle, SettleGroup, Settled, TaskStore,
-    TasksQuery, dense,
+    self, Claim, ClaimedTask, Error, Page, Reader, Result, RunKey, Settle, SettleGroup, Settled, TaskStore,
+    TasksQuery,
 };
 use async_trait::async_trait;
 use conveyor_domain::job::rerun::Inherited;
@@ -373,12 +373,7 @@ fn attempt(row: &Row<'_>) -> Result<Attempt> {
 
 #[async_trait]
 impl TaskStore for Embedded {
-    async fn put_tasks(
-        &self,
-        key: RunKey,
-        rows: Vec<(u32, TaskInput)>,
-        now: Timestamp,
-    ) -> Result<Vec<TaskRef>> {
+    async fn put_tasks(&self, key: RunKey, rows: Vec<(u32, TaskInput)>, now: Timestamp) -> Result<()> {
         let rows = encode(rows.iter().map(|(index, input)| (*index, input)))?;
         self.write(move |connection| {
             // What is on its way out must not grow again behind whoever removes it.
@@ -388,7 +383,7 @@ impl TaskStore for Embedded {
         })
         .await?;
         self.announce();
-        Ok(Vec::new())
+        Ok(())
     }
 
     async fn claim(
@@ -435,15 +430,8 @@ impl TaskStore for Embedded {
         .await
     }
 
-    async fn scan_tasks(&self, query: TasksQuery, look: u32) -> Result<Page<Task, TaskId>> {
-        self.read(Lane::Lists, move |connection| scan::tasks(connection, query, look)).await
-    }
-
-    async fn tasks(&self, query: TasksQuery) -> Result<Vec<Task>> {
-        let scan = |query| {
-            self.read(Lane::Work, move |connection| scan::tasks(connection, query, limits::LOOK_ROWS_MAX))
-        };
-        dense(query, scan).await
+    async fn scan_tasks(&self, query: TasksQuery, look: u32, reader: Reader) -> Result<Page<Task, TaskId>> {
+        self.read(reader.into(), move |connection| scan::tasks(connection, query, look)).await
     }
 
     async fn attempts(&self, key: RunKey, task: TaskId) -> Result<Option<Vec<Attempt>>> {

@@ -7,41 +7,14 @@ use super::scan;
 use crate::port::{Error, Page, Result, UploadStore, UploadsQuery};
 use async_trait::async_trait;
 use conveyor_domain::ingest::Source;
-use conveyor_domain::ingest::upload::{Declared, Part};
-use conveyor_domain::{CallerId, JobId, ListSpec, Refusal, Staged, Timestamp, Upload, UploadId};
+use conveyor_domain::ingest::upload::{Part, UploadDoc};
+use conveyor_domain::{CallerId, JobId, Refusal, Staged, Timestamp, Upload, UploadId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use serde::{Deserialize, Serialize};
 
 const COLUMNS: &str = "upload_id, caller_id, created_ms, expires_ms, claimed, doc";
 
-/// What is kept of an upload beside the columns that queries need. New fields need a default.
-#[derive(Serialize, Deserialize)]
-struct Doc {
-    spec: ListSpec,
-    #[serde(default)]
-    multipart: bool,
-    #[serde(default)]
-    declared: Declared,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    parts_handle: Option<String>,
-    #[serde(default)]
-    staged: Option<Staged>,
-}
-
-impl Doc {
-    fn of(upload: &Upload) -> Doc {
-        Doc {
-            spec: upload.spec.clone(),
-            multipart: upload.multipart,
-            declared: upload.declared.clone(),
-            parts_handle: upload.parts_handle.clone(),
-            staged: upload.staged.clone(),
-        }
-    }
-}
-
 fn decode(row: &Row<'_>) -> Result<Upload> {
-    let doc: Doc = from_json(&row.get::<_, String>(5)?)?;
+    let doc: UploadDoc = from_json(&row.get::<_, String>(5)?)?;
     Ok(Upload {
         id: UploadId::from_bytes(row.get(0)?),
         caller: CallerId::from_bytes(row.get(1)?),
@@ -65,21 +38,15 @@ fn find(connection: &Connection, upload: UploadId, now: Timestamp) -> Result<Opt
     found.transpose()
 }
 
-/// One whose bytes may still be replaced.
-fn find_unclaimed(connection: &Connection, upload: UploadId, now: Timestamp) -> Result<Upload> {
-    refuse_claimed(find(connection, upload, now)?.ok_or(Error::NotFound)?)
-}
-
-fn refuse_claimed(found: Upload) -> Result<Upload> {
-    if found.claimed { Err(Refusal::UploadClaimed.into()) } else { Ok(found) }
+fn find_there(connection: &Connection, upload: UploadId, now: Timestamp) -> Result<Upload> {
+    find(connection, upload, now)?.ok_or(Error::NotFound)
 }
 
 /// Keeps the bytes of a source for a job. The caller is inside the transaction that makes the job.
 pub fn claim(connection: &Connection, source: &Source, job: JobId, now: Timestamp) -> Result<()> {
     let upload = source.upload;
-    let found = find(connection, upload, now)?.ok_or(Error::NotFound)?;
     // Replaced since it was looked at: what the job would pin is about to be deleted.
-    if !found.staged.is_some_and(|staged| staged.is_same(&source.staged)) {
+    if !find_there(connection, upload, now)?.has_staged(&source.staged) {
         return Err(Error::Changed);
     }
     connection
@@ -124,7 +91,7 @@ fn create(connection: &Connection, upload: &Upload, max: u32) -> Result<()> {
             upload.caller.to_bytes(),
             upload.created.0,
             upload.expires.0,
-            to_json(&Doc::of(upload))?,
+            to_json(&upload.doc())?,
         ])?;
     Ok(())
 }
@@ -133,19 +100,20 @@ fn put_staged(
     connection: &Connection,
     upload: UploadId,
     staged: Staged,
+    joined: Option<&[Part]>,
     now: Timestamp,
 ) -> Result<Option<Staged>> {
-    let found = find(connection, upload, now)?.ok_or(Error::NotFound)?;
-    if found.staged.as_ref().is_some_and(|before| before.is_same(&staged)) {
-        // They are, whatever has been made of them since: a repeat is no surprise.
-        return Ok(None);
+    let mut found = find_there(connection, upload, now)?;
+    if let Some(joined) = joined
+        && parts(connection, upload)? != joined
+    {
+        return Err(Error::Conflict("a part was replaced while the parts were joined".to_owned()));
     }
-    let found = refuse_claimed(found)?;
-    let doc = Doc { staged: Some(staged), ..Doc::of(&found) };
+    let replaced = found.stage(staged)?;
     connection
         .prepare_cached("UPDATE uploads SET doc = ?2 WHERE upload_id = ?1")?
-        .execute(params![upload.to_bytes(), to_json(&doc)?])?;
-    Ok(found.staged)
+        .execute(params![upload.to_bytes(), to_json(&found.doc())?])?;
+    Ok(replaced)
 }
 
 fn parts(connection: &Connection, upload: UploadId) -> Result<Vec<Part>> {
@@ -161,10 +129,7 @@ fn put_part(
     part: &Part,
     now: Timestamp,
 ) -> Result<Option<Staged>> {
-    let found = find_unclaimed(connection, upload, now)?;
-    if found.staged.is_some() {
-        return Err(Refusal::UploadComplete.into());
-    }
+    find_there(connection, upload, now)?.takes_parts()?;
     let mut statement =
         connection.prepare_cached("SELECT doc FROM upload_parts WHERE upload_id = ?1 AND number = ?2")?;
     let before: Option<String> =
@@ -176,17 +141,19 @@ fn put_part(
     Ok(before.map(|p| p.staged).filter(|staged| *staged != part.staged))
 }
 
-fn put_joined(
-    connection: &Connection,
-    upload: UploadId,
-    staged: Staged,
-    joined: &[Part],
-    now: Timestamp,
-) -> Result<Option<Staged>> {
-    if parts(connection, upload)? != joined {
-        return Err(Error::Conflict("a part was replaced while the parts were joined".to_owned()));
+/// Marks an upload to be removed. Whose it is comes first: that a job was made of it is nobody else's business.
+fn doom(connection: &Connection, upload: UploadId, by: Option<CallerId>, now: Timestamp) -> Result<bool> {
+    if let Some(caller) = by {
+        let found = find(connection, upload, now)?.filter(|found| found.caller == caller);
+        found.ok_or(Error::NotFound)?.refuse_claimed()?;
     }
-    put_staged(connection, upload, staged, now)
+    let doomed = connection
+        .prepare_cached(
+            "UPDATE uploads SET doomed = 1
+             WHERE upload_id = ?1 AND (?3 OR doomed = 1 OR (claimed = 0 AND expires_ms <= ?2))",
+        )?
+        .execute(params![upload.to_bytes(), now.0, by.is_some()])?;
+    Ok(doomed == 1)
 }
 
 #[async_trait]
@@ -218,18 +185,14 @@ impl UploadStore for Embedded {
         .await
     }
 
-    async fn put_staged(&self, upload: UploadId, staged: Staged, now: Timestamp) -> Result<Option<Staged>> {
-        self.write(move |connection| put_staged(connection, upload, staged, now)).await
-    }
-
-    async fn put_joined(
+    async fn put_staged(
         &self,
         upload: UploadId,
         staged: Staged,
-        joined: Vec<Part>,
+        joined: Option<Vec<Part>>,
         now: Timestamp,
     ) -> Result<Option<Staged>> {
-        self.write(move |connection| put_joined(connection, upload, staged, &joined, now)).await
+        self.write(move |connection| put_staged(connection, upload, staged, joined.as_deref(), now)).await
     }
 
     async fn put_part(&self, upload: UploadId, part: Part, now: Timestamp) -> Result<Option<Staged>> {
@@ -240,44 +203,8 @@ impl UploadStore for Embedded {
         self.read(Lane::Points, move |connection| parts(connection, upload)).await
     }
 
-    async fn abort_upload(&self, caller: CallerId, upload: UploadId, now: Timestamp) -> Result<()> {
-        self.write(move |connection| {
-            // Whose it is comes first: that a job was made of it is nobody else's business.
-            let found = find(connection, upload, now)?.filter(|found| found.caller == caller);
-            refuse_claimed(found.ok_or(Error::NotFound)?)?;
-            connection
-                .prepare_cached("UPDATE uploads SET doomed = 1 WHERE upload_id = ?1")?
-                .execute([upload.to_bytes()])?;
-            Ok(())
-        })
-        .await
-    }
-
-    async fn expired_uploads(&self, now: Timestamp, limit: u32) -> Result<Vec<UploadId>> {
-        self.read(Lane::Work, move |connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT upload_id FROM uploads WHERE doomed = 1
-                 UNION ALL SELECT upload_id FROM uploads WHERE doomed = 0 AND claimed = 0 AND expires_ms <= ?1
-                 LIMIT ?2",
-            )?;
-            let rows =
-                statement.query_map(params![now.0, limit], |row| Ok(UploadId::from_bytes(row.get(0)?)))?;
-            Ok(rows.collect::<rusqlite::Result<_>>()?)
-        })
-        .await
-    }
-
-    async fn doom_upload(&self, upload: UploadId, now: Timestamp) -> Result<bool> {
-        self.write(move |connection| {
-            let doomed = connection
-                .prepare_cached(
-                    "UPDATE uploads SET doomed = 1
-                     WHERE upload_id = ?1 AND (doomed = 1 OR (claimed = 0 AND expires_ms <= ?2))",
-                )?
-                .execute(params![upload.to_bytes(), now.0])?;
-            Ok(doomed == 1)
-        })
-        .await
+    async fn doom_upload(&self, upload: UploadId, by: Option<CallerId>, now: Timestamp) -> Result<bool> {
+        self.write(move |connection| doom(connection, upload, by, now)).await
     }
 
     async fn forget_upload(&self, upload: UploadId) -> Result<()> {

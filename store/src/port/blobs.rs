@@ -1,5 +1,5 @@
-use super::{DirectAccess, Result};
-use async_trait::async_trait;
+use super::Result;
+use super::over::port;
 use bytes::Bytes;
 use conveyor_domain::{ExportId, JobId, RunId, Timestamp, UploadId, WorkerId};
 use futures::stream::BoxStream;
@@ -125,45 +125,39 @@ pub struct Listed {
     pub size: u64,
 }
 
-/// Immutable objects.
-#[async_trait]
-pub trait Blobs: Send + Sync {
-    /// Durable when it returns. Keys are written once; a repeated write of the same bytes is harmless.
-    async fn put(&self, key: &BlobKey, body: Bytes) -> Result<()>;
+port! {
+    /// Immutable objects.
+    pub trait Blobs, decorated by OverBlobs over blobs {
+        /// Durable when it returns. Keys are written once; a repeated write of the same bytes is harmless.
+        async fn put(&self, key: &BlobKey, body: Bytes) -> Result<()>;
 
-    /// `length` bytes from `offset`; `NotFound` if the object is not there, `Corrupt` if it is shorter.
-    async fn get(&self, key: &BlobKey, offset: u64, length: u64) -> Result<Bytes>;
+        /// `length` bytes from `offset`; `NotFound` if the object is not there, `Corrupt` if it is shorter.
+        async fn get(&self, key: &BlobKey, offset: u64, length: u64) -> Result<Bytes>;
 
-    /// Writes an object as its bytes arrive; durable when it returns. If they end in an error, that is the answer, and
-    /// there is no object.
-    async fn put_stream(&self, key: &BlobKey, body: ByteStream) -> Result<Stored>;
+        /// Writes an object as its bytes arrive; durable when it returns. If they end in an error, that is the answer, and
+        /// there is no object.
+        async fn put_stream(&self, key: &BlobKey, body: ByteStream) -> Result<Stored>;
 
-    /// Makes one object of several, in order.
-    async fn concat(&self, key: &BlobKey, parts: &[BlobKey]) -> Result<Stored>;
+        /// Makes one object of several, in order.
+        async fn concat(&self, key: &BlobKey, parts: &[BlobKey]) -> Result<Stored>;
 
-    /// All bytes of an object, in pieces, for whoever does not know how many there are.
-    async fn read(&self, key: &BlobKey) -> Result<ByteStream>;
+        /// All bytes of an object, in pieces, for whoever does not know how many there are.
+        async fn read(&self, key: &BlobKey) -> Result<ByteStream>;
 
-    /// The bytes from `offset` on of the object that `etag` pins, and of no other: `Changed`, here or in the stream, if it
-    /// is not that one any more.
-    async fn read_pinned(&self, key: &BlobKey, etag: &str, offset: u64) -> Result<ByteStream>;
+        /// The bytes from `offset` on of the object that `etag` pins, and of no other: `Changed`, here or in the stream, if it
+        /// is not that one any more.
+        async fn read_pinned(&self, key: &BlobKey, etag: &str, offset: u64) -> Result<ByteStream>;
 
-    async fn delete(&self, key: &BlobKey) -> Result<()>;
+        async fn delete(&self, key: &BlobKey) -> Result<()>;
 
-    /// Objects under `prefix/`, by their keys, behind the one that is named. Those whose names are not keys are left out.
-    async fn list(&self, prefix: &BlobKey, after: Option<&BlobKey>, limit: usize) -> Result<Vec<Listed>>;
+        /// Objects under `prefix/`, by their keys, behind the one that is named. Those whose names are not keys are left out.
+        async fn list(&self, prefix: &BlobKey, after: Option<&BlobKey>, limit: usize) -> Result<Vec<Listed>>;
 
-    /// Deletes every object under `prefix/`, and what was begun there. Repeatable.
-    async fn delete_under(&self, prefix: &BlobKey) -> Result<()>;
+        /// Deletes every object under `prefix/`, and what was begun there. Repeatable.
+        async fn delete_under(&self, prefix: &BlobKey) -> Result<()>;
 
-    /// Whether an object could be read or written now.
-    async fn ready(&self) -> Result<()> {
-        Ok(())
-    }
-
-    /// How callers get at objects without us in between, where they can.
-    fn direct(&self) -> Option<&dyn DirectAccess> {
-        None
+        /// Whether an object could be read or written now.
+        async fn ready(&self) -> Result<()>;
     }
 }
 

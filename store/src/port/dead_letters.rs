@@ -1,20 +1,22 @@
 use super::Result;
-use async_trait::async_trait;
+use super::over::port;
 use conveyor_domain::{DeadLetter, LetterId};
 
-/// Messages that were given up (SPEC 6.15). In rows, because a queue cannot be looked through.
-#[async_trait]
-pub trait DeadLetterStore: Send + Sync {
-    /// Keeps a letter. Of one that is there already, body and `last` become this one's; `first` and `redrives` stay.
-    async fn keep_letter(&self, letter: DeadLetter) -> Result<()>;
+port! {
+    /// Messages that were given up (SPEC 6.15). In rows, because a queue cannot be looked through.
+    pub trait DeadLetterStore, decorated by OverDeadLetterStore over store {
+        /// Keeps a letter. Of one that is there already, body and `last` become this one's; `first` and `redrives` stay.
+        async fn keep_letter(&self, letter: DeadLetter) -> Result<()>;
 
-    async fn letter(&self, letter: LetterId) -> Result<Option<DeadLetter>>;
+        async fn letter(&self, letter: LetterId) -> Result<Option<DeadLetter>>;
 
-    /// By their ids, behind the one that is named.
-    async fn letters(&self, after: Option<LetterId>, limit: u32) -> Result<Vec<DeadLetter>>;
+        /// By their ids, behind the one that is named.
+        async fn letters(&self, after: Option<LetterId>, limit: u32) -> Result<Vec<DeadLetter>>;
 
-    /// Counts one more time that it was sent again, if that was counted `seen` times so far. False if not, or if it is gone.
-    async fn count_redrive(&self, letter: LetterId, seen: u32) -> Result<bool>;
+        /// Counts one more time that it was sent again, if that was counted `seen` times so far. False if not, or if it is
+        /// gone.
+        async fn count_redrive(&self, letter: LetterId, seen: u32) -> Result<bool>;
 
-    async fn forget_letter(&self, letter: LetterId) -> Result<()>;
+        async fn forget_letter(&self, letter: LetterId) -> Result<()>;
+    }
 }

@@ -67,9 +67,6 @@ pub trait DirectAccess: Send + Sync {
     /// Begins an object that is sent in parts, and returns what they are known by.
     async fn begin_parts(&self, key: &BlobKey, content_type: &'static str) -> Result<String>;
 
-    /// All parts but the last must have so many bytes.
-    fn part_min_bytes(&self) -> u64;
-
     /// A URL that takes a part, and where its size is known, of this size alone.
     async fn part_url(
         &self,

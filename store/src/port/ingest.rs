@@ -1,18 +1,9 @@
-use super::{Once, Result, RunKey};
-use async_trait::async_trait;
-use conveyor_domain::ingest::{Entry, Source};
+use super::over::port;
+use super::{Reader, Result, RunKey};
+use conveyor_domain::ingest::Entry;
 use conveyor_domain::{
     Job, JobId, LoggedEvent, ReplayedTask, Run, RunId, TaskInput, TimelineEntry, Timestamp,
 };
-
-/// A job and its first run, whose list is staged.
-#[derive(Clone, Debug)]
-pub struct Acceptance {
-    pub job: Job,
-    pub run: Run,
-    pub source: Source,
-    pub once: Option<Once>,
-}
 
 /// A run that reads a list, as whoever goes on with it finds it: one snapshot.
 #[derive(Clone, Debug)]
@@ -44,49 +35,39 @@ pub enum Appended {
     Gone,
 }
 
-/// Lists becoming tasks (SPEC 6.10, 6.11).
-#[async_trait]
-pub trait IngestStore: Send + Sync {
-    /// Makes a job and its run durable and visible, claims the upload for it, logs `accepted` and sends the control
-    /// message. Repeating it changes nothing. `NotFound` if the upload is not there, `Changed` if other bytes are staged in
-    /// it by now, `Conflict` if what was claimed for it is lost.
-    async fn accept(&self, acceptance: Acceptance) -> Result<()>;
+port! {
+    /// Lists becoming tasks (SPEC 6.10, 6.11).
+    pub trait IngestStore, decorated by OverIngestStore over store {
+        /// `None` if there is no such run, it never had a list, or its job was deleted.
+        async fn ingest(&self, key: RunKey, reader: Reader) -> Result<Option<Ingest>>;
 
-    /// `None` if there is no such run, it never had a list, or its job was deleted.
-    async fn ingest(&self, key: RunKey) -> Result<Option<Ingest>>;
+        /// What these tasks of an earlier run are in this one, before they are counted. Where rows are written before they are
+        /// counted, what somebody wrote before stays, though the earlier run may have brought more to an end since: so it is
+        /// what is there that has to be counted.
+        async fn fix_replayed(
+            &self,
+            key: RunKey,
+            tasks: Vec<ReplayedTask>,
+            now: Timestamp,
+        ) -> Result<Vec<ReplayedTask>>;
 
-    /// The same to show it to a caller: whoever works on lists must not wait for that.
-    async fn shown_ingest(&self, key: RunKey) -> Result<Option<Ingest>> {
-        self.ingest(key).await
+        /// Writes the rows that are missing, raises the run's total, sends the refs and appends the event, in an order that can
+        /// be broken off anywhere and repeated by anybody.
+        async fn commit_chunk(&self, key: RunKey, chunk: Chunk, now: Timestamp) -> Result<Appended>;
+
+        /// Appends an event under its number and does to the run what it says.
+        async fn append(&self, key: RunKey, entry: Entry, now: Timestamp) -> Result<Appended>;
+
+        /// Runs whose list is not all there, with the time of the last event of their log: a page, oldest first, behind the
+        /// run that is named.
+        async fn ingesting_runs(&self, after: Option<RunId>, limit: u32) -> Result<Vec<(RunKey, Timestamp)>>;
     }
-
-    /// What these tasks of an earlier run are in this one, before they are counted. Where rows are written before they are
-    /// counted, what somebody wrote before stays, though the earlier run may have brought more to an end since: so it is
-    /// what is there that has to be counted.
-    async fn fix_replayed(
-        &self,
-        _key: RunKey,
-        tasks: Vec<ReplayedTask>,
-        _now: Timestamp,
-    ) -> Result<Vec<ReplayedTask>> {
-        Ok(tasks)
-    }
-
-    /// Writes the rows that are missing, raises the run's total, sends the refs and appends the event, in an order that can
-    /// be broken off anywhere and repeated by anybody.
-    async fn commit_chunk(&self, key: RunKey, chunk: Chunk, now: Timestamp) -> Result<Appended>;
-
-    /// Appends an event under its number and does to the run what it says.
-    async fn append(&self, key: RunKey, entry: Entry, now: Timestamp) -> Result<Appended>;
-
-    /// Runs whose list is not all there, with the time of the last event of their log: a page, oldest first, behind the
-    /// run that is named.
-    async fn ingesting_runs(&self, after: Option<RunId>, limit: u32) -> Result<Vec<(RunKey, Timestamp)>>;
 }
 
-/// What happened to jobs (SPEC 6.12). Written by whatever makes it happen, in the same step.
-#[async_trait]
-pub trait EventStore: Send + Sync {
-    /// Events of a job with a number above `after`, in order.
-    async fn events(&self, job: JobId, after: u64, limit: u32) -> Result<Vec<TimelineEntry>>;
+port! {
+    /// What happened to jobs (SPEC 6.12). Written by whatever makes it happen, in the same step.
+    pub trait EventStore, decorated by OverEventStore over store {
+        /// Events of a job with a number above `after`, in order.
+        async fn events(&self, job: JobId, after: u64, limit: u32) -> Result<Vec<TimelineEntry>>;
+    }
 }

@@ -1,5 +1,5 @@
+use super::over::port;
 use super::{Result, RunKey};
-use async_trait::async_trait;
 use conveyor_domain::{Damage, JobId, RowCounts, Run, RunId, Sums, TaskId, Timestamp};
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -120,20 +120,26 @@ pub struct DamagePage {
     pub next: Option<JobId>,
 }
 
-/// Counting what is there.
-#[async_trait]
-pub trait ProofStore: Send + Sync {
-    /// Counts the rows of a run. `None` if there is no such run. `Unavailable` if it cannot be told for now.
-    async fn tally(&self, key: RunKey, with_objects: bool) -> Result<Option<Tally>>;
+/// Which jobs are searched for damaged rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damaged {
+    Of(JobId),
+    /// A page behind this one: of all, or, where that would cost a scan, of those with a run that somebody has something to
+    /// do with and those that a read of this process failed on.
+    Behind(Option<JobId>),
+}
 
-    /// Adds what is missing to the counters, unless they were corrected since the revision that was seen, or the run was
-    /// deleted: then nothing is done, and the answer is false.
-    async fn correct(&self, key: RunKey, missing: Sums, seen: u64, now: Timestamp) -> Result<bool>;
+port! {
+    /// Counting what is there.
+    pub trait ProofStore, decorated by OverProofStore over store {
+        /// Counts the rows of a run. `None` if there is no such run. `Unavailable` if it cannot be told for now.
+        async fn tally(&self, key: RunKey, with_objects: bool) -> Result<Option<Tally>>;
 
-    /// Rows of a job and its runs that cannot be read.
-    async fn damage_of(&self, job: JobId) -> Result<Vec<DamagedRow>>;
+        /// Adds what is missing to the counters, unless they were corrected since the revision that was seen, or the run was
+        /// deleted: then nothing is done, and the answer is false.
+        async fn correct(&self, key: RunKey, missing: Sums, seen: u64, now: Timestamp) -> Result<bool>;
 
-    /// The same of many jobs, behind this one: of all, or, where that would cost a scan, of those with a run that somebody
-    /// has something to do with and those that a read of this process failed on.
-    async fn damage(&self, after: Option<JobId>) -> Result<DamagePage>;
+        /// Rows of jobs and their runs that cannot be read.
+        async fn damage(&self, of: Damaged) -> Result<DamagePage>;
+    }
 }

@@ -1,5 +1,6 @@
-use super::{Page, Result};
-use async_trait::async_trait;
+use super::over::port;
+use super::{Page, Reader, Result, Store};
+use conveyor_domain::repair::Subject;
 use conveyor_domain::{
     Attempt, ClaimToken, JobId, Outcome, RunId, Spend, Task, TaskId, TaskInput, TaskRef, TaskStatus,
     Timestamp, WorkerId, limits,
@@ -10,6 +11,22 @@ use conveyor_domain::{
 pub struct RunKey {
     pub job: JobId,
     pub run: RunId,
+}
+
+impl RunKey {
+    /// The run that this is about, if it is about one.
+    pub fn of(subject: Subject) -> Option<RunKey> {
+        match subject {
+            Subject::Run(job, run) => Some(RunKey { job, run }),
+            Subject::Job(_) | Subject::Upload(_) | Subject::Letter(_) | Subject::Queue(_) => None,
+        }
+    }
+}
+
+impl From<RunKey> for Subject {
+    fn from(RunKey { job, run }: RunKey) -> Subject {
+        Subject::Run(job, run)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -107,86 +124,63 @@ pub struct TasksQuery {
     pub max_bytes: usize,
 }
 
-/// How many groups of settles a worker writes at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SettlesAtOnce {
-    pub in_all: usize,
-    pub of_a_run: usize,
-}
-
-/// Scans until the page is full, or at the end.
-pub(crate) async fn dense<F>(mut query: TasksQuery, scan: impl Fn(TasksQuery) -> F) -> Result<Vec<Task>>
-where
-    F: Future<Output = Result<Page<Task, TaskId>>>,
-{
-    let mut tasks: Vec<Task> = Vec::new();
-    loop {
-        let page = scan(query).await?;
-        query.limit = query.limit.saturating_sub(u32::try_from(page.rows.len()).unwrap_or(u32::MAX));
-        let bytes = page.rows.iter().map(Task::weight).sum();
-        query.max_bytes = query.max_bytes.saturating_sub(bytes);
-        tasks.extend(page.rows);
-        match page.next {
-            Some(next) if query.limit > 0 && (query.max_bytes > 0 || tasks.is_empty()) => {
-                query.after = Some(next)
+impl dyn Store + '_ {
+    /// A dense page of tasks, for roles: as many scans as that takes, each of which leaves room for others in between.
+    pub async fn tasks(&self, mut query: TasksQuery) -> Result<Vec<Task>> {
+        let mut tasks: Vec<Task> = Vec::new();
+        loop {
+            let page = self.scan_tasks(query, limits::LOOK_ROWS_MAX, Reader::Role).await?;
+            query.limit = query.limit.saturating_sub(u32::try_from(page.rows.len()).unwrap_or(u32::MAX));
+            let bytes = page.rows.iter().map(Task::weight).sum();
+            query.max_bytes = query.max_bytes.saturating_sub(bytes);
+            tasks.extend(page.rows);
+            match page.next {
+                Some(next) if query.limit > 0 && (query.max_bytes > 0 || tasks.is_empty()) => {
+                    query.after = Some(next)
+                }
+                Some(_) | None => return Ok(tasks),
             }
-            Some(_) | None => return Ok(tasks),
         }
     }
 }
 
-/// Task rows and their attempts.
-#[async_trait]
-pub trait TaskStore: Send + Sync {
-    /// What is best for this store. Fewer at once means larger groups.
-    fn settles_at_once(&self) -> SettlesAtOnce {
-        let most = limits::SETTLE_GROUPS_INFLIGHT;
-        SettlesAtOnce { in_all: most, of_a_run: most }
+port! {
+    /// Task rows and their attempts.
+    pub trait TaskStore, decorated by OverTaskStore over store {
+        /// Writes rows that are not there yet, sends their refs, and leaves the others as they are.
+        async fn put_tasks(&self, key: RunKey, rows: Vec<(u32, TaskInput)>, now: Timestamp) -> Result<()>;
+
+        /// Claims tasks, each under its own fresh token; one answer per task, in order.
+        async fn claim(
+            &self,
+            key: RunKey,
+            claims: Vec<(TaskRef, ClaimToken)>,
+            claims_max: u32,
+            now: Timestamp,
+        ) -> Result<Vec<Claim>>;
+
+        /// Settles and counts in one step; one answer per settle, in order.
+        async fn settle(&self, group: SettleGroup, now: Timestamp) -> Result<Vec<Settled>>;
+
+        /// Gives tasks that are not terminal an end that is known from elsewhere, and counts it, whatever claim they are under
+        /// and whatever state their run is in. For each, whether it was given: a terminal one stays as it is.
+        /// Only `Successful` and `Failed` are ends.
+        async fn restore(
+            &self,
+            key: RunKey,
+            worker: WorkerId,
+            ends: Vec<(TaskId, Outcome)>,
+            now: Timestamp,
+        ) -> Result<Vec<bool>>;
+
+        async fn task(&self, key: RunKey, task: TaskId) -> Result<Option<Task>>;
+
+        /// A page of tasks for which no more than about `look` rows are read: it may be short, or empty, though more follow. Of
+        /// rows that a filter can be answered from an index for, only those of the page are read, and the page is dense.
+        /// Each row is looked at once, as it is at that moment.
+        async fn scan_tasks(&self, query: TasksQuery, look: u32, reader: Reader) -> Result<Page<Task, TaskId>>;
+
+        /// Attempts that reached an end, oldest first. `None` if there is no such task.
+        async fn attempts(&self, key: RunKey, task: TaskId) -> Result<Option<Vec<Attempt>>>;
     }
-
-    /// Writes rows that are not there yet and leaves the others as they are. Returns the refs that still have to be sent.
-    async fn put_tasks(
-        &self,
-        key: RunKey,
-        rows: Vec<(u32, TaskInput)>,
-        now: Timestamp,
-    ) -> Result<Vec<TaskRef>>;
-
-    /// Claims tasks, each under its own fresh token; one answer per task, in order.
-    async fn claim(
-        &self,
-        key: RunKey,
-        claims: Vec<(TaskRef, ClaimToken)>,
-        claims_max: u32,
-        now: Timestamp,
-    ) -> Result<Vec<Claim>>;
-
-    /// Settles and counts in one step; one answer per settle, in order.
-    async fn settle(&self, group: SettleGroup, now: Timestamp) -> Result<Vec<Settled>>;
-
-    /// Gives tasks that are not terminal an end that is known from elsewhere, and counts it, whatever claim they are under
-    /// and whatever state their run is in. For each, whether it was given: a terminal one stays as it is.
-    /// Only `Successful` and `Failed` are ends.
-    async fn restore(
-        &self,
-        key: RunKey,
-        worker: WorkerId,
-        ends: Vec<(TaskId, Outcome)>,
-        now: Timestamp,
-    ) -> Result<Vec<bool>>;
-
-    async fn task(&self, key: RunKey, task: TaskId) -> Result<Option<Task>>;
-
-    /// A page of tasks for which no more than about `look` rows are read: it may be short, or empty, though more follow. Of
-    /// rows that a filter can be answered from an index for, only those of the page are read, and the page is dense.
-    /// Each row is looked at once, as it is at that moment.
-    async fn scan_tasks(&self, query: TasksQuery, look: u32) -> Result<Page<Task, TaskId>>;
-
-    /// A dense page of tasks, for roles: as many scans as that takes, each of which leaves room for others in between.
-    async fn tasks(&self, query: TasksQuery) -> Result<Vec<Task>> {
-        dense(query, |query| self.scan_tasks(query, limits::LOOK_ROWS_MAX)).await
-    }
-
-    /// Attempts that reached an end, oldest first. `None` if there is no such task.
-    async fn attempts(&self, key: RunKey, task: TaskId) -> Result<Option<Vec<Attempt>>>;
 }

@@ -1,7 +1,7 @@
 //! Data directories: what is refused and left alone, and what earlier versions left.
 
 use crate::on_disk::{NOW, OnDisk};
-use conveyor_domain::dispatch::grant::{Ask, Limits, Scope};
+use conveyor_domain::dispatch::grant::{Ask, Change, Limits, Scope};
 use conveyor_domain::job::beside::live_job_key;
 use conveyor_domain::job::record::Expected;
 use conveyor_domain::repair::proof::drift;
@@ -11,7 +11,7 @@ use conveyor_domain::{
 };
 use conveyor_store::conformance::{Harness, World};
 use conveyor_store::embedded::{Embedded, OpenError};
-use conveyor_store::port::{RunKey, RunsQuery, StatusFilter, TasksQuery};
+use conveyor_store::port::{ChangeCursor, Chore, Mark, Removal, RunKey, RunsQuery, StatusFilter, TasksQuery};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use std::path::Path;
@@ -167,15 +167,15 @@ async fn an_older_layout_is_brought_up_to_date() {
         assert_eq!(stats.counts.successful, 2);
         assert!(store.events(job, 0, 9).await.unwrap().is_empty());
         for (since, runs) in [(run.updated, 2), (Timestamp(run.updated.0 + 1), 1)] {
-            assert_eq!(store.changed_runs(since).await.unwrap().gone.len(), runs);
+            assert_eq!(store.changed_runs(Some(ChangeCursor(since)), NOW).await.unwrap().gone.len(), runs);
         }
     }
     let store = Embedded::open(dir.path(), NOW).unwrap().backend().store;
     let open: conveyor_domain::JobId = "01M7HM8BM3C82ECF1F0JT3NM7W".parse().unwrap();
-    let owner = store.any_job(open).await.unwrap().unwrap().job.caller;
+    let owner = store.job(None, open).await.unwrap().unwrap().job.caller;
     assert!(store.record(&live_job_key(owner, open)).await.unwrap().is_some(), "it counts against quotas");
     let added = store.add_tasks(open, World::inputs(1), true, 10, None, NOW).await.unwrap();
-    assert_eq!(added.view.latest_run().stats.total, 1);
+    assert_eq!(added.latest_run().stats.total, 1);
     assert_eq!(store.events(open, 0, 9).await.unwrap().len(), 3, "added, closed, resumed");
 }
 
@@ -197,7 +197,7 @@ async fn rows_of_layout_three_are_what_they_were() {
     drop(database);
     let store = Embedded::open(dir.path(), NOW).unwrap().backend().store;
     let job: JobId = "01M7HM8B3WQEJPSCCNTAWG13AA".parse().unwrap();
-    let view = store.any_job(job).await.unwrap().unwrap();
+    let view = store.job(None, job).await.unwrap().unwrap();
     assert_eq!(view.job.spec.result_ttl_days, None);
     let key = RunKey { job, run: view.job.latest_run };
     let query =
@@ -208,9 +208,9 @@ async fn rows_of_layout_three_are_what_they_were() {
     assert_eq!((tally.rows.unclassified, tally.rows.settled.successful), (1, 1));
     assert!(drift(&tally.rows, &tally.counters).is_zero(), "{tally:?}");
     let ended = Timestamp(view.latest_run().run.updated.0 + 1);
-    assert_eq!(store.expired_runs(ended, 9).await.unwrap(), [key]);
+    assert_eq!(store.due(Chore::ExpiredRuns { ended_before: ended }, 9).await.unwrap(), [key.into()]);
     assert_eq!(store.delete_run(key, NOW).await.unwrap().run.status, conveyor_domain::RunStatus::Deleted);
-    assert_eq!(store.deleted_runs(9).await.unwrap(), [key]);
+    assert_eq!(store.due(Chore::DeletedRuns, 9).await.unwrap(), [key.into()]);
 }
 
 /// The budgets that are stored, by scope.
@@ -251,13 +251,13 @@ async fn budgets_that_say_nothing_are_not_kept() {
     let site = |n: u32| Scope::Domain(world.caller, format!("{n}.example"));
     for n in 0..20 {
         coordinator.ask(&site(n), ask(&world, limits(0, 1.0)), NOW).await.unwrap();
-        coordinator.give_back(&site(n), world.worker, NOW).await.unwrap();
+        coordinator.change(&site(n), Change::GiveBack(world.worker), NOW).await.unwrap();
     }
     assert_eq!(budgets(disk.dir.path()).len(), 20, "a start was taken of each");
     let changed = Scope::Job(world.submit(false, 1).await.job);
     let nobodys = Scope::Job(JobId::new(NOW, &world.entropy));
-    coordinator.change(&nobodys, limits(1, 1.0), NOW).await.unwrap();
-    coordinator.change(&changed, limits(1, 1.0), NOW).await.unwrap();
+    coordinator.change(&nobodys, Change::Limits(limits(1, 1.0)), NOW).await.unwrap();
+    coordinator.change(&changed, Change::Limits(limits(1, 1.0)), NOW).await.unwrap();
     let later = Timestamp(NOW.0 + 1_000);
     assert_eq!(coordinator.domain_budgets(world.caller, 99, later).await.unwrap(), []);
     for n in 0..6 {
@@ -274,10 +274,15 @@ async fn a_budget_goes_with_its_job() {
     let world = World::new(disk.backend());
     let key = world.submit(false, 1).await;
     let store = &world.backend.store;
-    world.backend.coordinator.change(&Scope::Job(key.job), limits(1, 1.0), NOW).await.unwrap();
+    world
+        .backend
+        .coordinator
+        .change(&Scope::Job(key.job), Change::Limits(limits(1, 1.0)), NOW)
+        .await
+        .unwrap();
     store.apply(key.job, Command::Delete, NOW).await.unwrap();
-    while store.remove_rows(key.job, 9).await.unwrap() > 0 {}
-    store.queue_removed(key).await.unwrap();
+    while store.remove_rows(Removal::Job(key.job), 9).await.unwrap() > 0 {}
+    store.mark(key, Mark::QueueGone).await.unwrap();
     assert_eq!(budgets(disk.dir.path()).len(), 1);
     assert!(store.forget_job(key.job, NOW).await.unwrap());
     assert_eq!(budgets(disk.dir.path()), Vec::<String>::new());
@@ -310,9 +315,9 @@ async fn a_run_that_cannot_be_read_keeps_no_other_from_going_on() {
     damage("UPDATE runs SET failure = '{' WHERE run_id = ?1", keys[0].run.to_bytes());
     damage("UPDATE jobs SET doc = '{' WHERE job_id = ?1", keys[2].job.to_bytes());
     let expected = [keys[1].run, keys[3].run];
-    let active = world.backend.store.active_runs().await.unwrap();
+    let active = world.backend.store.changed_runs(None, NOW).await.unwrap().active;
     assert_eq!(active.iter().map(|a| a.run.id).collect::<Vec<_>>(), expected);
-    let changed = world.backend.store.changed_runs(NOW).await.unwrap();
+    let changed = world.backend.store.changed_runs(Some(ChangeCursor(NOW)), NOW).await.unwrap();
     assert_eq!(changed.active.iter().map(|a| a.run.id).collect::<Vec<_>>(), expected);
     assert_eq!(changed.gone, []);
 }

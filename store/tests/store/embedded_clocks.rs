@@ -31,12 +31,12 @@ async fn scheduled(world: &World, made: Timestamp) -> JobId {
 }
 
 async fn schedule_of(backend: &Backend, job: JobId) -> JobSchedule {
-    backend.store.any_job(job).await.unwrap().unwrap().job.spec.schedule.clone().unwrap()
+    backend.store.job(None, job).await.unwrap().unwrap().job.spec.schedule.clone().unwrap()
 }
 
 /// What is due comes to pass at that time, as a sweeper has it.
 async fn fire(backend: &Backend, job: JobId, now: Timestamp) {
-    let view = backend.store.any_job(job).await.unwrap().unwrap();
+    let view = backend.store.job(None, job).await.unwrap().unwrap();
     let schedule = view.job.spec.schedule.as_ref().unwrap();
     let (run, first) = schedule.run_of_fire(schedule.due().unwrap(), view.job.latest_run, None);
     let start = StartRun { job, run, tasks: Vec::new(), log: Some(first), once: None };
@@ -61,7 +61,7 @@ async fn schedules_go_on_once_the_clock_is_right_and_not_twice() {
     let backend = &world.backend;
     let (job, paused) = (scheduled(&world, NOW).await, scheduled(&world, NOW).await);
     let pause = Command::Schedule(ScheduleChange::State(ScheduleState::Paused));
-    backend.store.tell(AHEAD);
+    backend.store.changed_runs(None, AHEAD).await.unwrap();
     fire(backend, job, AHEAD).await;
     backend.store.apply(paused, pause, AHEAD).await.unwrap();
     let made_meanwhile = scheduled(&world, AHEAD).await;

@@ -9,7 +9,9 @@ use conveyor_domain::{
     RecordVersion, RecordWrite, Refusal, RunId, RunStatus, Schedule, Storage, Sums, lifecycle, limits,
 };
 use conveyor_store::conformance::{Harness, World, success};
-use conveyor_store::port::{RunKey, RunsQuery, StartRun, StatusFilter, Submission, Tally, TasksQuery};
+use conveyor_store::port::{
+    Mark, Removal, RunKey, RunsQuery, StartRun, StatusFilter, Submission, Tally, TasksQuery,
+};
 use conveyor_store::{Error, clock_watch};
 use rusqlite::{Connection, TransactionBehavior, params};
 use std::sync::Arc;
@@ -223,13 +225,13 @@ async fn an_earlier_run_goes_without_its_job() {
     assert_eq!(forgotten, 2);
     store.delete_run(first, NOW).await.unwrap();
     assert_eq!(world.view(first).await.job.status, JobStatus::Open, "tasks go to the latest run");
-    while store.remove_run_rows(first, 9).await.unwrap() > 0 {}
-    store.run_removed(first, Storage::Removed).await.unwrap();
+    while store.remove_rows(Removal::Run(first), 9).await.unwrap() > 0 {}
+    store.mark(first, Mark::RowsGone(Storage::Removed)).await.unwrap();
     let runs = store.runs(RunsQuery::newest(first.job, 9)).await.unwrap().rows;
     assert_eq!(runs.iter().map(|view| view.run.id).collect::<Vec<_>>(), [later.run]);
     assert_eq!(store.run(first.job, first.run).await.unwrap(), None);
     let added = store.add_tasks(first.job, World::inputs(2), true, 10, None, NOW).await.unwrap();
-    assert_eq!((added.view.latest_run().run.id, added.view.latest_run().stats.total), (later.run, 2));
+    assert_eq!((added.latest_run().run.id, added.latest_run().stats.total), (later.run, 2));
 }
 
 #[tokio::test]
@@ -306,7 +308,7 @@ async fn a_list_whose_log_cannot_be_read_does_not_hide_those_behind_it() {
     for _ in 0..3 {
         let upload = world.upload().await;
         let staged = world.staged("list", b"https://example.com/\n").await;
-        world.backend.store.put_staged(upload.id, staged.clone(), world.now()).await.unwrap();
+        world.backend.store.put_staged(upload.id, staged.clone(), None, world.now()).await.unwrap();
         keys.push(world.accept(&upload, &staged).await);
     }
     let garbage = "UPDATE events SET at_ms = 'garbage' WHERE run_id = ?1";

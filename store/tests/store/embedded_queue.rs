@@ -11,7 +11,7 @@ use conveyor_domain::{
 };
 use conveyor_store::Backend;
 use conveyor_store::conformance::{Harness, World};
-use conveyor_store::port::{Delivery, Depth, Receipt};
+use conveyor_store::port::{Delivery, Depth, Emptiness, Reader, Receipt};
 use rusqlite::Connection;
 use std::collections::HashSet;
 use std::time::Duration;
@@ -70,11 +70,11 @@ impl Queued {
     }
 
     async fn depth(&self) -> Depth {
-        self.world.backend.queue.depth(self.queue, self.world.now()).await.unwrap()
+        self.world.backend.queue.depth(self.queue, Reader::Role, self.world.now()).await.unwrap()
     }
 
     async fn is_empty(&self) -> bool {
-        self.world.backend.queue.is_empty(self.queue, self.world.now()).await.unwrap()
+        self.world.backend.queue.emptiness(self.queue, self.world.now()).await.unwrap() == Emptiness::Empty
     }
 }
 
@@ -234,17 +234,16 @@ async fn the_refs_of_tasks_come_in_order() {
     let key = queued.world.submit(true, 7).await;
     // With a gap, as a rejected row leaves it.
     let rows = [8, 9, 11].map(|index| (index, World::inputs(index + 1).remove(index as usize)));
-    let unsent = queued.world.backend.store.put_tasks(key, rows.to_vec(), queued.world.now()).await.unwrap();
-    queued.world.send(key, unsent).await;
+    queued.world.backend.store.put_tasks(key, rows.to_vec(), queued.world.now()).await.unwrap();
     let queued = Queued { queue: QueueName::Run(key.run), ..queued };
-    assert_eq!(queued.depth().await, Depth { visible: 10, hidden: 0 });
+    assert_eq!(queued.depth().await, Depth { visible: 10, hidden: 0, at_least: false });
     let index = |d: &Delivery| d.body.parse::<TaskRef>().unwrap().task.index();
     let indexes = |received: &[Delivery]| received.iter().map(index).collect::<Vec<_>>();
     let first = queued.receive(3).await;
     assert_eq!(indexes(&first), [0, 1, 2]);
     assert!(first.iter().all(|d| d.receives == 1));
     assert!(first.iter().all(|d| d.body.parse::<TaskRef>().unwrap().task.belongs_to(key.run)));
-    assert_eq!(queued.depth().await, Depth { visible: 7, hidden: 3 });
+    assert_eq!(queued.depth().await, Depth { visible: 7, hidden: 3, at_least: false });
     let second = queued.receive(6).await;
     assert_eq!(indexes(&second), [3, 4, 5, 6, 8, 9]);
     // One is done, one is given back, the others come back by themselves, also to another process.
@@ -267,7 +266,7 @@ async fn what_was_put_off_by_a_clock_that_was_days_ahead_comes_back_when_it_is_r
     let (backend, queue) = (harness.backend(), QueueName::Control);
     let ahead = now.after(DAYS_60);
     backend.queue.send(queue, vec!["1:a".to_owned(), "1:b".to_owned()], ahead).await.unwrap();
-    backend.store.tell(ahead);
+    backend.store.changed_runs(None, ahead).await.unwrap();
     assert_eq!(backend.queue.receive(queue, 1, VISIBILITY, ahead).await.unwrap().len(), 1);
     assert_eq!(backend.queue.may_have(vec![queue], now).await.unwrap(), [true]);
     assert_eq!(backend.queue.receive(queue, 9, VISIBILITY, now).await.unwrap().len(), 2);
@@ -280,7 +279,7 @@ async fn what_was_put_off_comes_back_though_the_first_write_of_it_fails() {
     let (harness, queue, ahead) = (OnDisk::new(), QueueName::Control, NOW.after(DAYS_60));
     let backend = harness.backend();
     backend.queue.send(queue, vec!["1:a".to_owned()], ahead).await.unwrap();
-    backend.store.tell(ahead);
+    backend.store.changed_runs(None, ahead).await.unwrap();
     let database = Connection::open(harness.dir.path().join("conveyor.db")).unwrap();
     let trigger = "CREATE TRIGGER full BEFORE UPDATE ON messages BEGIN SELECT RAISE(ABORT, 'full'); END";
     database.execute(trigger, []).unwrap();
@@ -323,7 +322,7 @@ async fn notifications_and_exports_that_a_wrong_clock_put_off_are_due_when_the_d
     let opened = crashed.backend();
     assert_eq!((due(&opened, RecordKind::Delivery).await, due(&opened, RecordKind::Export).await), (1, 2));
     // And without that, once the clock is set right.
-    backend.store.tell(NOW.after(DAYS_60));
+    backend.store.changed_runs(None, NOW.after(DAYS_60)).await.unwrap();
     backend.queue.may_have(vec![QueueName::Control], NOW).await.unwrap();
     assert_eq!((due(&backend, RecordKind::Delivery).await, due(&backend, RecordKind::Export).await), (1, 2));
 }

@@ -2,12 +2,13 @@
 
 use super::in_steps;
 use crate::facts;
-use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Scope, job_of, page, window};
+use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Scope, job_of, page_due};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
-use conveyor_domain::repair::{Finding, Kind, Subject};
+use conveyor_domain::repair::{Finding, Kind};
 use conveyor_domain::{Timestamp, limits};
 use conveyor_store::Result;
+use conveyor_store::port::{Chore, Removal};
 use std::time::Duration;
 
 pub(super) struct AbandonedSubmits;
@@ -23,22 +24,22 @@ impl Repair for AbandonedSubmits {
             // Whoever asks for a job asks for one that can be seen.
             return Ok(Found::default());
         }
-        let window = window(look, from)?;
-        let before = earlier(look.removal_time().await?, limits::SUBMIT_GIVEN_UP);
-        let jobs = look.backend.store.abandoned_submits(before, window.1).await?;
+        let begun_before = earlier(look.removal_time().await?, limits::SUBMIT_GIVEN_UP);
         let given_up = facts::span(limits::SUBMIT_GIVEN_UP);
-        Ok(page(jobs, window, |job| {
+        page_due(look, Chore::AbandonedSubmits { begun_before }, from, |subject| {
             self.about().finding(
-                Subject::Job(job),
+                subject,
                 format!("a submit was begun more than {given_up} ago and never became visible"),
                 "removes its rows, so that it never does",
             )
-        }))
+        })
+        .await
     }
 
     async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
         let (job, store) = (job_of(finding)?, &sweep.backend.store);
-        let done = in_steps(sweep, || store.remove_submit(job, limits::SWEEP_STEP_ROWS)).await?;
+        let done =
+            in_steps(sweep, || store.remove_rows(Removal::Submit(job), limits::SWEEP_STEP_ROWS)).await?;
         Ok(if done { Fixed::ONE } else { Fixed::Unfinished })
     }
 }

@@ -6,7 +6,7 @@ use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_store::Result;
-use conveyor_store::port::{DamagePage, DamagedRow};
+use conveyor_store::port::{Damaged, DamagedRow};
 
 pub(super) struct DamagedRows;
 
@@ -21,10 +21,11 @@ impl Repair for DamagedRows {
         if !look.thorough {
             return Ok(Found::default());
         }
-        let page = match look.scope {
-            Scope::All => look.backend.store.damage(after(from)?).await?,
-            Scope::Job(job) => DamagePage { rows: look.backend.store.damage_of(job).await?, next: None },
+        let of = match look.scope {
+            Scope::All => Damaged::Behind(after(from)?),
+            Scope::Job(job) => Damaged::Of(job),
         };
+        let page = look.backend.store.damage(of).await?;
         let finding = |DamagedRow { job, run, why }| {
             let subject = run.map_or(Subject::Job(job), |run| Subject::Run(job, run));
             unreadable(self, subject, why)

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use conveyor_domain::repair::dead_letter::Verdict;
 use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{DeadLetter, LetterId, QueueName, Timestamp, limits};
-use conveyor_store::port::Delivery;
+use conveyor_store::port::{Delivery, Reader};
 use conveyor_store::{Error, Result};
 use futures::FutureExt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -81,7 +81,8 @@ impl DeadLetters {
 
     /// Messages that are not letters yet. Not received to look at them: that would hide them.
     async fn waiting(&self, look: &Look<'_>) -> Result<Option<Finding>> {
-        let waiting = look.backend.queue.depth(QueueName::ControlDead, look.now()).await?.visible;
+        let waiting =
+            look.backend.queue.depth(QueueName::ControlDead, Reader::Role, look.now()).await?.visible;
         Ok((waiting > 0).then(|| {
             self.about().finding(
                 Subject::Queue(QueueName::ControlDead),
@@ -144,7 +145,7 @@ async fn take(sweep: &Sweep<'_>) -> Result<Fixed> {
     let queue = &sweep.backend.queue;
     let mut taken = 0;
     while taken < limits::SWEEP_MESSAGES_MAX && !sweep.is_over() {
-        let (max, now) = (queue.receive_max(), sweep.clock.now());
+        let (max, now) = (sweep.backend.capabilities.receive_max, sweep.clock.now());
         let received = queue.receive(QueueName::ControlDead, max, limits::VISIBILITY, now).await?;
         if received.is_empty() {
             break;

@@ -1,12 +1,13 @@
 //! Deleted jobs: rows first, then objects, the job itself last, so that a crash anywhere resumes (SPEC 6.6).
 
 use super::{in_steps, remove_objects, remove_queue};
-use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Scope, job_of, key_of, page, runs_of, window};
+use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Scope, job_of, key_of, page_due, runs_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{JobId, JobStatus, limits};
 use conveyor_store::Result;
+use conveyor_store::port::{Chore, Mark, Removal};
 
 pub(super) struct DeletedJobs;
 
@@ -17,23 +18,20 @@ impl Repair for DeletedJobs {
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
-        let finding = |job: JobId| {
+        let finding = |subject| {
             self.about().finding(
-                Subject::Job(job),
+                subject,
                 "the job was deleted, and something of it is still stored",
                 "removes its queues, rows and objects, then the job",
             )
         };
         match look.scope {
-            Scope::All => {
-                let window = window(look, from)?;
-                Ok(page(look.backend.store.deleted_jobs(window.1).await?, window, finding))
-            }
+            Scope::All => page_due(look, Chore::DeletedJobs, from, finding).await,
             Scope::Job(job) => {
-                let view = look.backend.store.any_job(job).await?;
+                let view = look.backend.store.job(None, job).await?;
                 let deleted = view.filter(|view| view.job.status == JobStatus::Deleted);
                 Ok(Found {
-                    findings: deleted.map(|_| finding(job)).into_iter().collect(),
+                    findings: deleted.map(|_| finding(Subject::Job(job))).into_iter().collect(),
                     ..Found::default()
                 })
             }
@@ -42,7 +40,7 @@ impl Repair for DeletedJobs {
 
     async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
         let (job, backend) = (job_of(finding)?, sweep.backend);
-        if !in_steps(sweep, || backend.store.remove_rows(job, limits::SWEEP_STEP_ROWS)).await? {
+        if !in_steps(sweep, || backend.store.remove_rows(Removal::Job(job), limits::SWEEP_STEP_ROWS)).await? {
             return Ok(Fixed::Unfinished);
         }
         remove_objects(sweep, job).await?;
@@ -64,7 +62,7 @@ async fn remove_queues(sweep: &Sweep<'_>, job: JobId) -> Result<bool> {
         if !remove_queue(sweep, key.run).await? {
             return Ok(false);
         }
-        sweep.backend.store.queue_removed(key).await?;
+        sweep.backend.store.mark(key, Mark::QueueGone).await?;
     }
     Ok(true)
 }

@@ -2,15 +2,13 @@
 //! (SPEC 6.6).
 
 use super::{in_steps, remove_queue};
-use crate::repair::{
-    About, Fixed, Found, Look, Pace, Repair, Scope, key_of, page, run_of, subject_of, window,
-};
+use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Scope, key_of, page_due, run_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
-use conveyor_domain::repair::{Finding, Kind};
+use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{JobStatus, RunStatus, Storage, limits};
 use conveyor_store::Result;
-use conveyor_store::port::{ActiveRun, BlobKey, RunKey};
+use conveyor_store::port::{ActiveRun, BlobKey, Chore, Mark, Removal};
 
 /// The run that a job is accepted with.
 const FIRST: u32 = 1;
@@ -24,19 +22,18 @@ impl Repair for DeletedRuns {
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
-        let finding = |key: RunKey| {
+        let finding = |subject| {
             self.about().finding(
-                subject_of(key),
+                subject,
                 "the run was deleted, and something of it is still stored",
                 "removes its queue, rows and objects",
             )
         };
         if look.scope == Scope::All {
-            let window = window(look, from)?;
-            return Ok(page(look.backend.store.deleted_runs(window.1).await?, window, finding));
+            return page_due(look, Chore::DeletedRuns, from, finding).await;
         }
         let (runs, next) = look.runs_from(from).await?;
-        let deleted = runs.iter().filter(|active| is_left(active)).map(key_of);
+        let deleted = runs.iter().filter(|active| is_left(active)).map(key_of).map(Subject::from);
         Ok(Found { findings: deleted.map(finding).collect(), next, ..Found::default() })
     }
 
@@ -50,8 +47,8 @@ impl Repair for DeletedRuns {
         if !remove_queue(sweep, key.run).await? {
             return Ok(Fixed::Unfinished);
         }
-        backend.store.queue_removed(key).await?;
-        if !in_steps(sweep, || backend.store.remove_run_rows(key, limits::SWEEP_STEP_ROWS)).await? {
+        backend.store.mark(key, Mark::QueueGone).await?;
+        if !in_steps(sweep, || backend.store.remove_rows(Removal::Run(key), limits::SWEEP_STEP_ROWS)).await? {
             return Ok(Fixed::Unfinished);
         }
         if sequence == FIRST {
@@ -60,7 +57,7 @@ impl Repair for DeletedRuns {
         }
         let objects = BlobKey::run_prefix(key.job, key.run);
         backend.blobs.delete_under(&objects).await?;
-        backend.store.run_removed(key, Storage::Removed).await?;
+        backend.store.mark(key, Mark::RowsGone(Storage::Removed)).await?;
         // Once more: a worker may have written an object since, and died before it took it back.
         backend.blobs.delete_under(&objects).await?;
         Ok(Fixed::ONE)

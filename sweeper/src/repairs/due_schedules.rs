@@ -55,7 +55,7 @@ impl Repair for DueSchedules {
 
     async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
         let (job, now) = (job_of(finding)?, sweep.clock.now());
-        let Some(view) = sweep.backend.store.any_job(job).await? else { return Ok(Fixed::NOTHING) };
+        let Some(view) = sweep.backend.store.job(None, job).await? else { return Ok(Fixed::NOTHING) };
         let Some(seen) = due(&view, now) else { return Ok(Fixed::NOTHING) };
         match fire(sweep, &view, seen, now).await {
             Ok(()) => Ok(Fixed::ONE),
@@ -158,7 +158,7 @@ impl DueSchedules {
     }
 
     async fn explain(&self, look: &Look<'_>, job: JobId) -> Result<Option<Finding>> {
-        let Some(view) = look.backend.store.any_job(job).await? else { return Ok(None) };
+        let Some(view) = look.backend.store.job(None, job).await? else { return Ok(None) };
         let Some(due) = due(&view, look.now()) else { return Ok(None) };
         let (and, remedy) = match goes_on(&view) {
             true => (", and the run before has not ended", "skips the fire, and says so in the timeline"),

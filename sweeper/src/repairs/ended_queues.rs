@@ -3,14 +3,12 @@
 
 use super::remove_queue;
 use crate::proofs::Proofs;
-use crate::repair::{
-    About, Fixed, Found, Look, Pace, Repair, Scope, key_of, page, run_of, subject_of, window,
-};
+use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Scope, key_of, page_due, run_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::QueueName;
-use conveyor_domain::repair::{Finding, Kind};
-use conveyor_store::port::{Depth, RunKey};
+use conveyor_domain::repair::{Finding, Kind, Subject};
+use conveyor_store::port::{Chore, Depth, Mark, Reader};
 use conveyor_store::{Error, Result};
 use futures::FutureExt;
 use std::sync::Arc;
@@ -24,27 +22,26 @@ impl Repair for EndedQueues {
     }
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
-        let finding = |key: RunKey| {
+        let finding = |subject| {
             self.about().finding(
-                subject_of(key),
+                subject,
                 "the run has ended, and its queue may still be there",
                 "removes the queue with all its messages",
             )
         };
         if look.scope == Scope::All {
-            let window = window(look, from)?;
-            let ended = look.backend.store.ended_runs_with_queue(window.1).await?;
-            return Ok(page(ended, window, finding));
+            return page_due(look, Chore::EndedQueues, from, finding).await;
         }
         let (runs, next) = look.runs_from(from).await?;
         let mut found = Found { next, ..Found::default() };
         let ended = runs.iter().filter(|active| active.run.status.is_terminal()).map(key_of);
         let looks = ended.map(|key| {
             let told = async move {
-                let depth = look.backend.queue.depth(QueueName::Run(key.run), look.now()).await?;
-                Ok((depth != Depth::default()).then(|| finding(key)).into())
+                let depth =
+                    look.backend.queue.depth(QueueName::Run(key.run), Reader::Role, look.now()).await?;
+                Ok((depth != Depth::default()).then(|| finding(Subject::from(key))).into())
             };
-            (subject_of(key), told.boxed())
+            (Subject::from(key), told.boxed())
         });
         found.look_at_runs(self, look, looks.collect()).await?;
         Ok(found)
@@ -67,7 +64,7 @@ impl Repair for EndedQueues {
         if !remove_queue(sweep, key.run).await? {
             return Ok(Fixed::Unfinished);
         }
-        sweep.backend.store.queue_removed(key).await?;
+        sweep.backend.store.mark(key, Mark::QueueGone).await?;
         self.0.forget(key.run);
         Ok(Fixed::ONE)
     }

@@ -3,14 +3,12 @@
 use super::abandoned_submits::earlier;
 use super::{in_steps, remove_queue};
 use crate::facts;
-use crate::repair::{
-    About, Fixed, Found, Look, Pace, Repair, Scope, key_of, page, run_of, subject_of, window,
-};
+use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Scope, key_of, page_due, run_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
-use conveyor_domain::repair::{Finding, Kind};
+use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{Run, RunStatus, Storage, Timestamp, limits};
-use conveyor_store::port::{BlobKey, RunKey};
+use conveyor_store::port::{BlobKey, Chore, Mark, Removal};
 use conveyor_store::{Backend, Result};
 
 pub(super) struct ExpiredRuns;
@@ -23,20 +21,20 @@ impl Repair for ExpiredRuns {
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
         let kept = facts::span(limits::ROWS_KEPT);
-        let finding = |key: RunKey| {
+        let finding = |subject| {
             self.about().finding(
-                subject_of(key),
+                subject,
                 format!("the run ended more than {kept} ago"),
                 "removes its tasks and results; what was counted stays",
             )
         };
         let before = cutoff(look.backend, look.removal_time().await?);
         if look.scope == Scope::All {
-            let window = window(look, from)?;
-            return Ok(page(look.backend.store.expired_runs(before, window.1).await?, window, finding));
+            return page_due(look, Chore::ExpiredRuns { ended_before: before }, from, finding).await;
         }
         let (runs, next) = look.runs_from(from).await?;
-        let expired = runs.iter().filter(|active| is_expired(&active.run, before)).map(key_of);
+        let expired =
+            runs.iter().filter(|active| is_expired(&active.run, before)).map(key_of).map(Subject::from);
         Ok(Found { findings: expired.map(finding).collect(), next, ..Found::default() })
     }
 
@@ -51,18 +49,18 @@ impl Repair for ExpiredRuns {
         if !remove_queue(sweep, key.run).await? {
             return Ok(Fixed::Unfinished);
         }
-        if !in_steps(sweep, || backend.store.remove_run_rows(key, limits::SWEEP_STEP_ROWS)).await? {
+        if !in_steps(sweep, || backend.store.remove_rows(Removal::Run(key), limits::SWEEP_STEP_ROWS)).await? {
             return Ok(Fixed::Unfinished);
         }
         backend.blobs.delete_under(&BlobKey::run_prefix(key.job, key.run)).await?;
-        backend.store.run_removed(key, Storage::Expired).await?;
+        backend.store.mark(key, Mark::RowsGone(Storage::Expired)).await?;
         Ok(Fixed::ONE)
     }
 }
 
 /// Not before the store has had the time to do it by itself, which costs less.
 fn cutoff(backend: &Backend, now: Timestamp) -> Timestamp {
-    earlier(now, limits::ROWS_KEPT.saturating_add(backend.store.removes_by_itself_within()))
+    earlier(now, limits::ROWS_KEPT.saturating_add(backend.capabilities.removes_by_itself_within))
 }
 
 /// A run that was deleted goes its own way.

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{JobId, Timestamp, limits};
 use conveyor_store::Result;
-use conveyor_store::port::Tombstone;
+use conveyor_store::port::{Removal, Tombstone};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -49,7 +49,7 @@ impl Repair for Leftovers {
         let (job, backend) = (job_of(finding)?, sweep.backend);
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner).get(&job).cloned();
         let Some(tombstone) = found else { return Ok(Fixed::NOTHING) };
-        if !in_steps(sweep, || backend.store.remove_rows(job, limits::SWEEP_STEP_ROWS)).await? {
+        if !in_steps(sweep, || backend.store.remove_rows(Removal::Job(job), limits::SWEEP_STEP_ROWS)).await? {
             return Ok(Fixed::Unfinished);
         }
         for run in &tombstone.runs {

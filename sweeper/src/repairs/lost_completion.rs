@@ -4,10 +4,10 @@
 use super::missing_refs::any_unfinished;
 use crate::facts;
 use crate::proofs::Proofs;
-use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Seen, key_of, run_of, subject_of};
+use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Seen, key_of, run_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
-use conveyor_domain::repair::{Finding, Kind};
+use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{Command, RunStatus};
 use conveyor_store::port::{ActiveRun, JobView};
 use conveyor_store::{Error, Result};
@@ -28,7 +28,7 @@ impl Repair for LostCompletion {
         let lost = runs.iter().filter(|active| is_lost(active) && !self.0.is_suspect(active.run.id));
         let looks = lost.map(|active| {
             let told = async move { self.explain(look, active).await.map(Seen::from) };
-            (subject_of(key_of(active)), told.boxed())
+            (Subject::from(key_of(active)), told.boxed())
         });
         found.look_at_runs(self, look, looks.collect()).await?;
         Ok(found)
@@ -38,7 +38,7 @@ impl Repair for LostCompletion {
         let (key, now) = (run_of(finding)?, sweep.clock.now());
         let status =
             |view: JobView| view.latest.filter(|run| run.run.id == key.run).map(|run| run.run.status);
-        let before = sweep.backend.store.any_job(key.job).await?.and_then(status);
+        let before = sweep.backend.store.job(None, key.job).await?.and_then(status);
         if before.is_none() {
             return Ok(Fixed::NOTHING);
         }
@@ -63,7 +63,7 @@ impl LostCompletion {
         let remedy =
             if active.run.latched { "ends the run" } else { "puts the run to rest until more tasks come" };
         Ok(Some(self.about().finding(
-            subject_of(key),
+            Subject::from(key),
             format!("all {} tasks are terminal and the run goes on; {last}", active.stats.total),
             remedy,
         )))

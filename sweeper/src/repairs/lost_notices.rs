@@ -1,14 +1,14 @@
 //! Notifications that were never written though a run ended (SPEC 6.21): of a store that was damaged or restored, because the
 //! write that ends a run writes them too. They are made anew under the ids that they had.
 
-use crate::repair::{About, Fixed, Found, Look, Next, Pace, Repair, Scope, page, run_of, subject_of, window};
+use crate::repair::{About, Fixed, Found, Look, Next, Pace, Repair, Scope, page, run_of, window};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::delivery::missed;
 use conveyor_domain::job::record::Expected;
-use conveyor_domain::repair::{Finding, Kind};
+use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{Delivery, RecordVersion, RecordWrite, Timestamp};
-use conveyor_store::port::RunKey;
+use conveyor_store::port::{Chore, RunKey};
 use conveyor_store::{Backend, Result};
 use futures::FutureExt;
 
@@ -26,7 +26,8 @@ impl Repair for LostNotices {
         let (keys, next) = match look.scope {
             Scope::All => {
                 let window = window(look, from)?;
-                let ended = look.backend.store.ended_runs_with_queue(window.1).await?;
+                let ended = look.backend.store.due(Chore::EndedQueues, window.1).await?;
+                let ended: Vec<RunKey> = ended.into_iter().filter_map(RunKey::of).collect();
                 // Most of them are no findings: the next page begins behind all of them.
                 let more = page(ended.iter().collect(), window, |key| self.finding(*key)).next.is_some();
                 let next = more.then(|| Next::After(window.1.to_string()));
@@ -40,16 +41,16 @@ impl Repair for LostNotices {
             }
         };
         let mut found = Found { next, ..Found::default() };
-        let ours = keys.iter().copied().filter(|key| look.is_ours(subject_of(*key)));
+        let ours = keys.iter().copied().filter(|key| look.is_ours(Subject::from(*key)));
         let looks = ours.map(|key| {
             let told = async move {
                 let lost = lost(look.backend, key, look.now()).await?;
                 Ok((!lost.is_empty()).then(|| self.finding(key)).into())
             };
-            (subject_of(key), told.boxed())
+            (Subject::from(key), told.boxed())
         });
         if let Some(last) = found.look_at(self, look, looks.collect()).await? {
-            let place = keys.iter().position(|key| subject_of(*key) == last).unwrap_or(keys.len());
+            let place = keys.iter().position(|key| Subject::from(*key) == last).unwrap_or(keys.len());
             found.next = match look.scope {
                 Scope::All => Some(Next::After((first as usize + place + 1).to_string())),
                 Scope::Job(_) => keys.get(place).map(|key| Next::After(key.run.to_string())),
@@ -73,7 +74,7 @@ impl Repair for LostNotices {
 impl LostNotices {
     fn finding(&self, key: RunKey) -> Finding {
         self.about().finding(
-            subject_of(key),
+            Subject::from(key),
             "the run has ended, and nobody who waits for that is to be told",
             "makes the notification anew, under the id that it had",
         )
@@ -82,7 +83,7 @@ impl LostNotices {
 
 /// What should have been written when the run ended, and is not there.
 async fn lost(backend: &Backend, key: RunKey, now: Timestamp) -> Result<Vec<Delivery>> {
-    let Some(view) = backend.store.any_job(key.job).await? else { return Ok(Vec::new()) };
+    let Some(view) = backend.store.job(None, key.job).await? else { return Ok(Vec::new()) };
     let run = match view.job.latest_run == key.run {
         true => view.latest,
         false => backend.store.run(key.job, key.run).await?,

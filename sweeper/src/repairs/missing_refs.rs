@@ -5,12 +5,12 @@
 
 use crate::facts;
 use crate::proofs::Proofs;
-use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Seen, key_of, run_of, subject_of};
+use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Seen, key_of, run_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
-use conveyor_domain::repair::{Finding, Kind};
+use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{QueueName, RunStatus, Task, TaskId, TaskRef, TaskStatus, Timestamp, limits};
-use conveyor_store::port::{ActiveRun, Depth, Emptiness, RunKey, StatusFilter, TasksQuery};
+use conveyor_store::port::{ActiveRun, Depth, Emptiness, Reader, RunKey, StatusFilter, TasksQuery};
 use conveyor_store::{Backend, Result};
 use futures::FutureExt;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ impl Repair for MissingRefs {
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
         let (runs, next) = look.runs_from(from).await?;
         let mut found = Found { next, ..Found::default() };
-        let ours = |active: &&ActiveRun| look.is_ours(subject_of(key_of(active)));
+        let ours = |active: &&ActiveRun| look.is_ours(Subject::from(key_of(active)));
         let live = runs.iter().filter(|active| has_work(active) && !self.0.is_suspect(active.run.id));
         let looks = live.filter(ours).map(|active| {
             let told = async move { self.look_at_queue(look, active).await };
-            (subject_of(key_of(active)), told.boxed())
+            (Subject::from(key_of(active)), told.boxed())
         });
         found.look_at_runs(self, look, looks.collect()).await?;
         Ok(found)
@@ -38,7 +38,7 @@ impl Repair for MissingRefs {
 
     async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
         let (key, store) = (run_of(finding)?, &sweep.backend.store);
-        let (Some(job), Some(of)) = (store.any_job(key.job).await?, store.run(key.job, key.run).await?)
+        let (Some(job), Some(of)) = (store.job(None, key.job).await?, store.run(key.job, key.run).await?)
         else {
             return Ok(Fixed::NOTHING);
         };
@@ -47,7 +47,7 @@ impl Repair for MissingRefs {
         if !has_work(&active) {
             return Ok(Fixed::NOTHING);
         }
-        if sweep.backend.queue.is_empty(queue, now).await? {
+        if sweep.backend.queue.emptiness(queue, now).await? == Emptiness::Empty {
             return send(sweep, &active, |_| true).await.map(Fixed::Changed);
         }
         if outnumbered(sweep.backend, &active, now).await?.is_none() {
@@ -73,7 +73,7 @@ impl MissingRefs {
     }
 
     fn finding(&self, active: &ActiveRun, why: String) -> Finding {
-        self.about().finding(subject_of(key_of(active)), why, "sends a message for every task that waits")
+        self.about().finding(Subject::from(key_of(active)), why, "sends a message for every task that waits")
     }
 
     async fn explain(&self, look: &Look<'_>, active: &ActiveRun) -> Result<Option<Finding>> {
@@ -86,7 +86,7 @@ impl MissingRefs {
         let (total, completed) = (active.stats.total, active.stats.counts.completed());
         let last = facts::last_event(look.backend, key, look.now()).await?;
         Ok(Some(self.about().finding(
-            subject_of(key),
+            Subject::from(key),
             format!("{} of {total} tasks are unfinished and the queue is empty; {last}", total - completed),
             "sends a message for every unfinished task",
         )))
@@ -112,7 +112,8 @@ fn waits_long(task: &Task, now: Timestamp) -> bool {
 /// Why messages must be missing though the queue is not empty, if they are: more tasks than it holds messages have waited
 /// for longer than a count of messages can be late (SPEC 6.8).
 async fn outnumbered(backend: &Backend, active: &ActiveRun, now: Timestamp) -> Result<Option<String>> {
-    let Depth { visible, hidden } = backend.queue.depth(QueueName::Run(active.run.id), now).await?;
+    let Depth { visible, hidden, .. } =
+        backend.queue.depth(QueueName::Run(active.run.id), Reader::Role, now).await?;
     let messages = visible + hidden;
     let unfinished = active.stats.total.saturating_sub(active.stats.counts.completed());
     if active.run.paused || u64::from(unfinished) <= messages {

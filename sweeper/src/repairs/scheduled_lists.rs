@@ -35,7 +35,7 @@ impl Repair for ScheduledLists {
 
     async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
         let (job, backend) = (job_of(finding)?, sweep.backend);
-        let seen = backend.store.any_job(job).await?.and_then(|view| to_keep(&view).cloned());
+        let seen = backend.store.job(None, job).await?.and_then(|view| to_keep(&view).cloned());
         let Some(seen) = seen else { return Ok(Fixed::NOTHING) };
         let kept = copy(sweep, job, &seen).await?;
         let change = Command::Schedule(ScheduleChange::Kept { seen, kept });
@@ -67,7 +67,7 @@ async fn copy(sweep: &Sweep<'_>, job: JobId, from: &Staged) -> Result<Staged> {
 
 impl ScheduledLists {
     async fn explain(&self, look: &Look<'_>, job: JobId) -> Result<Option<Finding>> {
-        let view = look.backend.store.any_job(job).await?;
+        let view = look.backend.store.job(None, job).await?;
         if view.as_ref().and_then(to_keep).is_none() {
             return Ok(None);
         }

@@ -5,14 +5,12 @@
 
 use crate::facts;
 use crate::letters::{letter_of, state_of};
-use crate::repair::{
-    About, Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, after, key_of, run_of, subject_of,
-};
+use crate::repair::{About, Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, after, key_of, run_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{IngestEvent, IngestRef, IngestState, QueueName, Run, Timestamp, limits};
-use conveyor_store::port::{Appended, Emptiness, Ingest, RunKey};
+use conveyor_store::port::{Appended, Emptiness, Ingest, Reader, RunKey};
 use conveyor_store::{Backend, Error, Result};
 use futures::FutureExt;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -63,7 +61,7 @@ impl Repair for StalledIngest {
             return Ok(found);
         }
         let (queue, now) = (&look.backend.queue, look.now());
-        if queue.depth(QueueName::Control, now).await?.visible > 0 {
+        if queue.depth(QueueName::Control, Reader::Role, now).await?.visible > 0 {
             self.waiting_seen.store(now.as_ms(), Ordering::Relaxed);
             // Messages that nobody takes: the ingesters are busy, or there are none. More messages would not help.
             return Ok(found);
@@ -86,7 +84,7 @@ impl Repair for StalledIngest {
         });
         let looks = quiet.map(|(key, _)| {
             let told = async move { self.explain(look, key, state_of_queue).await.map(Seen::from) };
-            (subject_of(key), told.boxed())
+            (Subject::from(key), told.boxed())
         });
         found.next = next;
         found.look_at_runs(self, look, looks.collect()).await?;
@@ -129,7 +127,7 @@ impl StalledIngest {
         let why = format!(
             "its list is not read to the end, nothing was logged for {for_how_long} after {calls} calls, and {queue}; {last}"
         );
-        Ok(Some(self.about().finding(subject_of(key), why, remedy)))
+        Ok(Some(self.about().finding(Subject::from(key), why, remedy)))
     }
 }
 
@@ -147,7 +145,7 @@ async fn ingesting(
     let (runs, next) = look.runs_from(from).await?;
     let mut ingesting = Vec::new();
     for key in runs.iter().filter(|active| active.run.is_ingesting()).map(key_of) {
-        let last = match look.backend.store.ingest(key).await {
+        let last = match look.backend.store.ingest(key, Reader::Role).await {
             Ok(Some(Ingest { log, .. })) => log.last().map(|last| last.at),
             Ok(None) => continue,
             // Then it has said nothing that anybody could read.
@@ -167,7 +165,7 @@ struct Stalled {
 }
 
 async fn load(backend: &Backend, key: RunKey, now: Timestamp) -> Result<Option<Stalled>> {
-    let Some(ingest) = backend.store.ingest(key).await? else { return Ok(None) };
+    let Some(ingest) = backend.store.ingest(key, Reader::Role).await? else { return Ok(None) };
     let state = state_of(&ingest)?;
     let quiet = ingest.log.last().map_or(Duration::MAX, |last| last.at.until(now));
     let has_letter =

@@ -2,7 +2,7 @@
 //! there. It needs no empty queue, and finding it costs what is unsent.
 
 use crate::facts;
-use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Scope, key_of, run_of, subject_of};
+use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Scope, key_of, run_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::job::record::Expected;
@@ -57,7 +57,7 @@ impl Repair for UnsentRefsOfRuns {
             *since = due.min(*since);
         }
         let findings = by_run.into_values().map(|(key, tasks, since)| {
-            self.about().finding(subject_of(key), format!(
+            self.about().finding(Subject::from(key), format!(
                 "messages of up to {tasks} tasks should have been sent {}, and nobody noted that they were",
                 facts::ago(since, look.now())
             ), "sends a message for every one of them that is pending")
@@ -148,7 +148,7 @@ async fn resend(sweep: &Sweep<'_>, key: RunKey, record: Record) -> Result<u64> {
 /// A task that is being worked on, or is done, has or had its message: only pending rows get one.
 async fn send_pending(sweep: &Sweep<'_>, key: RunKey, unsent: UnsentRefs) -> Result<u64> {
     let (store, queue) = (&sweep.backend.store, QueueName::Run(key.run));
-    let Some(job) = store.any_job(key.job).await? else { return Ok(0) };
+    let Some(job) = store.job(None, key.job).await? else { return Ok(0) };
     let (task_shard_count, mut next, mut sent) = (job.job.spec.task_shard_count, unsent.first, 0);
     while next < unsent.end {
         // Of a run that has ended the queue may be gone, and must not come back.

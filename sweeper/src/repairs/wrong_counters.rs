@@ -3,14 +3,14 @@
 use crate::facts;
 use crate::proofs::{Proof, Proofs};
 use crate::repair::{
-    About, Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, after, key_of, run_of, subject_of, unreadable,
+    About, Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, after, key_of, run_of, unreadable,
 };
 use crate::sweep::Sweep;
 use async_trait::async_trait;
-use conveyor_domain::repair::{Finding, Kind};
+use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{RunId, Sums, Timestamp, limits};
 use conveyor_store::Result;
-use conveyor_store::port::{ActiveRun, RunKey, Tally};
+use conveyor_store::port::{ActiveRun, Chore, RunKey, Tally};
 use futures::FutureExt;
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl Repair for WrongCounters {
                 self.0.put_off(key.run, look.now());
             }
             let told = async move { explained.map(Seen::from) };
-            found.look_at(self, look, vec![(subject_of(key), told.boxed())]).await?;
+            found.look_at(self, look, vec![(Subject::from(key), told.boxed())]).await?;
             if n >= look.page() || look.is_over() {
                 found.next = Some(Next::After(key.run.to_string()));
                 break;
@@ -60,11 +60,12 @@ impl WrongCounters {
             runs.filter(|active| look.thorough || self.is_due(active, now)).map(key_of).collect();
         if look.scope == Scope::All {
             // Before their queues go, and with them the sign that nobody has looked at them yet.
-            let ended = look.backend.store.ended_runs_with_queue(limits::SWEEP_PAGE).await?;
-            due.extend(ended.into_iter().filter(|key| look.thorough || !self.0.is_done(key.run)));
+            let ended = look.backend.store.due(Chore::EndedQueues, limits::SWEEP_PAGE).await?;
+            let ended = ended.into_iter().filter_map(RunKey::of);
+            due.extend(ended.filter(|key| look.thorough || !self.0.is_done(key.run)));
         }
         due.retain(|key| {
-            look.is_ours(subject_of(*key)) && (look.thorough || !self.0.is_put_off(key.run, now))
+            look.is_ours(Subject::from(*key)) && (look.thorough || !self.0.is_put_off(key.run, now))
         });
         due.sort_by_key(|key| key.run);
         due.dedup();
@@ -85,7 +86,7 @@ impl WrongCounters {
     async fn explain(&self, look: &Look<'_>, key: RunKey) -> Result<Option<Finding>> {
         let suspect = self.0.is_suspect(key.run);
         match self.0.prove(look.backend, key, look.now()).await? {
-            Proof::Impossible if suspect => Ok(Some(Finding { fixable: false, ..self.about().finding(subject_of(key), "its queue and its counters do not agree about what is left, and rows of it may be gone by age", "none: rows that may be gone prove nothing. Stop the run, or wait until its tasks are over") })),
+            Proof::Impossible if suspect => Ok(Some(Finding { fixable: false, ..self.about().finding(Subject::from(key), "its queue and its counters do not agree about what is left, and rows of it may be gone by age", "none: rows that may be gone prove nothing. Stop the run, or wait until its tasks are over") })),
             Proof::RowsLost(tally) => Ok(Some(self.lost(key, &tally))),
             Proof::Agrees | Proof::Impossible => Ok(None),
             Proof::Differs { tally, missing } => Ok(Some(self.finding(key, &tally, &missing))),
@@ -97,12 +98,12 @@ impl WrongCounters {
         let (rows, total, damaged) = (tally.rows.all(), tally.run.total, tally.damaged.count);
         if damaged > 0 {
             let why = format!("of {total} tasks only {rows} rows can be read; {damaged} are damaged");
-            return unreadable(self, subject_of(key), why);
+            return unreadable(self, Subject::from(key), why);
         }
         Finding {
             fixable: false,
             ..self.about().finding(
-                subject_of(key),
+                Subject::from(key),
                 format!("of {total} tasks only {rows} rows are there; the others were lost"),
                 format!("`conveyor rebuild {}` makes them anew, if the job has a staged list", key.job),
             )
@@ -114,7 +115,7 @@ impl WrongCounters {
         settled.failed[conveyor_domain::FailureClass::Other as usize] += i64::from(tally.rows.unclassified);
         let (rows, counters) = (facts::sums(&settled), facts::sums(&tally.counters));
         self.about().finding(
-            subject_of(key),
+            Subject::from(key),
             format!("of {} tasks, the rows say {rows}; the counters say {counters}", tally.run.total),
             format!("adds {} to the counters", facts::sums(missing)),
         )

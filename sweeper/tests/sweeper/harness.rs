@@ -8,7 +8,7 @@ use conveyor_domain::{
 use conveyor_store::Backend;
 use conveyor_store::conformance::World;
 use conveyor_store::embedded::Embedded;
-use conveyor_store::port::{BlobKey, RunKey};
+use conveyor_store::port::{BlobKey, Reader, RunKey};
 use conveyor_sweeper::{Look, Scope, Sweep, audit, reconcile, sweep};
 use conveyor_testkit::ManualClock;
 use rusqlite::types::Value;
@@ -160,7 +160,7 @@ impl Damaged {
     }
 
     pub async fn depth(&self, queue: QueueName) -> u64 {
-        let depth = self.backend().queue.depth(queue, self.world.now()).await.unwrap();
+        let depth = self.backend().queue.depth(queue, Reader::Role, self.world.now()).await.unwrap();
         depth.visible + depth.hidden
     }
 
@@ -177,12 +177,12 @@ impl Damaged {
         let world = &self.world;
         let upload = world.upload().await;
         let staged = world.staged("list", b"https://a.example\n").await;
-        self.backend().store.put_staged(upload.id, staged.clone(), world.now()).await.unwrap();
+        self.backend().store.put_staged(upload.id, staged.clone(), None, world.now()).await.unwrap();
         world.accept(&upload, &staged).await
     }
 
     pub async fn state(&self, key: RunKey) -> IngestState {
-        let ingest = self.backend().store.ingest(key).await.unwrap().unwrap();
+        let ingest = self.backend().store.ingest(key, Reader::Role).await.unwrap().unwrap();
         IngestState::fold(&ingest.log).unwrap()
     }
 

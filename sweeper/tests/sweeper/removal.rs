@@ -96,7 +96,7 @@ async fn a_deleted_run_goes_and_its_job_stays() {
         (store.run(key.job, key.run).await, damaged.depth(QueueName::Run(key.run)).await),
         (Ok(None), 0)
     );
-    assert!(store.any_job(key.job).await.unwrap().is_some());
+    assert!(store.job(None, key.job).await.unwrap().is_some());
     assert_eq!(rows_of(&damaged, key), 3, "the run row, and two events");
 }
 
@@ -139,7 +139,7 @@ async fn expired_uploads_go_with_their_objects_and_those_in_use_stay() {
     }
     let used = world.upload().await;
     let staged = world.staged("used", b"https://a.example\n").await;
-    world.backend.store.put_staged(used.id, staged.clone(), world.now()).await.unwrap();
+    world.backend.store.put_staged(used.id, staged.clone(), None, world.now()).await.unwrap();
     world.accept(&used, &staged).await;
     damaged.pass_for(limits::UPLOAD_TTL);
     assert_eq!(upkeep(&damaged).await, ["expired_uploads"; 3]);
@@ -173,7 +173,7 @@ async fn a_reconciliation_of_one_job_leaves_the_others_alone() {
         damaged.backend().store.apply(key.job, Command::Delete, damaged.world.now()).await.unwrap();
     }
     damaged.reconcile(Scope::Job(mine.job), false).await;
-    let there = async |job: JobId| damaged.backend().store.any_job(job).await.unwrap().is_some();
+    let there = async |job: JobId| damaged.backend().store.job(None, job).await.unwrap().is_some();
     assert_eq!((there(mine.job).await, there(other.job).await), (false, true));
 }
 

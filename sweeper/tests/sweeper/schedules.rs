@@ -9,7 +9,7 @@ use conveyor_domain::{
     Schedule, ScheduleChange, ScheduleState, lifecycle,
 };
 use conveyor_store::conformance::World;
-use conveyor_store::port::{BlobKey, RunKey, RunsQuery, Submission};
+use conveyor_store::port::{BlobKey, Reader, RunKey, RunsQuery, Submission};
 use futures::TryStreamExt;
 
 const HOUR: i64 = 3_600 * SECOND;
@@ -35,7 +35,7 @@ async fn runs(damaged: &Damaged, job: JobId) -> Vec<RunKey> {
 }
 
 async fn schedule(damaged: &Damaged, job: JobId) -> JobSchedule {
-    let view = damaged.backend().store.any_job(job).await.unwrap().unwrap();
+    let view = damaged.backend().store.job(None, job).await.unwrap().unwrap();
     view.job.spec.schedule.clone().unwrap()
 }
 
@@ -43,7 +43,7 @@ async fn schedule(damaged: &Damaged, job: JobId) -> JobSchedule {
 async fn end(damaged: &Damaged, key: RunKey) {
     let store = &damaged.backend().store;
     store.apply(key.job, Command::Stop, damaged.world.now()).await.unwrap();
-    let ingest = store.ingest(key).await.unwrap().unwrap();
+    let ingest = store.ingest(key, Reader::Role).await.unwrap().unwrap();
     let cut = IngestState::fold(&ingest.log).unwrap().entry(IngestEvent::Cut { total: 0 }).unwrap();
     store.append(key, cut, damaged.world.now()).await.unwrap();
 }
@@ -133,8 +133,8 @@ async fn a_list_is_copied_to_a_place_of_its_own_and_goes_with_its_job() {
     let (world, store) = (&damaged.world, &damaged.backend().store);
     let upload = world.upload().await;
     let staged = world.staged("list", b"https://a.example/\n").await;
-    store.put_staged(upload.id, staged.clone(), world.now()).await.unwrap();
-    let source = world.acceptance(&upload, &staged).source;
+    store.put_staged(upload.id, staged.clone(), None, world.now()).await.unwrap();
+    let source = world.acceptance(&upload, &staged).list.unwrap().source;
     let job = hourly(&damaged, Some(source.clone())).await;
     damaged.sweep().await;
     let kept = schedule(&damaged, job).await.source.unwrap();
@@ -152,11 +152,11 @@ async fn a_list_is_copied_to_a_place_of_its_own_and_goes_with_its_job() {
     damaged.pass(HOUR);
     damaged.sweep().await;
     let [first] = runs(&damaged, job).await[..] else { panic!() };
-    let ingest = store.ingest(first).await.unwrap().unwrap();
+    let ingest = store.ingest(first, Reader::Role).await.unwrap().unwrap();
     assert_eq!(ingest.log[0].event, IngestEvent::Accepted { source: kept });
     store.apply(job, Command::Delete, world.now()).await.unwrap();
     damaged.sweep().await;
     damaged.sweep().await;
-    assert!(store.any_job(job).await.unwrap().is_none());
+    assert!(store.job(None, job).await.unwrap().is_none());
     assert!(blobs.list(&BlobKey::template_prefix(job), None, 9).await.unwrap().is_empty());
 }

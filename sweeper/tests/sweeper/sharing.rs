@@ -4,14 +4,13 @@ use crate::harness::{Damaged, SECOND, success};
 use async_trait::async_trait;
 use conveyor_domain::repair::Subject;
 use conveyor_domain::{DeadLetter, QueueName, RunStatus, Timestamp, WorkerId, limits};
-use conveyor_store::port::{Delivery, Depth, Queue, Receipt, RunKey};
+use conveyor_store::port::{Around, Over, OverQueue, RunKey};
 use conveyor_store::{Backend, Result};
 use conveyor_sweeper::{Pace, Sweeper, owner, run};
 use conveyor_testkit::until;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 fn ids() -> [WorkerId; 2] {
@@ -117,58 +116,23 @@ async fn a_sweeper_that_runs_mends_and_removes_until_it_is_stopped() {
 
 /// A queue that takes no message of one run and does not say so.
 struct Stuck {
-    inner: Arc<dyn Queue>,
+    inner: Backend,
     run: QueueName,
 }
 
+impl Around for Stuck {
+    fn behind(&self) -> &Backend {
+        &self.inner
+    }
+}
+
 #[async_trait]
-impl Queue for Stuck {
+impl OverQueue for Stuck {
     async fn send(&self, queue: QueueName, bodies: Vec<String>, now: Timestamp) -> Result<()> {
         if queue == self.run {
             std::future::pending::<()>().await;
         }
-        self.inner.send(queue, bodies, now).await
-    }
-    async fn receive(
-        &self,
-        queue: QueueName,
-        max: usize,
-        visibility: Duration,
-        now: Timestamp,
-    ) -> Result<Vec<Delivery>> {
-        self.inner.receive(queue, max, visibility, now).await
-    }
-    async fn ack(&self, queue: QueueName, receipts: Vec<Receipt>) -> Result<()> {
-        self.inner.ack(queue, receipts).await
-    }
-    async fn release(
-        &self,
-        queue: QueueName,
-        receipts: Vec<(Receipt, Duration)>,
-        now: Timestamp,
-    ) -> Result<()> {
-        self.inner.release(queue, receipts, now).await
-    }
-    async fn extend(
-        &self,
-        queue: QueueName,
-        receipts: Vec<Receipt>,
-        visibility: Duration,
-        now: Timestamp,
-    ) -> Result<Vec<Option<Receipt>>> {
-        self.inner.extend(queue, receipts, visibility, now).await
-    }
-    async fn depth(&self, queue: QueueName, now: Timestamp) -> Result<Depth> {
-        self.inner.depth(queue, now).await
-    }
-    async fn remove(&self, queue: QueueName, limit: u32) -> Result<bool> {
-        self.inner.remove(queue, limit).await
-    }
-    fn receive_max(&self) -> usize {
-        self.inner.receive_max()
-    }
-    fn changes(&self) -> watch::Receiver<u64> {
-        self.inner.changes()
+        self.inner.queue.send(queue, bodies, now).await
     }
 }
 
@@ -180,7 +144,7 @@ async fn messages_that_are_sent_again_keep_no_run_from_its_end() {
     let run = QueueName::Run(unsent.run);
     damaged.lose_messages(run);
     let inner = damaged.backend().clone();
-    let queue = Arc::new(Stuck { inner: inner.queue.clone(), run });
+    let queue = Arc::new(Over(Arc::new(Stuck { inner: inner.clone(), run })));
     let sweeper = Sweeper::new(Backend { queue, ..inner }, damaged.clock.clone(), ids()[0]);
     let running = tokio::spawn(conveyor_sweeper::run(sweeper, CancellationToken::new()));
     let keys = lost(&damaged, 3).await;

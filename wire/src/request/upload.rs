@@ -29,6 +29,12 @@ pub struct CreateInput {
     pub part_bytes: Option<Within<u64, 1, { limits::PART_MAX_BYTES }>>,
 }
 
+impl CreateInput {
+    pub fn of(kind: ListType) -> CreateInput {
+        CreateInput { kind, csv: None, size_bytes: None, sha256: None, multipart: None, part_bytes: None }
+    }
+}
+
 /// A SHA-256 digest, in hex.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]

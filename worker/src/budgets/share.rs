@@ -3,7 +3,7 @@
 use super::Use;
 use super::state::{Need, State, most_starts};
 use crate::Worker;
-use conveyor_domain::dispatch::grant::{Ask, Hold, Limits, Scope};
+use conveyor_domain::dispatch::grant::{Ask, Change, Limits, Scope};
 use conveyor_domain::{Rate, Timestamp, limits};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -212,7 +212,9 @@ impl Share {
         }
         let _over = Asking(self);
         let now = worker.clock.now();
-        if let Err(error) = worker.backend.coordinator.give_back(&self.scope, worker.id, now).await {
+        if let Err(error) =
+            worker.backend.coordinator.change(&self.scope, Change::GiveBack(worker.id), now).await
+        {
             tracing::warn!(scope = %self.scope, %error, "a share could not be given back; it lapses by itself");
         }
     }
@@ -264,7 +266,7 @@ impl Share {
     /// Tells the other workers of a hold that is kept here already.
     pub async fn tell_hold(&self, worker: &Worker, until: Timestamp) {
         let now = worker.clock.now();
-        let told = worker.backend.coordinator.hold(&self.scope, Hold::Until(until), now).await;
+        let told = worker.backend.coordinator.change(&self.scope, Change::HoldUntil(until), now).await;
         if let Err(error) = told {
             tracing::warn!(scope = %self.scope, %error, "others do not know that they have to wait");
         }

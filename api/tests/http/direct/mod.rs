@@ -8,12 +8,12 @@ use crate::world::{World, config};
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::{Credentials, Region};
 use conveyor_api::ApiConfig;
-use conveyor_aws::objects::{Objects, provision};
+use conveyor_aws::objects::{Objects, PART_MIN_BYTES, provision};
 use conveyor_aws::{Clients, Settings};
 use conveyor_aws_servers::{Environment, Kind, shared};
 use conveyor_domain::Timestamp;
 use conveyor_store::Backend;
-use conveyor_store::port::BlobKey;
+use conveyor_store::port::{BlobKey, Capabilities};
 use reqwest::{Response, StatusCode};
 use serde_json::Value;
 use std::ops::Deref;
@@ -71,7 +71,12 @@ impl OnS3 {
         provision(&s3, &settings).await.unwrap();
         let blobs = Arc::new(Objects::new(s3.clone(), &settings));
         let metrics = Arc::new(String::new);
-        let over = |embedded| Backend { blobs, ..embedded };
+        let over = |embedded: Backend| Backend {
+            blobs: blobs.clone(),
+            direct: Some(blobs),
+            capabilities: Capabilities { part_min_bytes: PART_MIN_BYTES, ..embedded.capabilities },
+            ..embedded
+        };
         let world = World::over(over, real_time(), config, metrics).await;
         OnS3 { server, endpoint, bucket: settings.bucket, s3, world }
     }

@@ -202,7 +202,7 @@ async fn parts_that_were_joined_before_a_crash_are_staged_after_it(world: OnS3) 
     send(&world, &id, 1, "https://a.example\n").await;
     let listed = world.shown(&id).await;
     assert_eq!(listed["parts"].as_array().unwrap().len(), 1);
-    let direct = world.backend.blobs.direct().unwrap();
+    let direct = world.backend.direct.clone().unwrap();
     let uploads = world.s3.list_multipart_uploads().bucket(&world.bucket).send().await.unwrap();
     let handle = uploads.uploads()[0].upload_id().unwrap().to_owned();
     let parts = direct.parts(&sent_key(&id), &handle).await.unwrap().unwrap();

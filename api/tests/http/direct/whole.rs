@@ -3,7 +3,7 @@
 use super::{OnS3, id_of, lines, on_each_server, sent_key};
 use crate::world::{KEY, config};
 use conveyor_domain::limits;
-use conveyor_store::port::RunKey;
+use conveyor_store::port::{Reader, RunKey};
 use futures::TryStreamExt;
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ async fn a_list_goes_straight_to_the_storage_and_becomes_a_job(world: OnS3) {
 /// The bytes that a run ingests, as its ingester reads them.
 async fn ingested(world: &OnS3, key: RunKey) -> Vec<u8> {
     use conveyor_domain::IngestEvent;
-    let log = world.backend.store.ingest(key).await.unwrap().unwrap().log;
+    let log = world.backend.store.ingest(key, Reader::Role).await.unwrap().unwrap().log;
     let IngestEvent::Accepted { source } = &log[0].event else { panic!("{log:?}") };
     let (object, etag) = (source.staged.object.parse().unwrap(), &source.staged.etag);
     let stream = world.backend.blobs.read_pinned(&object, etag, 0).await.unwrap();

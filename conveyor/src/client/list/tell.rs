@@ -65,8 +65,7 @@ pub fn create_input(spec: &ListSpec) -> CreateInput {
         }
         ListSpec::Csv { csv: None } | ListSpec::Jsonl | ListSpec::Lines => None,
     };
-    let kind = spec.into();
-    CreateInput { kind, csv, size_bytes: None, sha256: None, multipart: None, part_bytes: None }
+    CreateInput { csv, ..CreateInput::of(spec.into()) }
 }
 
 #[cfg(test)]

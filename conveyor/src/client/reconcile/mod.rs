@@ -27,7 +27,7 @@ const MENDED: u8 = 3;
 /// Who looks.
 enum Looker {
     Server(Client),
-    Direct(Direct),
+    Direct(Box<Direct>),
 }
 
 pub async fn over_http(api: Client, args: &ReconcileArgs, output: Output) -> Result<ExitCode, Failure> {
@@ -38,7 +38,7 @@ pub async fn direct(args: &ReconcileArgs, output: Output) -> Result<ExitCode, Fa
     let opened = unless_interrupted(Direct::open(&args.backend)).await;
     let opened = opened.ok_or_else(|| Failure::stopped("the backend was not looked at yet"))?;
     let opened = opened.map_err(|error| Failure::backend(&error))?;
-    run(&Looker::Direct(opened), args, output).await
+    run(&Looker::Direct(Box::new(opened)), args, output).await
 }
 
 async fn run(looker: &Looker, args: &ReconcileArgs, output: Output) -> Result<ExitCode, Failure> {

@@ -5,7 +5,7 @@ use crate::support::{self, Client, KEY, Process, conveyor, refused, run, until_f
 use conveyor_domain::{DeadLetter, IngestEvent, IngestRef, IngestState, JobId, QueueName, Timestamp};
 use conveyor_store::Backend;
 use conveyor_store::embedded::Embedded;
-use conveyor_store::port::{Appended, RunKey};
+use conveyor_store::port::{Appended, Reader, RunKey};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -259,7 +259,7 @@ fn a_folder_without_data_is_not_made_into_one_in_which_nothing_is_wrong() {
 async fn give_up(backend: &Backend, job: &str, run: &str, error: &str) {
     let key = RunKey { job: job.parse().unwrap(), run: run.parse().unwrap() };
     let now = backend.store.run(key.job, key.run).await.unwrap().unwrap().run.updated;
-    let log = backend.store.ingest(key).await.unwrap().unwrap().log;
+    let log = backend.store.ingest(key, Reader::Role).await.unwrap().unwrap().log;
     let state = IngestState::fold(&log).unwrap();
     let event = IngestEvent::AttemptFailed { error: error.to_owned(), dead_lettered: true };
     let appended = backend.store.append(key, state.entry(event).unwrap(), now).await.unwrap();

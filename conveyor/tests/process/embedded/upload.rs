@@ -13,10 +13,15 @@ const MIB: usize = 1024 * 1024;
 /// A server that takes no part: for an upload that can only be interrupted.
 async fn silent_server() -> (String, tokio::sync::mpsc::Receiver<u32>) {
     let (arrived, arrivals) = tokio::sync::mpsc::channel(8);
-    let slot = json!({"file_input_id": "01ARZ3NDEKTSV4RRFFQ69G5FAV", "multipart": {"parts_max": 1000}});
-    let sign = async |Json(body): Json<Value>| {
+    let at = "2026-11-16T05:00:15.912Z";
+    let slot = json!({"file_input_id": "01ARZ3NDEKTSV4RRFFQ69G5FAV", "type": "lines", "status": "waiting",
+        "multipart": {"parts_max": 1000, "numbers_max": 100}, "created_at": at, "expires_at": at});
+    let sign = async move |Json(body): Json<Value>| {
         let number = &body["numbers"][0];
-        Json(json!({"parts": [{"number": number, "method": "PUT", "url": format!("/parts/{number}")}]}))
+        let url = format!("/parts/{number}");
+        Json(
+            json!({"parts": [{"number": number, "method": "PUT", "url": url, "headers": {}, "expires_at": at}]}),
+        )
     };
     let never = move |InPath(number): InPath<u32>| async move {
         let _ = arrived.send(number).await;

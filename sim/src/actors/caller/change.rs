@@ -7,7 +7,7 @@ use crate::faults::{Answer, answer};
 use crate::model::{Addition, Facts, Presence};
 use crate::violation::{Check, Rule, require};
 use crate::world::World;
-use conveyor_domain::{Command, JobId, QueueName, Refusal};
+use conveyor_domain::{Command, JobId, Refusal};
 use conveyor_store::port::Submission;
 
 impl Caller {
@@ -17,19 +17,14 @@ impl Caller {
         let (name, status) = (world.name(id), submission.job.status.as_str());
         let (count, caller) = (submission.tasks.len(), self.number);
         match outcome {
-            Answer::Got(unsent) => {
-                let queue = QueueName::Run(submission.job.latest_run);
-                let bodies: Vec<String> = unsent.iter().map(ToString::to_string).collect();
-                if !bodies.is_empty() {
-                    answer("send", world.backend.queue.send(queue, bodies, world.now()).await)?;
-                }
+            Answer::Got(()) => {
                 let job = world.model.job(id);
                 (job.acknowledged, job.presence) = (true, Presence::There);
                 let rows = Operation::Rows(job.key);
                 world.past.remember(rows);
                 world.tally.jobs += 1;
                 world.note(format!("caller {caller}: submitted {name}, {status}, {count} tasks, {id}"));
-                world.past.remember(Operation::Submit(submission));
+                world.past.remember(Operation::Submit(Box::new(submission)));
                 Ok(None)
             }
             Answer::Unknown => {
@@ -55,7 +50,7 @@ impl Caller {
         let last = if last_batch { ", the last" } else { "" };
         match outcome {
             Answer::Got(added) => {
-                world.see(&added.view)?;
+                world.see(&added)?;
                 world.note(format!("caller {caller}: added {count} tasks{last} to {name}"));
                 let job = world.model.job(id);
                 require(job.ends_with(&addition.tasks), Rule::Durable, || {
@@ -166,14 +161,14 @@ impl Caller {
 
     /// What a refusal is judged by is what is there now: nobody has acted since.
     pub(super) async fn look_again(&self, world: &mut World, id: JobId) -> Check {
-        match audit::read("a job", world.truth.store.job(self.id, id).await)? {
+        match audit::read("a job", world.truth.store.job(Some(self.id), id).await)? {
             Some(view) => world.see(&view),
             None => Ok(()),
         }
     }
 
     pub(super) async fn has_ended(&self, world: &World, id: JobId) -> Check<bool> {
-        let view = audit::read("a job", world.truth.store.job(self.id, id).await)?;
+        let view = audit::read("a job", world.truth.store.job(Some(self.id), id).await)?;
         Ok(view.is_some_and(|view| view.latest_run().run.status.is_terminal()))
     }
 }

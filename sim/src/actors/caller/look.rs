@@ -10,7 +10,7 @@ use conveyor_store::port::{StatusFilter, TasksQuery};
 
 impl Caller {
     pub(super) async fn read(&self, world: &mut World, id: JobId) -> Check<Option<Request>> {
-        match answer("job", world.backend.store.job(self.id, id).await)? {
+        match answer("job", world.backend.store.job(Some(self.id), id).await)? {
             Answer::Got(Some(view)) => {
                 let (name, run) = (world.name(id), view.latest_run());
                 let (done, total) = (run.stats.counts.completed(), run.stats.total);
@@ -37,7 +37,7 @@ impl Caller {
             Answer::Got(page) => {
                 world.note(format!("caller {}: {} tasks of {job} from {first}", self.number, page.len()));
                 // Read only now: what the page shows of an unanswered addition must not look like a surprise.
-                let view = audit::read("a job", world.truth.store.job(self.id, id).await)?;
+                let view = audit::read("a job", world.truth.store.job(Some(self.id), id).await)?;
                 if let Some(view) = &view {
                     world.see(view)?;
                 }

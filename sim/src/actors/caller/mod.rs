@@ -14,7 +14,7 @@ use crate::uploads::{StagedList, UploadModel};
 use crate::violation::{Check, Rule, Violation};
 use crate::world::World;
 use conveyor_domain::{CallerId, Command, JobId, RunId, TaskInput, Upload, UploadId, lifecycle};
-use conveyor_store::port::{Acceptance, Submission};
+use conveyor_store::port::Submission;
 
 const TASKS_MAX: u32 = 40;
 /// Small, so that additions run into it.
@@ -43,9 +43,9 @@ enum Request {
         upload: UploadId,
         staged: StagedList,
     },
-    Accept(Acceptance),
+    Accept(Submission),
     /// The same, after somebody has put other bytes into the slot.
-    AcceptLate(Acceptance),
+    AcceptLate(Submission),
     Abort(UploadId),
     Add {
         job: JobId,

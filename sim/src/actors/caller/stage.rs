@@ -7,6 +7,7 @@ use crate::audit::read;
 use crate::faults::{Answer, answer};
 use crate::lists::List;
 use crate::model::Presence;
+use crate::model::source_of;
 use crate::uploads::{StagedList, UploadModel};
 use crate::violation::{Check, Rule, require};
 use crate::world::World;
@@ -16,7 +17,7 @@ use conveyor_domain::{
     limits,
 };
 use conveyor_store::Error;
-use conveyor_store::port::{Acceptance, BlobKey};
+use conveyor_store::port::{BlobKey, Submission};
 use futures::StreamExt;
 
 impl Caller {
@@ -96,7 +97,7 @@ impl Caller {
     ) -> Check<Option<Request>> {
         world.model.upload(id).unanswered = Some(sent.clone());
         let now = world.now();
-        let staged = world.backend.store.put_staged(id, sent.staged.clone(), now).await;
+        let staged = world.backend.store.put_staged(id, sent.staged.clone(), None, now).await;
         let outcome = answer("put_staged", staged)?;
         let claimed = world.model.may_be_claimed(id);
         let upload = world.model.upload(id);
@@ -129,7 +130,7 @@ impl Caller {
     }
 
     /// Pins what is staged now.
-    pub(super) fn new_acceptance(&self, world: &mut World, id: UploadId) -> Option<Acceptance> {
+    pub(super) fn new_acceptance(&self, world: &mut World, id: UploadId) -> Option<Submission> {
         let (dice, now) = (world.dice.clone(), world.now());
         let StagedList { staged, list } = world.model.upload(id).staged.clone()?;
         let (job, run) = (JobId::new(now, dice.entropy()), RunId::new(now, dice.entropy()));
@@ -144,7 +145,7 @@ impl Caller {
             param_policy: None,
             unknown_fields: Default::default(),
         };
-        let acceptance = Acceptance { job: rows.job, run: rows.run, source, once: None };
+        let acceptance = Submission::of_list(rows.job, rows.run, source, None);
         world.model.begin_accept(&acceptance, list);
         Some(acceptance)
     }
@@ -153,10 +154,10 @@ impl Caller {
     pub(super) async fn accept_late(
         &self,
         world: &mut World,
-        acceptance: Acceptance,
+        acceptance: Submission,
     ) -> Check<Option<Request>> {
-        let (id, now) = (acceptance.source.upload, world.now());
-        let Some(list) = another_list(world, &acceptance.source.spec) else {
+        let (id, now) = (source_of(&acceptance).upload, world.now());
+        let Some(list) = another_list(world, &source_of(&acceptance).spec) else {
             return Ok(Some(Request::Accept(acceptance)));
         };
         let (store, blobs) = (world.truth.store.clone(), world.truth.blobs.clone());
@@ -166,7 +167,7 @@ impl Caller {
             let stream = futures::stream::iter([Ok(list.bytes.clone())]).boxed();
             let stored = read("an object", blobs.put_stream(&key, stream).await)?;
             let staged = Staged::new(key.to_string(), stored.size, stored.etag);
-            let replaced = read("a put", store.put_staged(id, staged.clone(), now).await)?;
+            let replaced = read("a put", store.put_staged(id, staged.clone(), None, now).await)?;
             if let Some(replaced) = replaced {
                 read("an object", blobs.delete(&key_of(&replaced)).await)?;
             }
@@ -179,12 +180,13 @@ impl Caller {
         Ok(Some(Request::Accept(acceptance)))
     }
 
-    pub(super) async fn accept(&self, world: &mut World, acceptance: Acceptance) -> Check<Option<Request>> {
-        let (id, upload) = (acceptance.job.id, acceptance.source.upload);
-        let accepted = world.backend.store.accept(acceptance.clone()).await;
+    pub(super) async fn accept(&self, world: &mut World, acceptance: Submission) -> Check<Option<Request>> {
+        let (id, upload) = (acceptance.job.id, source_of(&acceptance).upload);
+        let accepted = world.backend.store.submit(acceptance.clone()).await;
         if accepted == Err(Error::Changed) {
             let slot = world.model.upload(upload);
-            let pinned = slot.staged.as_ref().is_some_and(|known| known.staged == acceptance.source.staged);
+            let pinned =
+                slot.staged.as_ref().is_some_and(|known| known.staged == source_of(&acceptance).staged);
             return require(!pinned || slot.unanswered.is_some(), Rule::Uploads, || {
                 format!("{slot} holds what was pinned, and is called changed")
             })
@@ -200,7 +202,7 @@ impl Caller {
                 let slot = world.model.upload(upload).to_string();
                 world.note(format!("caller {caller}: {name}, {status}, is accepted of {slot}, {id}"));
                 (world.tally.jobs, world.tally.lists) = (world.tally.jobs + 1, world.tally.lists + 1);
-                world.past.remember(Operation::Accept(acceptance));
+                world.past.remember(Operation::Submit(Box::new(acceptance)));
                 world.past.remember(Operation::Log(key));
                 world.past.remember(Operation::Rows(key));
                 Ok(None)
@@ -224,12 +226,12 @@ impl Caller {
         let claimed = world.model.may_be_claimed(id);
         let before = world.model.upload(id).abort_asked;
         world.model.upload(id).abort_asked = true;
-        let aborted = world.backend.store.abort_upload(self.id, id, world.now()).await;
+        let aborted = world.backend.store.doom_upload(id, Some(self.id), world.now()).await;
         let outcome = answer("abort_upload", aborted)?;
         let upload = world.model.upload(id);
         let name = upload.to_string();
         match outcome {
-            Answer::Got(()) => {
+            Answer::Got(_) => {
                 upload.abort_known = true;
                 world.note(format!("caller {}: {name} is aborted", self.number));
             }

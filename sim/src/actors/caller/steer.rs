@@ -5,7 +5,7 @@ use crate::dice::Dice;
 use crate::faults::{Answer, answer};
 use crate::violation::{Check, Rule, require};
 use crate::world::World;
-use conveyor_domain::dispatch::grant::Scope;
+use conveyor_domain::dispatch::grant::{Change, Scope};
 use conveyor_domain::{Command, JobId, JobSpec, LimitsChange, Rate, Refusal};
 use conveyor_store::port::JobView;
 
@@ -99,7 +99,8 @@ impl Caller {
     /// Says so to those who go by the budget. Not answered: whoever finds the job changed brings the limits along.
     async fn tell(&self, world: &mut World, view: &JobView) -> Check {
         let (id, limits) = (view.job.id, view.job.spec.limits());
-        let told = world.backend.coordinator.change(&Scope::Job(id), limits, world.now()).await;
+        let told =
+            world.backend.coordinator.change(&Scope::Job(id), Change::Limits(limits), world.now()).await;
         if let Answer::Got(()) = answer("change", told)? {
             let budget = &mut world.model.job(id).budget;
             budget.revision = budget.revision.max(limits.revision);

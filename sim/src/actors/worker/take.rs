@@ -6,9 +6,9 @@ use crate::audit::{grants, listing, rates, settles, steering};
 use crate::faults::{Answer, answer};
 use crate::violation::{Check, Rule, Violation, require};
 use crate::world::World;
-use conveyor_domain::dispatch::grant::{Ask, Hold, Holding, Limits, Scope};
+use conveyor_domain::dispatch::grant::{Ask, Change, Holding, Limits, Scope};
 use conveyor_domain::{ClaimToken, Command, JobId, QueueName, Rate, Refusal, TaskRef, Timestamp, limits};
-use conveyor_store::port::{ActiveRun, ChangedRuns, Claim, Delivery, RunKey};
+use conveyor_store::port::{ActiveRun, ChangeCursor, ChangedRuns, Claim, Delivery, RunKey};
 use std::time::Duration;
 
 /// How long a message rests when its claim was not answered.
@@ -18,25 +18,16 @@ impl Worker {
     /// Everything now and then, and in between only what changed.
     pub(super) async fn discover(&mut self, world: &mut World) -> Check {
         let now = world.now();
-        world.backend.store.tell(now);
-        match self.refreshed.filter(|_| world.dice.chance(0.7)) {
-            // There is one clock, and rows and their index are one write: looks need not overlap.
-            Some(since) => {
-                let changed = answer("changed_runs", world.backend.store.changed_runs(since).await)?;
-                let Answer::Got(ChangedRuns { active, gone }) = changed else { return Ok(()) };
-                let told = |known: &ActiveRun| {
-                    let key = RunKey { job: known.job.id, run: known.run.id };
-                    gone.contains(&key) || active.iter().any(|active| active.run.id == key.run)
-                };
-                self.runs.retain(|known| !told(known));
-                self.runs.extend(active);
-            }
-            None => {
-                let active = answer("active_runs", world.backend.store.active_runs().await)?;
-                let Answer::Got(active) = active else { return Ok(()) };
-                self.runs = active;
-            }
-        }
+        // There is one clock, and rows and their index are one write: looks need not overlap.
+        let since = self.refreshed.filter(|_| world.dice.chance(0.7)).map(ChangeCursor);
+        let changed = answer("changed_runs", world.backend.store.changed_runs(since, now).await)?;
+        let Answer::Got(ChangedRuns { active, gone, .. }) = changed else { return Ok(()) };
+        let told = |known: &ActiveRun| {
+            let key = RunKey { job: known.job.id, run: known.run.id };
+            since.is_none() || gone.contains(&key) || active.iter().any(|active| active.run.id == key.run)
+        };
+        self.runs.retain(|known| !told(known));
+        self.runs.extend(active);
         self.refreshed = Some(now);
         let names: Vec<String> = self.runs.iter().map(|active| world.name(active.job.id)).collect();
         world.note(format!("{}: knows of {}", self.name, names.join(", ")));
@@ -86,7 +77,10 @@ impl Worker {
         // Forgotten before it is asked for: once the request is out, others may have the permits, answered or not.
         let share = self.shares.remove(&job);
         let (scope, now) = (Scope::Job(job), world.now());
-        let outcome = answer("give_back", world.backend.coordinator.give_back(&scope, self.id, now).await)?;
+        let outcome = answer(
+            "give_back",
+            world.backend.coordinator.change(&scope, Change::GiveBack(self.id), now).await,
+        )?;
         if let (Answer::Unknown, true, Some(share)) = (outcome, self.habits.keeps_permits, share) {
             self.shares.insert(job, share);
         }
@@ -97,7 +91,7 @@ impl Worker {
     /// The gateway wants to be left alone for a while.
     pub(super) async fn hold(&mut self, world: &mut World, job: JobId) -> Check {
         let (now, until) = (world.now(), world.now().after(world.dice.ms(500, 8_000)));
-        let held = world.backend.coordinator.hold(&Scope::Job(job), Hold::Until(until), now).await;
+        let held = world.backend.coordinator.change(&Scope::Job(job), Change::HoldUntil(until), now).await;
         if let Some(share) = self.shares.get_mut(&job) {
             share.held_until = share.held_until.max(Some(until));
         }

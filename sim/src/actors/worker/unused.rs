@@ -31,7 +31,7 @@ pub async fn is_nobodys(
 
 /// A job of the simulation has one run, its latest.
 async fn is_deleted(world: &World, key: RunKey) -> Result<bool, Violation> {
-    let view = answer("any_job", world.backend.store.any_job(key.job).await)?;
+    let view = answer("any_job", world.backend.store.job(None, key.job).await)?;
     let Answer::Got(Some(view)) = view else { return Ok(false) };
     Ok(view.job.status == JobStatus::Deleted || view.latest_run().run.status == RunStatus::Deleted)
 }

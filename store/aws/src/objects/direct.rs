@@ -1,6 +1,5 @@
 //! URLs by which callers write and read objects themselves, and what it takes to trust what they wrote (SPEC 5.6, 6.9).
 
-use super::join::PART_MIN_BYTES;
 use super::unfinished::Completed;
 use super::{Objects, answer, etag, length, quoted};
 use async_trait::async_trait;
@@ -77,10 +76,6 @@ impl DirectAccess for Objects {
 
     async fn begin_parts(&self, key: &BlobKey, content_type: &'static str) -> Result<String> {
         self.begin_upload(key, Some(content_type)).await
-    }
-
-    fn part_min_bytes(&self) -> u64 {
-        PART_MIN_BYTES
     }
 
     async fn part_url(

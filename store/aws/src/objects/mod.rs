@@ -21,10 +21,11 @@ use aws_sdk_s3::config::timeout::TimeoutConfig;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::primitives::ByteStream as Body;
 use bytes::{Bytes, BytesMut};
-use conveyor_store::port::{BlobKey, ByteStream, DirectAccess, Listed, Stored};
+use conveyor_store::port::{BlobKey, ByteStream, Listed, Stored};
 use conveyor_store::{Blobs, Error, Result};
 use download::{Download, short};
 use futures::TryStreamExt;
+pub use join::PART_MIN_BYTES;
 
 #[derive(Clone, Debug)]
 pub struct Objects {
@@ -137,10 +138,6 @@ impl Blobs for Objects {
             Err(error) if answer::is_missing(&error) => Err(missing("bucket", &self.bucket)),
             Err(error) => Err(self.unavailable("HeadBucket", &error)),
         }
-    }
-
-    fn direct(&self) -> Option<&dyn DirectAccess> {
-        Some(self)
     }
 }
 

@@ -20,7 +20,7 @@ use aws_sdk_sqs::types::{
     MessageSystemAttributeName, QueueAttributeName, SendMessageBatchRequestEntry,
 };
 use conveyor_domain::{QueueName, Timestamp};
-use conveyor_store::port::{Delivery, Depth, Emptiness, Queue, Receipt};
+use conveyor_store::port::{Delivery, Depth, Emptiness, Queue, Reader, Receipt};
 use conveyor_store::{Error, Result};
 use emptiness::EmptyLooks;
 use names::Names;
@@ -30,7 +30,7 @@ use tokio::sync::watch;
 use urls::Urls;
 
 /// What one call of SQS takes.
-const BATCH_ENTRIES_MAX: usize = 10;
+pub const BATCH_ENTRIES_MAX: usize = 10;
 /// SQS takes four times as much by now; servers that are like it may not.
 const BATCH_MAX_BYTES: usize = 256 * 1024;
 const BATCHES_AT_ONCE: usize = 8;
@@ -80,6 +80,10 @@ impl Queues {
         }
     }
 
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
     fn announce(&self) {
         self.changes.send_modify(|changes| *changes += 1);
     }
@@ -120,6 +124,7 @@ fn depth(attributes: &HashMap<QueueAttributeName, String>) -> Result<Depth> {
         visible: count(QueueAttributeName::ApproximateNumberOfMessages)?,
         hidden: count(QueueAttributeName::ApproximateNumberOfMessagesNotVisible)?
             + count(QueueAttributeName::ApproximateNumberOfMessagesDelayed)?,
+        at_least: false,
     })
 }
 
@@ -248,6 +253,11 @@ impl Queue for Queues {
         Ok(kept)
     }
 
+    /// Only a receive can tell.
+    async fn may_have(&self, queues: Vec<QueueName>, _now: Timestamp) -> Result<Vec<bool>> {
+        Ok(vec![true; queues.len()])
+    }
+
     async fn emptiness(&self, queue: QueueName, now: Timestamp) -> Result<Emptiness> {
         if self.counts(queue).await? == Depth::default() {
             return Ok(self.empty_looks.believe(queue, now));
@@ -256,7 +266,7 @@ impl Queue for Queues {
         Ok(Emptiness::Messages)
     }
 
-    async fn depth(&self, queue: QueueName, _now: Timestamp) -> Result<Depth> {
+    async fn depth(&self, queue: QueueName, _reader: Reader, _now: Timestamp) -> Result<Depth> {
         self.counts(queue).await
     }
 
@@ -270,22 +280,6 @@ impl Queue for Queues {
             Err(error) if answer::is_missing(&error) => Ok(true),
             Err(error) => Err(unavailable("DeleteQueue", &error)),
         }
-    }
-
-    async fn ready(&self) -> Result<()> {
-        self.counts(QueueName::Control).await.map(|_| ())
-    }
-
-    fn receive_max(&self) -> usize {
-        BATCH_ENTRIES_MAX
-    }
-
-    fn receive_batch(&self) -> usize {
-        BATCH_ENTRIES_MAX
-    }
-
-    fn changes(&self) -> watch::Receiver<u64> {
-        self.changes.subscribe()
     }
 }
 

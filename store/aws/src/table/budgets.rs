@@ -6,8 +6,8 @@ use super::read::Range;
 use super::transact::Condition;
 use super::{Table, keys};
 use async_trait::async_trait;
-use conveyor_domain::dispatch::grant::{Ask, Hold, Limits, Scope};
-use conveyor_domain::{Budget, BudgetView, CallerId, Grant, Timestamp, WorkerId};
+use conveyor_domain::dispatch::grant::{Ask, Change, Scope};
+use conveyor_domain::{Budget, BudgetView, CallerId, Grant, Timestamp};
 use conveyor_store::Result;
 use conveyor_store::port::Coordinator;
 use std::time::Duration;
@@ -77,16 +77,8 @@ impl Coordinator for Table {
         self.change_budget(scope, now, |budget| budget.ask(&ask, now)).await
     }
 
-    async fn give_back(&self, scope: &Scope, worker: WorkerId, now: Timestamp) -> Result<()> {
-        self.change_budget(scope, now, |budget| budget.give_back(worker)).await
-    }
-
-    async fn hold(&self, scope: &Scope, hold: Hold, now: Timestamp) -> Result<()> {
-        self.change_budget(scope, now, |budget| budget.hold(hold.clone(), now)).await
-    }
-
-    async fn change(&self, scope: &Scope, limits: Limits, now: Timestamp) -> Result<()> {
-        self.change_budget(scope, now, |budget| budget.change(limits, now)).await
+    async fn change(&self, scope: &Scope, change: Change, now: Timestamp) -> Result<()> {
+        self.change_budget(scope, now, |budget| budget.change(change.clone(), now)).await
     }
 
     async fn budget(&self, scope: &Scope, now: Timestamp) -> Result<BudgetView> {

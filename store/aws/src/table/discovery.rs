@@ -109,22 +109,11 @@ impl Found {
 #[derive(Debug, Default)]
 pub struct Unread {
     runs: Mutex<HashMap<RunId, Found>>,
-    /// By the latest look at all runs.
-    left_out: Mutex<Vec<RunKey>>,
 }
 
 impl Unread {
     fn runs(&self) -> MutexGuard<'_, HashMap<RunId, Found>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub fn left_out(&self) -> Vec<RunKey> {
-        self.left_out.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn leave_out(&self, runs: &[Found]) {
-        *self.left_out.lock().unwrap_or_else(PoisonError::into_inner) =
-            runs.iter().map(|found| found.key).collect();
     }
 
     fn all(&self) -> Vec<Found> {
@@ -148,7 +137,6 @@ impl Unread {
 }
 
 /// What a look told, of which runs it did, and which could not be read.
-#[derive(Default)]
 struct Looked {
     told: ChangedRuns,
     read: Vec<RunId>,
@@ -267,33 +255,33 @@ impl Table {
         Ok(jobs)
     }
 
-    pub async fn running_now(&self) -> Result<Vec<ActiveRun>> {
+    pub async fn running(&self, now: Timestamp) -> Result<ChangedRuns> {
         let mut found = Vec::new();
         for place in RUNNING {
             found.extend(self.found(place, None, usize::MAX).await?);
         }
-        let Looked { told, unread, .. } = self.look_at(found).await?;
-        self.unread.leave_out(&unread);
+        let Looked { mut told, unread, .. } = self.look_at(found, now).await?;
+        told.gone.clear();
         // For a worker of this process that does not look at everything again: only `changed_since` takes them out, as others
         // (the sweeper) look at all runs as well.
         self.unread.add(unread);
-        Ok(told.active)
+        Ok(told)
     }
 
     /// All places are asked at once. A run that moves between them meanwhile may be missed: it changed, so the next look,
     /// which goes back further, finds it.
-    pub async fn changed_since(&self, since: Timestamp) -> Result<ChangedRuns> {
+    pub async fn changed_since(&self, since: Timestamp, now: Timestamp) -> Result<ChangedRuns> {
         let asked = PLACES.map(|place| self.found(place, Some(since), usize::MAX));
         let found: Vec<Vec<Found>> = stream::iter(asked).buffered(PLACES.len()).try_collect().await?;
         let found = found.into_iter().flatten().chain(self.unread.all()).collect();
-        let Looked { told, read, unread } = self.look_at(found).await?;
+        let Looked { told, read, unread } = self.look_at(found, now).await?;
         // A look that failed has told nobody anything.
         self.unread.remove(&read);
         self.unread.add(unread);
         Ok(told)
     }
 
-    async fn look_at(&self, mut found: Vec<Found>) -> Result<Looked> {
+    async fn look_at(&self, mut found: Vec<Found>, now: Timestamp) -> Result<Looked> {
         // One that moves from one place to another meanwhile is found in both.
         found.sort_by_key(|found| found.key.run);
         found.dedup_by_key(|found| found.key.run);
@@ -302,7 +290,9 @@ impl Table {
             (found, async move { self.look_unless_paused(&at).await }.boxed())
         });
         let looks = read_each("run", |found: &Found| place_of(&found.key), looks.collect()).await;
-        let mut looked = Looked { unread: looks.silent, ..Looked::default() };
+        let unread = looks.silent.iter().map(|found| found.key).collect();
+        let told = ChangedRuns { unread, ..ChangedRuns::none(now) };
+        let mut looked = Looked { told, read: Vec::new(), unread: looks.silent };
         looked.read.extend(looks.damaged.iter().map(|found| found.key.run));
         for (found, look) in looks.found {
             looked.read.push(found.key.run);

@@ -3,19 +3,16 @@
 
 use super::change::{NewEvent, Next};
 use super::insert::RowPlace;
-use super::jobs::{READS_INFLIGHT, first_stands, new_view, refs};
+use super::jobs::{READS_INFLIGHT, refs};
 use super::rows::{JobRow, RunRow, State};
 use super::transact::Condition;
-use super::uploads::UploadClaim;
 use super::{Table, keys};
 use async_trait::async_trait;
 use conveyor_domain::ingest::Entry;
-use conveyor_domain::job::beside::Change;
 use conveyor_domain::{
-    Command, IngestEvent, IngestStep, JobStatus, QueueName, Refusal, ReplayedTask, RunId, RunStats,
-    RunStatus, TaskRef, Timestamp, timeline,
+    Command, IngestStep, JobStatus, QueueName, Refusal, ReplayedTask, RunId, RunStatus, TaskRef, Timestamp,
 };
-use conveyor_store::port::{Acceptance, Answers, Appended, Chunk, Ingest, IngestStore, Once, RunKey};
+use conveyor_store::port::{Answers, Appended, Chunk, Ingest, IngestStore, Reader, RunKey};
 use conveyor_store::{Error, Result};
 
 /// How long the log among these events is.
@@ -118,49 +115,7 @@ impl Table {
 
 #[async_trait]
 impl IngestStore for Table {
-    async fn accept(&self, acceptance: Acceptance) -> Result<()> {
-        let Acceptance { job, run, source, once } = &acceptance;
-        let now = job.created;
-        self.latest.learn(now);
-        let events = [
-            NewEvent::Lifecycle(timeline::submitted(job, run.total)),
-            NewEvent::Ingest(0, IngestEvent::Accepted { source: source.clone() }),
-        ];
-        let mut job_row = JobRow::new(job, Some(source.upload));
-        let mut run_row = RunRow::new(run, job.spec.task_shard_count);
-        run_row.logged = logged(&events);
-        let events = self.event_rows(&mut job_row, run.id, &events, now)?;
-        let mut backoff = self.backoff();
-        loop {
-            if self.find_job(job.id).await?.is_some() {
-                // Only a repeat has the same random id: the first one stands.
-                return Ok(());
-            }
-            let UploadClaim { writes: claim } = self.claim_upload(source, job.id, now).await?;
-            let mut writes = vec![
-                self.put(job_row.encode()?, Some(Condition::absent()))?,
-                self.put(run_row.encode()?, Some(Condition::absent()))?,
-            ];
-            for event in &events {
-                writes.push(self.put(event.clone(), Some(Condition::absent()))?);
-            }
-            writes.extend(claim);
-            let (after, stats) = ((job, Some(run)), RunStats::default());
-            writes.extend(self.records_beside(Change { before: None, after, stats, now })?);
-            let answered = writes.len();
-            writes.extend(self.answer(once.as_ref(), || new_view(job, Some(run)))?);
-            match self.transact(writes).await? {
-                Ok(()) => break,
-                Err(unmet) if unmet.at(0).is_some() => return first_stands(&unmet),
-                Err(unmet) if unmet.at(answered).is_some() => return Err(Once::lost()),
-                Err(_) => backoff.wait("an accept").await?,
-            }
-        }
-        self.call_ingester(job, run.id, now).await;
-        Ok(())
-    }
-
-    async fn ingest(&self, key: RunKey) -> Result<Option<Ingest>> {
+    async fn ingest(&self, key: RunKey, _reader: Reader) -> Result<Option<Ingest>> {
         let (mut backoff, mut seen) = (self.backoff(), None);
         let run = self.get(&keys::run(key.job, key.run)).await?;
         let Some(first) = run.as_ref().map(RunRow::decode).transpose()?.map(|run| run.first_event) else {

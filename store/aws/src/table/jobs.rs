@@ -15,12 +15,12 @@ use super::{Table, ingest, submits, tombstones};
 use async_trait::async_trait;
 use conveyor_domain::job::beside::Change;
 use conveyor_domain::{
-    CallerId, Command, IngestEvent, Job, JobId, JobStatus, Refusal, Run, RunId, RunStats, TaskId, TaskInput,
-    TaskRef, Timestamp, limits, shards, timeline,
+    CallerId, Command, Job, JobId, JobStatus, Refusal, Run, RunId, RunStats, TaskId, TaskInput, TaskRef,
+    Timestamp, limits, timeline,
 };
 use conveyor_store::port::{
-    ActiveRun, Added, ChangedRuns, JobStore, JobView, JobsQuery, Once, Page, RunKey, RunView, RunsQuery,
-    StartRun, Submission,
+    ChangeCursor, ChangedRuns, JobStore, JobView, JobsQuery, Once, Page, RunKey, RunView, RunsQuery,
+    StartRun, Submission, SubmittedList,
 };
 use conveyor_store::{Error, Result};
 
@@ -41,9 +41,7 @@ impl Table {
         };
         let mut events = vec![NewEvent::Lifecycle(timeline::submitted(job, run_row.run.total))];
         if let Some(list) = list {
-            let accepted = IngestEvent::Accepted { source: list.source.clone() };
-            let log = std::iter::once(&accepted).chain(&list.log).cloned();
-            events.extend((0..).zip(log).map(|(number, event)| NewEvent::Ingest(number, event)));
+            events.extend((0..).zip(list.events()).map(|(number, event)| NewEvent::Ingest(number, event)));
         }
         run_row.logged = ingest::logged(&events);
         let source = list.as_ref().map(|list| &list.source).or(job.spec.list_of_runs());
@@ -51,6 +49,10 @@ impl Table {
         let events = self.event_rows(&mut job_row, job.latest_run, &events, now)?;
         let mut backoff = self.backoff();
         loop {
+            if is_unread(list) && self.find_job(job.id).await?.is_some() {
+                // Only a repeat has the same random id: the first one stands.
+                return Ok(());
+            }
             let claim = match source {
                 Some(source) => Some(self.claim_upload(source, job.id, now).await?),
                 None => None,
@@ -173,15 +175,20 @@ impl Table {
     }
 }
 
+/// Its list is left to an ingester.
+fn is_unread(list: &Option<Box<SubmittedList>>) -> bool {
+    list.as_ref().is_some_and(|list| list.is_unread())
+}
+
 /// A job that is made, as it is in that moment.
-pub fn new_view(job: &Job, run: Option<&Run>) -> JobView {
+fn new_view(job: &Job, run: Option<&Run>) -> JobView {
     let stats = |run: &Run| RunStats { total: run.total, ..RunStats::default() };
     JobView { job: job.clone(), latest: run.map(|run| RunView { run: run.clone(), stats: stats(run) }) }
 }
 
 /// What it means that there is something in the place of a job that was about to be made. Only a repeat has the same random
 /// id: the first one stands; unless it was deleted and removed since. Then whatever was written for it is for a sweep.
-pub fn first_stands(unmet: &Unmet) -> Result<()> {
+fn first_stands(unmet: &Unmet) -> Result<()> {
     if unmet.at(0).flatten().is_some_and(tombstones::is_tombstone) {
         return Err(Error::Conflict("a job of this id was deleted".to_owned()));
     }
@@ -194,12 +201,8 @@ pub fn refs(seed: RunId, shards: u32, indexes: impl Iterator<Item = u32>) -> imp
 
 #[async_trait]
 impl JobStore for Table {
-    fn task_shards(&self, expected_tasks: u64, open: bool) -> u32 {
-        shards::task_shards(expected_tasks, open).max(self.task_shards_min)
-    }
-
-    async fn submit(&self, submission: Submission) -> Result<Vec<TaskRef>> {
-        let Submission { job, run, tasks, .. } = &submission;
+    async fn submit(&self, submission: Submission) -> Result<()> {
+        let Submission { job, run, tasks, list, .. } = &submission;
         let (shards, seed) = (job.spec.task_shard_count, job.latest_run);
         let key = RunKey { job: job.id, run: seed };
         self.latest.learn(job.created);
@@ -213,7 +216,10 @@ impl JobStore for Table {
         self.make_visible(&submission, &outbox).await?;
         let refs = refs(seed, shards, indexes());
         self.send_refs(job.caller, key.run, refs, outbox, job.created).await;
-        Ok(Vec::new())
+        if is_unread(list) {
+            self.call_ingester(job, key.run, job.created).await;
+        }
+        Ok(())
     }
 
     async fn add_tasks(
@@ -224,13 +230,13 @@ impl JobStore for Table {
         run_tasks_max: u32,
         once: Option<Once>,
         now: Timestamp,
-    ) -> Result<Added> {
+    ) -> Result<JobView> {
         self.latest.learn(now);
         let count = u32::try_from(tasks.len()).map_err(|_| Error::Corrupt("task count".to_owned()))?;
         let command = Command::AddTasks { count, last_batch, run_tasks_max };
         if count == 0 {
             let state = self.count_addition(job, &command, None, once.as_ref(), now).await?;
-            return Ok(Added { view: state.view(), unsent: Vec::new() });
+            return Ok(state.view());
         }
         let (reserved, hole) = self.reserve(job, &command, count, now).await?;
         let Run { id, id_seed: seed, .. } = reserved.run.run;
@@ -241,7 +247,7 @@ impl JobStore for Table {
         let outbox = self.outbox(key, indexes.clone(), now);
         let state = self.count_addition(job, &command, Some((hole, &outbox)), once.as_ref(), now).await?;
         self.send_refs(state.job.job.caller, id, refs(seed, shards, indexes), outbox, now).await;
-        Ok(Added { view: state.view(), unsent: Vec::new() })
+        Ok(state.view())
     }
 
     async fn start_run(&self, start: StartRun, now: Timestamp) -> Result<JobView> {
@@ -259,13 +265,9 @@ impl JobStore for Table {
         self.delete_one_run(key, now).await
     }
 
-    async fn any_job(&self, job: JobId) -> Result<Option<JobView>> {
-        Ok(self.load(job).await?.map(Loaded::view))
-    }
-
-    async fn job(&self, caller: CallerId, job: JobId) -> Result<Option<JobView>> {
-        let latest = self.load(job).await?.filter(|latest| latest.job().job.caller == caller);
-        Ok(latest.map(Loaded::view))
+    async fn job(&self, caller: Option<CallerId>, job: JobId) -> Result<Option<JobView>> {
+        let is_theirs = |latest: &Loaded| caller.is_none_or(|caller| latest.job().job.caller == caller);
+        Ok(self.load(job).await?.filter(is_theirs).map(Loaded::view))
     }
 
     async fn jobs(&self, query: JobsQuery) -> Result<Page<JobView, JobId>> {
@@ -327,20 +329,12 @@ impl JobStore for Table {
         Ok(page)
     }
 
-    async fn active_runs(&self) -> Result<Vec<ActiveRun>> {
-        self.running_now().await
-    }
-
-    fn unread_runs(&self) -> Vec<RunKey> {
-        self.unread.left_out()
-    }
-
-    fn tell(&self, now: Timestamp) {
+    async fn changed_runs(&self, since: Option<ChangeCursor>, now: Timestamp) -> Result<ChangedRuns> {
         self.latest.learn(now);
-    }
-
-    async fn changed_runs(&self, since: Timestamp) -> Result<ChangedRuns> {
-        self.changed_since(since).await
+        match since {
+            None => self.running(now).await,
+            Some(ChangeCursor(since)) => self.changed_since(since, now).await,
+        }
     }
 
     async fn ready(&self) -> Result<()> {

@@ -57,6 +57,7 @@ use discovery::Unread;
 use latest::Latest;
 use places::Places;
 use remembered::Remembered;
+pub use retention::REMOVES_BY_ITSELF_WITHIN;
 use sending::Sending;
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,7 +80,6 @@ pub struct Table {
     lanes: Lanes,
     circuits: Circuits,
     sending: Sending,
-    task_shards_min: u32,
     refs_sent_within: Duration,
 }
 
@@ -104,7 +104,6 @@ impl Table {
             lanes: Lanes::default(),
             circuits: Circuits::default(),
             sending: Sending::default(),
-            task_shards_min: settings.task_shards_min,
             refs_sent_within: settings.refs_sent_within,
         }
     }

@@ -13,7 +13,9 @@ use super::transact::Condition;
 use super::{Table, keys};
 use async_trait::async_trait;
 use conveyor_domain::{Counts, Damage, JobId, RowCounts, RunStatus, Spend, Sums, TaskStatus, Timestamp};
-use conveyor_store::port::{DamagePage, DamagedRow, DamagedRows, NamedObjects, ProofStore, RunKey, Tally};
+use conveyor_store::port::{
+    DamagePage, Damaged, DamagedRow, DamagedRows, NamedObjects, ProofStore, RunKey, Tally,
+};
 use conveyor_store::{Error, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use std::collections::HashMap;
@@ -243,6 +245,25 @@ impl ProofStore for Table {
         Ok(self.transact(writes).await?.is_ok())
     }
 
+    async fn damage(&self, of: Damaged) -> Result<DamagePage> {
+        let after = match of {
+            Damaged::Behind(after) => after,
+            Damaged::Of(job) => return Ok(DamagePage { rows: self.damage_of(job).await?, next: None }),
+        };
+        let mut jobs = self.discovered_jobs().await?;
+        jobs.extend(self.damaged.keys());
+        jobs.sort();
+        jobs.dedup();
+        jobs.retain(|job| Some(*job) > after);
+        let next = jobs.get(DAMAGE_PAGE - 1).copied().filter(|_| jobs.len() > DAMAGE_PAGE);
+        jobs.truncate(DAMAGE_PAGE);
+        let looks = stream::iter(jobs.into_iter().map(|job| self.damage_of(job))).buffered(READS_INFLIGHT);
+        let rows: Vec<Vec<DamagedRow>> = looks.try_collect().await?;
+        Ok(DamagePage { rows: rows.into_iter().flatten().collect(), next })
+    }
+}
+
+impl Table {
     async fn damage_of(&self, job: JobId) -> Result<Vec<DamagedRow>> {
         let Some(item) = self.get(&keys::job(job)).await? else { return Ok(Vec::new()) };
         let mut found = Vec::new();
@@ -265,19 +286,6 @@ impl ProofStore for Table {
             note(Some(row.job.latest_run), "the latest run of the job is not there".to_owned());
         }
         Ok(found)
-    }
-
-    async fn damage(&self, after: Option<JobId>) -> Result<DamagePage> {
-        let mut jobs = self.discovered_jobs().await?;
-        jobs.extend(self.damaged.keys());
-        jobs.sort();
-        jobs.dedup();
-        jobs.retain(|job| Some(*job) > after);
-        let next = jobs.get(DAMAGE_PAGE - 1).copied().filter(|_| jobs.len() > DAMAGE_PAGE);
-        jobs.truncate(DAMAGE_PAGE);
-        let looks = stream::iter(jobs.into_iter().map(|job| self.damage_of(job))).buffered(READS_INFLIGHT);
-        let rows: Vec<Vec<DamagedRow>> = looks.try_collect().await?;
-        Ok(DamagePage { rows: rows.into_iter().flatten().collect(), next })
     }
 }
 

@@ -9,10 +9,9 @@ use super::transact::Condition;
 use async_trait::async_trait;
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use conveyor_domain::job::record::Expected;
-use conveyor_domain::{Record, RecordKey, RecordKind, RecordVersion, RecordWrite, Timestamp};
+use conveyor_domain::{Record, RecordKey, RecordVersion, RecordWrite, Timestamp};
 use conveyor_store::Result;
 use conveyor_store::port::{DueQuery, RecordStore, RecordsQuery};
-use futures::FutureExt;
 
 const EXPIRES: &str = "xa";
 
@@ -109,25 +108,6 @@ impl RecordStore for Table {
         Ok(records)
     }
 
-    async fn due_records(&self, kind: RecordKind, by: Timestamp, limit: u32) -> Result<Vec<Record>> {
-        let range = Range::up_to(keys::records_due(kind), keys::due_by(by)).in_index(GSI2).by(limit);
-        let key = |item: &Item| {
-            let row = Row(item);
-            Ok(RowKey { pk: row.text(keys::PK)?.to_owned(), sk: row.text(keys::SK)?.to_owned() })
-        };
-        let place = |at: &RowKey| (at.pk.clone(), format!("{} {}", at.pk, at.sk));
-        // The index may be old: what is there now decides.
-        let read = |at: RowKey| {
-            let there = at.clone();
-            let read = async move {
-                let is_due = |record: &Record| record.due.is_some_and(|due| due <= by);
-                Ok(self.record_at(&there).await?.filter(is_due))
-            };
-            (at, read.boxed())
-        };
-        self.named("record", &range, limit as usize, key, place, read).await
-    }
-
     async fn due_keys(&self, query: DueQuery) -> Result<Vec<(Timestamp, RecordKey)>> {
         let DueQuery { kind, by, after, newest_first, limit } = query;
         let (partition, until) = (keys::records_due(kind), keys::due_by(by));
@@ -151,10 +131,5 @@ impl RecordStore for Table {
         let mut found: Vec<_> = found.into_iter().map(|(_, key)| key).collect();
         found.truncate(limit as usize);
         Ok(found)
-    }
-
-    /// The table does so by itself.
-    async fn remove_expired_records(&self, _now: Timestamp, _limit: u32) -> Result<u32> {
-        Ok(0)
     }
 }

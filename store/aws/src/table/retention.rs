@@ -10,23 +10,15 @@ use super::tombstones::TombstoneRow;
 use super::transact::Condition;
 use async_trait::async_trait;
 use conveyor_domain::dispatch::grant::Scope;
-use conveyor_domain::{JobId, JobStatus, RunStatus, Storage, Timestamp, limits};
+use conveyor_domain::repair::Subject;
+use conveyor_domain::{JobId, JobStatus, Storage, Timestamp, limits};
 use conveyor_store::Result;
-use conveyor_store::port::{Retention, RunKey, Tombstone, read_each};
+use conveyor_store::port::{Chore, Mark, Removal, Retention, RunKey, Tombstone, read_each};
 use futures::FutureExt;
 use std::time::Duration;
 
 /// DynamoDB removes rows within about two days of their time, for nothing.
-const REMOVES_BY_ITSELF_WITHIN: Duration = Duration::from_secs(3 * 24 * 3600);
-
-/// Whether a run in this state can come to that.
-fn may_become(storage: Storage, status: RunStatus) -> bool {
-    match (storage, status) {
-        (Storage::Removed, RunStatus::Deleted) => true,
-        (Storage::Expired, RunStatus::Completed | RunStatus::Stopped | RunStatus::Failed) => true,
-        (Storage::Kept | Storage::Expired | Storage::Removed, _) => false,
-    }
-}
+pub const REMOVES_BY_ITSELF_WITHIN: Duration = Duration::from_secs(3 * 24 * 3600);
 
 impl Table {
     async fn deleted(&self, job: JobId) -> Result<Option<JobRow>> {
@@ -75,11 +67,11 @@ impl Table {
     }
 
     /// Marks a run whose rows are gone; one that is not in the state for it stays as it is.
-    async fn mark_removed(&self, key: RunKey, storage: Storage) -> Result<()> {
+    async fn rows_gone(&self, key: RunKey, storage: Storage) -> Result<()> {
         let mut backoff = self.backoff();
         loop {
             let Some(mut run) = self.find_run(key).await? else { return Ok(()) };
-            if run.run.storage == storage || !may_become(storage, run.run.status) {
+            if run.run.storage == storage || !storage.may_be_of(run.run.status) {
                 return Ok(());
             }
             if storage == Storage::Removed {
@@ -107,10 +99,7 @@ impl Table {
             backoff.wait("the end of a run").await?;
         }
     }
-}
 
-#[async_trait]
-impl Retention for Table {
     async fn deleted_jobs(&self, limit: u32) -> Result<Vec<JobId>> {
         let range = Range::everything(DELETED.to_owned()).in_index(GSI2).by(limit);
         let rows = self.first(&range, limit as usize).await?;
@@ -120,7 +109,26 @@ impl Retention for Table {
         rows.iter().take(limit as usize).map(id).collect()
     }
 
-    async fn remove_rows(&self, job: JobId, limit: u32) -> Result<u32> {
+    async fn ended_queues(&self, limit: u32) -> Result<Vec<RunKey>> {
+        let mut found = Vec::new();
+        for place in ENDED {
+            found.extend(self.discovered(place, limit as usize).await?);
+        }
+        Ok(found)
+    }
+
+    async fn deleted_runs(&self) -> Result<Vec<RunKey>> {
+        let found = self.discovered_deleted().await?;
+        let looks = found.into_iter().map(|key| (key, self.find_job(key.job).boxed()));
+        let place = |key: &RunKey| (key.job.to_string(), key.job.to_string());
+        let jobs = read_each("job", place, looks.collect()).await.found()?;
+        let stay = jobs
+            .into_iter()
+            .filter(|(_, job)| job.as_ref().is_some_and(|row| row.job.status != JobStatus::Deleted));
+        Ok(stay.map(|(key, _)| key).collect())
+    }
+
+    async fn remove_rows_of_job(&self, job: JobId, limit: u32) -> Result<u32> {
         let Some(item) = self.get(&keys::job(job)).await? else { return Ok(0) };
         let tombstone = TombstoneRow::decode(&item)?;
         let shards = match (&tombstone, JobRow::decode(&item)?) {
@@ -137,6 +145,74 @@ impl Retention for Table {
             return Ok(0);
         }
         self.remove_some(keys::job_partition(job), keys::EVENTS, limit).await
+    }
+
+    async fn remove_rows_of_run(&self, key: RunKey, limit: u32) -> Result<u32> {
+        let may_go = |row: &RunRow| row.run.status.is_terminal();
+        let run = self.find_run(key).await?.filter(may_go);
+        let Some(run) = run else { return Ok(0) };
+        let (attempts, tasks) = (keys::attempts_of(key.run), keys::tasks_of(key.run));
+        self.remove_tasks(key.job, run.shards, [&attempts, &tasks], limit).await
+    }
+
+    async fn queue_gone(&self, key: RunKey) -> Result<()> {
+        let mut backoff = self.backoff();
+        loop {
+            let Some(mut run) = self.find_run(key).await? else { return Ok(()) };
+            if run.queue_removed {
+                return Ok(());
+            }
+            let seen = Condition::version(run.version);
+            (run.queue_removed, run.version) = (true, run.version + 1);
+            if self.put_if(run.encode()?, seen).await? {
+                return Ok(());
+            }
+            backoff.wait("the end of a queue").await?;
+        }
+    }
+}
+
+fn runs(keys: Vec<RunKey>) -> Vec<Subject> {
+    keys.into_iter().map(|key| Subject::Run(key.job, key.run)).collect()
+}
+
+#[async_trait]
+impl Retention for Table {
+    async fn due(&self, chore: Chore, limit: u32) -> Result<Vec<Subject>> {
+        let jobs = |jobs: Vec<JobId>| jobs.into_iter().map(Subject::Job).collect();
+        let mut due: Vec<Subject> = match chore {
+            Chore::DeletedJobs => jobs(self.deleted_jobs(limit).await?),
+            Chore::AbandonedSubmits { begun_before } => {
+                jobs(self.given_up_submits(begun_before, limit).await?)
+            }
+            Chore::EndedQueues => runs(self.ended_queues(limit).await?),
+            Chore::DeletedRuns => runs(self.deleted_runs().await?),
+            Chore::ExpiredRuns { ended_before } => {
+                runs(self.discovered_expired(ended_before, limit as usize).await?)
+            }
+            Chore::ExpiredUploads { by } => {
+                self.expired_uploads(by, limit).await?.into_iter().map(Subject::Upload).collect()
+            }
+        };
+        due.truncate(limit as usize);
+        Ok(due)
+    }
+
+    async fn remove_rows(&self, rows: Removal, limit: u32) -> Result<u32> {
+        match rows {
+            Removal::Job(job) => self.remove_rows_of_job(job, limit).await,
+            Removal::Run(key) => self.remove_rows_of_run(key, limit).await,
+            Removal::Submit(job) => self.remove_submitted(job, limit).await,
+            // The table does so by itself.
+            Removal::Records { .. } => Ok(0),
+        }
+    }
+
+    async fn mark(&self, key: RunKey, mark: Mark) -> Result<()> {
+        match mark {
+            Mark::QueueGone => self.queue_gone(key).await,
+            Mark::RowsGone(storage) => self.rows_gone(key, storage).await,
+        }
     }
 
     async fn forget_job(&self, job: JobId, now: Timestamp) -> Result<bool> {
@@ -183,70 +259,5 @@ impl Retention for Table {
 
     async fn looked_at(&self, tombstone: &Tombstone, next: Option<Timestamp>) -> Result<()> {
         self.count_look(tombstone, next).await
-    }
-
-    async fn ended_runs_with_queue(&self, limit: u32) -> Result<Vec<RunKey>> {
-        let mut found = Vec::new();
-        for place in ENDED {
-            found.extend(self.discovered(place, limit as usize).await?);
-        }
-        found.truncate(limit as usize);
-        Ok(found)
-    }
-
-    async fn queue_removed(&self, key: RunKey) -> Result<()> {
-        let mut backoff = self.backoff();
-        loop {
-            let Some(mut run) = self.find_run(key).await? else { return Ok(()) };
-            if run.queue_removed {
-                return Ok(());
-            }
-            let seen = Condition::version(run.version);
-            (run.queue_removed, run.version) = (true, run.version + 1);
-            if self.put_if(run.encode()?, seen).await? {
-                return Ok(());
-            }
-            backoff.wait("the end of a queue").await?;
-        }
-    }
-
-    async fn deleted_runs(&self, limit: u32) -> Result<Vec<RunKey>> {
-        let found = self.discovered_deleted().await?;
-        let looks = found.into_iter().map(|key| (key, self.find_job(key.job).boxed()));
-        let place = |key: &RunKey| (key.job.to_string(), key.job.to_string());
-        let jobs = read_each("job", place, looks.collect()).await.found()?;
-        let stay = jobs
-            .into_iter()
-            .filter(|(_, job)| job.as_ref().is_some_and(|row| row.job.status != JobStatus::Deleted));
-        Ok(stay.map(|(key, _)| key).take(limit as usize).collect())
-    }
-
-    async fn expired_runs(&self, ended_before: Timestamp, limit: u32) -> Result<Vec<RunKey>> {
-        let mut found = self.discovered_expired(ended_before, limit as usize).await?;
-        found.truncate(limit as usize);
-        Ok(found)
-    }
-
-    async fn remove_run_rows(&self, key: RunKey, limit: u32) -> Result<u32> {
-        let run = self.find_run(key).await?.filter(|row| row.run.status.is_terminal());
-        let Some(run) = run else { return Ok(0) };
-        let (attempts, tasks) = (keys::attempts_of(key.run), keys::tasks_of(key.run));
-        self.remove_tasks(key.job, run.shards, [&attempts, &tasks], limit).await
-    }
-
-    async fn run_removed(&self, key: RunKey, storage: Storage) -> Result<()> {
-        self.mark_removed(key, storage).await
-    }
-
-    async fn abandoned_submits(&self, begun_before: Timestamp, limit: u32) -> Result<Vec<JobId>> {
-        self.given_up_submits(begun_before, limit).await
-    }
-
-    async fn remove_submit(&self, job: JobId, limit: u32) -> Result<u32> {
-        self.remove_submitted(job, limit).await
-    }
-
-    fn removes_by_itself_within(&self) -> Duration {
-        REMOVES_BY_ITSELF_WITHIN
     }
 }

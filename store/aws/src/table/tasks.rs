@@ -11,7 +11,7 @@ use conveyor_domain::{
     Attempt, CallerId, ClaimToken, Damage, FailureClass, InheritedFrom, Outcome, Problem, ResultRef,
     RunStatus, Task, TaskId, TaskInput, TaskRef, TaskStatus, Timestamp, WorkerId,
 };
-use conveyor_store::port::{Claim, Page, RunKey, SettleGroup, Settled, SettlesAtOnce, TaskStore, TasksQuery};
+use conveyor_store::port::{Claim, Page, Reader, RunKey, SettleGroup, Settled, TaskStore, TasksQuery};
 use conveyor_store::{Error, Result};
 
 /// The number that a status is stored as; terminal ones are the larger.
@@ -141,17 +141,7 @@ impl Table {
 
 #[async_trait]
 impl TaskStore for Table {
-    /// Every transaction pays for its counter row, and every group for an object: one at a time of a run, as large as it gets.
-    fn settles_at_once(&self) -> SettlesAtOnce {
-        SettlesAtOnce { in_all: 16, of_a_run: 1 }
-    }
-
-    async fn put_tasks(
-        &self,
-        key: RunKey,
-        rows: Vec<(u32, TaskInput)>,
-        now: Timestamp,
-    ) -> Result<Vec<TaskRef>> {
+    async fn put_tasks(&self, key: RunKey, rows: Vec<(u32, TaskInput)>, now: Timestamp) -> Result<()> {
         self.latest.learn(now);
         // What is on its way out must not grow again behind whoever removes it.
         let run = self.find_run(key).await?.filter(|row| row.run.status != RunStatus::Deleted);
@@ -167,7 +157,7 @@ impl TaskStore for Table {
         let refs = refs(place.seed, place.shards, indexes());
         // The row of a run does not say whose it is: here each job counts as a caller.
         self.send_refs(CallerId::from_bytes(key.job.to_bytes()), key.run, refs, outbox, now).await;
-        Ok(Vec::new())
+        Ok(())
     }
 
     async fn claim(
@@ -198,7 +188,7 @@ impl TaskStore for Table {
         self.find_task(key, task).await?.as_ref().map(decode_task).transpose()
     }
 
-    async fn scan_tasks(&self, query: TasksQuery, look: u32) -> Result<Page<Task, TaskId>> {
+    async fn scan_tasks(&self, query: TasksQuery, look: u32, _reader: Reader) -> Result<Page<Task, TaskId>> {
         self.page(query, look).await
     }
 

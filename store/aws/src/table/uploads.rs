@@ -9,26 +9,11 @@ use super::transact::Condition;
 use async_trait::async_trait;
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use conveyor_domain::ingest::Source;
-use conveyor_domain::ingest::upload::{Declared, Part};
-use conveyor_domain::{CallerId, JobId, ListSpec, Refusal, Staged, Timestamp, Upload, UploadId};
+use conveyor_domain::ingest::upload::{Part, UploadDoc};
+use conveyor_domain::{CallerId, JobId, Refusal, Staged, Timestamp, Upload, UploadId};
 use conveyor_store::port::{Page, UploadStore, UploadsQuery};
 use conveyor_store::{Error, Result};
 use futures::FutureExt;
-use serde::{Deserialize, Serialize};
-
-/// What is kept of an upload beside the attributes that queries need. New fields need a default.
-#[derive(Serialize, Deserialize)]
-struct Doc {
-    spec: ListSpec,
-    #[serde(default)]
-    multipart: bool,
-    #[serde(default)]
-    declared: Declared,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    parts_handle: Option<String>,
-    #[serde(default)]
-    staged: Option<Staged>,
-}
 
 #[derive(Clone, Debug)]
 pub struct UploadRow {
@@ -48,13 +33,6 @@ const OPEN: &str = "open";
 impl UploadRow {
     fn encode(&self) -> Result<Item> {
         let upload = &self.upload;
-        let doc = Doc {
-            spec: upload.spec.clone(),
-            multipart: upload.multipart,
-            declared: upload.declared.clone(),
-            parts_handle: upload.parts_handle.clone(),
-            staged: upload.staged.clone(),
-        };
         let (status, discovery) = match (self.doomed, self.claims) {
             (true, _) => ("doomed", Some(DOOMED)),
             (false, 0) => (OPEN, Some(UNUSED)),
@@ -67,7 +45,7 @@ impl UploadRow {
             .set("claims", number(self.claims))
             .set("ca", number(upload.created.0))
             .set("ex", number(upload.expires.0))
-            .set("doc", json(&doc)?)
+            .set("doc", json(&upload.doc())?)
             .set(GSI1_PK, text(keys::uploads_of(upload.caller)))
             .set(GSI1_SK, text(upload.id.to_string()));
         Ok(match discovery {
@@ -81,7 +59,7 @@ impl UploadRow {
 
     fn decode(item: &Item) -> Result<UploadRow> {
         let row = Row(item);
-        let doc: Doc = row.json("doc")?;
+        let doc: UploadDoc = row.json("doc")?;
         let claims: u32 = row.number("claims")?;
         Ok(UploadRow {
             upload: Upload {
@@ -104,12 +82,12 @@ impl UploadRow {
 
     /// It is doomed, or past its time and nobody's.
     fn may_go(&self, now: Timestamp) -> bool {
-        self.doomed || (self.claims == 0 && self.upload.expires <= now)
+        self.doomed || (!self.upload.claimed && self.upload.has_expired(now))
     }
 
     /// Still there for callers.
     fn is_there(&self, now: Timestamp) -> bool {
-        !self.doomed && self.upload.expires > now
+        !self.doomed && !self.upload.has_expired(now)
     }
 }
 
@@ -138,7 +116,7 @@ impl Table {
         let found = self.find_upload(source.upload).await?.filter(|row| row.is_there(now));
         let mut row = found.ok_or(Error::NotFound)?;
         // Replaced since it was looked at: what the job would pin is about to be deleted.
-        if !row.upload.staged.as_ref().is_some_and(|staged| staged.is_same(&source.staged)) {
+        if !row.upload.has_staged(&source.staged) {
             return Err(Error::Changed);
         }
         let seen = Condition::version(row.version);
@@ -175,37 +153,28 @@ impl Table {
         Ok(self.transact(writes).await?.is_ok())
     }
 
-    /// Reads, changes and writes a slot; again if somebody was in between.
-    async fn change_upload<T>(
-        &self,
-        upload: UploadId,
-        now: Timestamp,
-        change: impl Fn(&mut UploadRow) -> Result<T>,
-    ) -> Result<T> {
-        let mut backoff = self.backoff();
-        loop {
-            let mut row = self.upload_there(upload, now).await?;
-            let answer = change(&mut row)?;
-            if self.save_upload(row, Vec::new()).await? {
-                return Ok(answer);
-            }
-            backoff.wait("a change of an upload").await?;
+    pub async fn expired_uploads(&self, now: Timestamp, limit: u32) -> Result<Vec<UploadId>> {
+        self.latest.learn(now);
+        let wanted = limit as usize;
+        let doomed = Range::everything(DOOMED.to_owned());
+        let unused = Range::up_to(UNUSED.to_owned(), format!("{}~", due(now)));
+        let mut expired = Vec::new();
+        for range in [doomed, unused] {
+            let place = |upload: &UploadId| (upload.to_string(), upload.to_string());
+            // The index may be old, and what is found there may be gone, or in use.
+            let read = |upload: UploadId| {
+                let found = async move {
+                    let row = self.find_upload(upload).await?;
+                    Ok(row.filter(|row| row.may_go(now)).map(|_| upload))
+                };
+                (upload, found.boxed())
+            };
+            let range = range.in_index(GSI2).by(limit);
+            let key = |item: &Item| id_of(Row(item));
+            expired.extend(self.named("upload", &range, wanted, key, place, read).await?);
         }
+        Ok(expired)
     }
-}
-
-fn refuse_claimed(row: &UploadRow) -> Result<()> {
-    if row.claims > 0 { Err(Refusal::UploadClaimed.into()) } else { Ok(()) }
-}
-
-/// Makes bytes the staged ones; returns those that they replace.
-fn stage(row: &mut UploadRow, staged: &Staged) -> Result<Option<Staged>> {
-    if row.upload.staged.as_ref().is_some_and(|before| before.is_same(staged)) {
-        // They are, whatever has been made of them since.
-        return Ok(None);
-    }
-    refuse_claimed(row)?;
-    Ok(row.upload.staged.replace(staged.clone()))
 }
 
 #[async_trait]
@@ -241,29 +210,27 @@ impl UploadStore for Table {
         self.newest(range, Wanted { what: "upload", before, limit, look }, seen, load).await
     }
 
-    async fn put_staged(&self, upload: UploadId, staged: Staged, now: Timestamp) -> Result<Option<Staged>> {
-        self.change_upload(upload, now, |row| stage(row, &staged)).await
-    }
-
-    async fn put_joined(
+    async fn put_staged(
         &self,
         upload: UploadId,
         staged: Staged,
-        joined: Vec<Part>,
+        joined: Option<Vec<Part>>,
         now: Timestamp,
     ) -> Result<Option<Staged>> {
         let mut backoff = self.backoff();
         loop {
             let mut row = self.upload_there(upload, now).await?;
             // A part that is put also moves the version of its slot, so none can come between this look and the write.
-            if self.parts(upload).await? != joined {
+            if let Some(joined) = &joined
+                && self.parts(upload).await? != *joined
+            {
                 return Err(Error::Conflict("a part was replaced while the parts were joined".to_owned()));
             }
-            let replaced = stage(&mut row, &staged)?;
+            let replaced = row.upload.stage(staged.clone())?;
             if self.save_upload(row, Vec::new()).await? {
                 return Ok(replaced);
             }
-            backoff.wait("the parts of an upload").await?;
+            backoff.wait("a change of an upload").await?;
         }
     }
 
@@ -272,10 +239,7 @@ impl UploadStore for Table {
         let mut backoff = self.backoff();
         loop {
             let row = self.upload_there(upload, now).await?;
-            refuse_claimed(&row)?;
-            if row.upload.staged.is_some() {
-                return Err(Refusal::UploadComplete.into());
-            }
+            row.upload.takes_parts()?;
             let before: Option<Part> =
                 self.get(&key).await?.map(|item| Row(&item).json("doc")).transpose()?;
             let write = self.put(Draft::at(&key).set("doc", json(&part)?).item(), None)?;
@@ -291,53 +255,26 @@ impl UploadStore for Table {
         rows.iter().map(|item| Row(item).json("doc")).collect()
     }
 
-    async fn abort_upload(&self, caller: CallerId, upload: UploadId, now: Timestamp) -> Result<()> {
-        self.change_upload(upload, now, |row| {
-            // Whose it is comes first: that a job was made of it is nobody else's business.
-            if row.upload.caller != caller {
-                return Err(Error::NotFound);
-            }
-            refuse_claimed(row)?;
-            row.doomed = true;
-            Ok(())
-        })
-        .await
-    }
-
-    async fn expired_uploads(&self, now: Timestamp, limit: u32) -> Result<Vec<UploadId>> {
-        self.latest.learn(now);
-        let wanted = limit as usize;
-        let doomed = Range::everything(DOOMED.to_owned());
-        let unused = Range::up_to(UNUSED.to_owned(), format!("{}~", due(now)));
-        let mut expired = Vec::new();
-        for range in [doomed, unused] {
-            let place = |upload: &UploadId| (upload.to_string(), upload.to_string());
-            // The index may be old, and what is found there may be gone, or in use.
-            let read = |upload: UploadId| {
-                let found = async move {
-                    let row = self.find_upload(upload).await?;
-                    Ok(row.filter(|row| row.may_go(now)).map(|_| upload))
-                };
-                (upload, found.boxed())
-            };
-            let range = range.in_index(GSI2).by(limit);
-            let key = |item: &Item| id_of(Row(item));
-            expired.extend(self.named("upload", &range, wanted, key, place, read).await?);
-        }
-        expired.truncate(wanted);
-        Ok(expired)
-    }
-
-    async fn doom_upload(&self, upload: UploadId, now: Timestamp) -> Result<bool> {
+    async fn doom_upload(&self, upload: UploadId, by: Option<CallerId>, now: Timestamp) -> Result<bool> {
         self.latest.learn(now);
         let mut backoff = self.backoff();
         loop {
-            let Some(mut row) = self.find_upload(upload).await? else { return Ok(false) };
-            if row.doomed || !row.may_go(now) {
-                return Ok(row.doomed);
-            }
-            row.doomed = true;
-            if self.save_upload(row, Vec::new()).await? {
+            let found = self.find_upload(upload).await?;
+            let row = match by {
+                // Whose it is comes first: that a job was made of it is nobody else's business.
+                Some(caller) => {
+                    let theirs = found.filter(|row| row.is_there(now) && row.upload.caller == caller);
+                    let row = theirs.ok_or(Error::NotFound)?;
+                    row.upload.refuse_claimed()?;
+                    row
+                }
+                None => match found.filter(|row| row.may_go(now)) {
+                    Some(row) if row.doomed => return Ok(true),
+                    Some(row) => row,
+                    None => return Ok(false),
+                },
+            };
+            if self.save_upload(UploadRow { doomed: true, ..row }, Vec::new()).await? {
                 return Ok(true);
             }
             backoff.wait("the end of an upload").await?;

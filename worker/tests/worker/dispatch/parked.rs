@@ -2,11 +2,10 @@
 
 use crate::dispatch::world::{Witness, World, config, urls};
 use async_trait::async_trait;
-use conveyor_domain::dispatch::grant::{Ask, Hold, Limits, Scope};
-use conveyor_domain::{
-    BudgetView, CallerId, DomainLimit, DomainLimits, Grant, JobSpec, Rate, Timestamp, WorkerId,
-};
-use conveyor_store::{Coordinator, Result};
+use conveyor_domain::dispatch::grant::{Ask, Scope};
+use conveyor_domain::{DomainLimit, DomainLimits, Grant, JobSpec, Rate, Timestamp};
+use conveyor_store::port::{Around, Over, OverCoordinator};
+use conveyor_store::{Backend, Result};
 use conveyor_testkit::{DEADLINE, until};
 use conveyor_worker::WorkerConfig;
 use std::sync::Arc;
@@ -15,15 +14,15 @@ use std::time::Duration;
 
 /// Counts what is asked of domains.
 struct Counting {
-    inner: Arc<dyn Coordinator>,
+    inner: Backend,
     domains_asked: AtomicUsize,
 }
 
 impl Counting {
     fn put_into(world: &mut World) -> Arc<Counting> {
-        let inner = world.backend.coordinator.clone();
+        let inner = world.backend.clone();
         let counting = Arc::new(Counting { inner, domains_asked: AtomicUsize::new(0) });
-        world.backend.coordinator = counting.clone();
+        world.backend.coordinator = Arc::new(Over(counting.clone()));
         counting
     }
 
@@ -32,38 +31,19 @@ impl Counting {
     }
 }
 
+impl Around for Counting {
+    fn behind(&self) -> &Backend {
+        &self.inner
+    }
+}
+
 #[async_trait]
-impl Coordinator for Counting {
+impl OverCoordinator for Counting {
     async fn ask(&self, scope: &Scope, ask: Ask, now: Timestamp) -> Result<Grant> {
         if matches!(scope, Scope::Domain(..)) {
             self.domains_asked.fetch_add(1, Ordering::SeqCst);
         }
-        self.inner.ask(scope, ask, now).await
-    }
-
-    async fn give_back(&self, scope: &Scope, worker: WorkerId, now: Timestamp) -> Result<()> {
-        self.inner.give_back(scope, worker, now).await
-    }
-
-    async fn hold(&self, scope: &Scope, hold: Hold, now: Timestamp) -> Result<()> {
-        self.inner.hold(scope, hold, now).await
-    }
-
-    async fn change(&self, scope: &Scope, limits: Limits, now: Timestamp) -> Result<()> {
-        self.inner.change(scope, limits, now).await
-    }
-
-    async fn budget(&self, scope: &Scope, now: Timestamp) -> Result<BudgetView> {
-        self.inner.budget(scope, now).await
-    }
-
-    async fn domain_budgets(
-        &self,
-        caller: CallerId,
-        limit: u32,
-        now: Timestamp,
-    ) -> Result<Vec<(String, BudgetView)>> {
-        self.inner.domain_budgets(caller, limit, now).await
+        self.inner.coordinator.ask(scope, ask, now).await
     }
 }
 

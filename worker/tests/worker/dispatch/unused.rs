@@ -8,9 +8,9 @@ use conveyor_domain::{
     TaskId, TaskRef, WorkerId,
 };
 use conveyor_store::port::{
-    BlobKey, ByteStream, Claim, Listed, RunKey, Settle, SettleGroup, Settled, Stored,
+    Around, BlobKey, Claim, Mark, Over, OverBlobs, Removal, RunKey, Settle, SettleGroup, Settled,
 };
-use conveyor_store::{Backend, Blobs, Result};
+use conveyor_store::{Backend, Result};
 use conveyor_testkit::{RunningClock, until};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -84,13 +84,13 @@ impl Interrupted {
     async fn delete_job(&self, key: RunKey) {
         let store = &self.inner.store;
         store.apply(key.job, Command::Delete, self.clock.now()).await.unwrap();
-        while store.remove_rows(key.job, 100).await.unwrap() > 0 {}
+        while store.remove_rows(Removal::Job(key.job), 100).await.unwrap() > 0 {}
     }
 
     async fn delete_run(&self, key: RunKey) {
         let store = &self.inner.store;
         store.delete_run(key, self.clock.now()).await.unwrap();
-        while store.remove_run_rows(key, 100).await.unwrap() > 0 {}
+        while store.remove_rows(Removal::Run(key), 100).await.unwrap() > 0 {}
     }
 
     async fn interrupt(&self, key: RunKey, object: &BlobKey) {
@@ -115,13 +115,13 @@ impl Interrupted {
             Meanwhile::RunDeleted => self.delete_run(key).await,
             Meanwhile::RunRemoved => {
                 self.delete_run(key).await;
-                store.run_removed(key, Storage::Removed).await.unwrap();
+                store.mark(key, Mark::RowsGone(Storage::Removed)).await.unwrap();
                 assert_eq!(store.run(key.job, key.run).await.unwrap(), None);
             }
             Meanwhile::JobGone => {
                 self.delete_job(key).await;
                 while !self.inner.queue.remove(QueueName::Run(key.run), 100).await.unwrap() {}
-                store.queue_removed(key).await.unwrap();
+                store.mark(key, Mark::QueueGone).await.unwrap();
                 assert!(store.forget_job(key.job, now).await.unwrap());
             }
         }
@@ -134,8 +134,14 @@ fn run_of(object: &BlobKey) -> RunKey {
     RunKey { job: segments[1].parse().unwrap(), run: segments[3].parse().unwrap() }
 }
 
+impl Around for Interrupted {
+    fn behind(&self) -> &Backend {
+        &self.inner
+    }
+}
+
 #[async_trait]
-impl Blobs for Interrupted {
+impl OverBlobs for Interrupted {
     async fn put(&self, key: &BlobKey, body: Bytes) -> Result<()> {
         self.inner.blobs.put(key, body).await?;
         if !self.done.swap(true, Ordering::SeqCst) {
@@ -144,45 +150,13 @@ impl Blobs for Interrupted {
         }
         Ok(())
     }
-
-    async fn get(&self, key: &BlobKey, offset: u64, length: u64) -> Result<Bytes> {
-        self.inner.blobs.get(key, offset, length).await
-    }
-
-    async fn put_stream(&self, key: &BlobKey, body: ByteStream) -> Result<Stored> {
-        self.inner.blobs.put_stream(key, body).await
-    }
-
-    async fn concat(&self, key: &BlobKey, parts: &[BlobKey]) -> Result<Stored> {
-        self.inner.blobs.concat(key, parts).await
-    }
-
-    async fn read(&self, key: &BlobKey) -> Result<ByteStream> {
-        self.inner.blobs.read(key).await
-    }
-
-    async fn read_pinned(&self, key: &BlobKey, etag: &str, offset: u64) -> Result<ByteStream> {
-        self.inner.blobs.read_pinned(key, etag, offset).await
-    }
-
-    async fn delete(&self, key: &BlobKey) -> Result<()> {
-        self.inner.blobs.delete(key).await
-    }
-
-    async fn list(&self, prefix: &BlobKey, after: Option<&BlobKey>, limit: usize) -> Result<Vec<Listed>> {
-        self.inner.blobs.list(prefix, after, limit).await
-    }
-
-    async fn delete_under(&self, prefix: &BlobKey) -> Result<()> {
-        self.inner.blobs.delete_under(prefix).await
-    }
 }
 
 /// Whether the object of the one task is there once its worker is done with it.
 async fn is_kept(meanwhile: Meanwhile) -> bool {
     let mut world = World::new(Witness::taking(Duration::ZERO));
     let interrupted = Arc::new(Interrupted::new(world.backend.clone(), meanwhile));
-    world.backend.blobs = interrupted.clone();
+    world.backend.blobs = Arc::new(Over(interrupted.clone()));
     world.submit(JobSpec::default(), &urls("a.test", 1)).await;
     world.work(config(1));
     let written = || interrupted.written.lock().unwrap().clone();

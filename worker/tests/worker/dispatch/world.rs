@@ -2,14 +2,14 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use conveyor_domain::dispatch::grant::Scope;
+use conveyor_domain::dispatch::grant::{Change, Scope};
 use conveyor_domain::{
     BudgetView, CallerId, Clock, Command, Entropy, JobId, JobSpec, QueueName, Rate, RetryPolicy, RunId,
     RunStatus, Secret, TaskInput, lifecycle,
 };
 use conveyor_store::Backend;
 use conveyor_store::embedded::Embedded;
-use conveyor_store::port::{JobView, RunKey, Submission};
+use conveyor_store::port::{JobView, Reader, RunKey, Submission};
 use conveyor_testkit::{RunningClock, until};
 use conveyor_worker::gateway::{Gateway, GatewayAnswer, GatewayRequest};
 use conveyor_worker::{Worker, WorkerConfig};
@@ -238,7 +238,11 @@ impl World {
     pub async fn apply(&self, key: RunKey, command: Command) -> JobView {
         let view = self.backend.store.apply(key.job, command, self.clock.now()).await.unwrap();
         let limits = view.job.spec.limits();
-        self.backend.coordinator.change(&Scope::Job(key.job), limits, self.clock.now()).await.unwrap();
+        self.backend
+            .coordinator
+            .change(&Scope::Job(key.job), Change::Limits(limits), self.clock.now())
+            .await
+            .unwrap();
         view
     }
 
@@ -253,7 +257,8 @@ impl World {
 
     /// Messages of a run: visible, hidden.
     pub async fn depth(&self, key: RunKey) -> (u64, u64) {
-        let depth = self.backend.queue.depth(QueueName::Run(key.run), self.clock.now()).await.unwrap();
+        let depth =
+            self.backend.queue.depth(QueueName::Run(key.run), Reader::Role, self.clock.now()).await.unwrap();
         (depth.visible, depth.hidden)
     }
 

@@ -5,7 +5,7 @@ use super::roles::{Role, Roles, World};
 use super::runs;
 use conveyor_domain::repair::dead_letter::Redriven;
 use conveyor_domain::{Command, DeadLetter, IngestEvent, IngestState, JobStatus, RunStatus, Timestamp};
-use conveyor_store::port::RunKey;
+use conveyor_store::port::{Reader, RunKey};
 use conveyor_sweeper::Scope;
 use conveyor_testkit::eventually as until;
 
@@ -24,17 +24,17 @@ async fn has_ended(world: &World, key: RunKey) -> Option<()> {
 }
 
 async fn state(world: &World, key: RunKey) -> IngestState {
-    let ingest = world.backend.store.ingest(key).await.unwrap().unwrap();
+    let ingest = world.backend.store.ingest(key, Reader::Role).await.unwrap().unwrap();
     IngestState::fold(&ingest.log).unwrap()
 }
 
 async fn log(world: &World, key: RunKey) -> Vec<(Timestamp, IngestEvent)> {
-    let ingest = world.backend.store.ingest(key).await.unwrap().unwrap();
+    let ingest = world.backend.store.ingest(key, Reader::Role).await.unwrap().unwrap();
     ingest.log.into_iter().skip(1).map(|entry| (entry.at, entry.event)).collect()
 }
 
 async fn tries(world: &World, key: RunKey) -> usize {
-    let ingest = world.backend.store.ingest(key).await.unwrap().unwrap();
+    let ingest = world.backend.store.ingest(key, Reader::Role).await.unwrap().unwrap();
     ingest.log.iter().filter(|entry| matches!(entry.event, IngestEvent::AttemptFailed { .. })).count()
 }
 
@@ -59,7 +59,7 @@ async fn a_poison_list_ends_says_why_and_does_not_loop() {
         assert_eq!(sent, 1, "redriven once");
     }
     until("the run fails instead of waiting for ever", async || has_ended(&world, key).await).await;
-    let run = world.backend.store.any_job(key.job).await.unwrap().unwrap().latest.unwrap();
+    let run = world.backend.store.job(None, key.job).await.unwrap().unwrap().latest.unwrap();
     let failure = run.run.failure.clone().expect("a reason");
     assert_eq!(
         (run.run.status, failure.reason.as_str()),

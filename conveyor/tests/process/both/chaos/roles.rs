@@ -17,7 +17,7 @@ use conveyor_domain::{
 use conveyor_ingest::{IngestConfig, Ingester};
 use conveyor_store::Backend;
 use conveyor_store::embedded::Embedded;
-use conveyor_store::port::{RunKey, StatusFilter, TasksQuery};
+use conveyor_store::port::{Reader, RunKey, StatusFilter, TasksQuery};
 use conveyor_sweeper::letters;
 use conveyor_sweeper::{Look, Scope, Sweep, Sweeper};
 use conveyor_testkit::RunningClock;
@@ -156,7 +156,7 @@ impl World {
         let events = store.events(key.job, 0, 1_000).await.unwrap();
         let names = events.iter().filter(|event| format!("{:?}", event.event).contains("RunCompleted"));
         assert_eq!(names.count(), 1, "completed once");
-        if let Some(ingest) = store.ingest(key).await.unwrap() {
+        if let Some(ingest) = store.ingest(key, Reader::Role).await.unwrap() {
             assert_eq!(IngestState::fold(&ingest.log).unwrap().rejected, expected.rejected);
         }
     }

@@ -6,7 +6,7 @@ use conveyor_domain::ingest::Source;
 use conveyor_domain::{
     JobId, JobSpec, ListSpec, OnInvalidRows, RunId, Staged, TaskInput, Upload, UploadId, lifecycle, limits,
 };
-use conveyor_store::port::{Acceptance, BlobKey, RunKey, Submission};
+use conveyor_store::port::{BlobKey, RunKey, Submission};
 use futures::StreamExt;
 
 pub const TASKS: u32 = 60;
@@ -47,7 +47,7 @@ fn ids(world: &World) -> (JobId, RunId) {
 }
 
 fn spec(world: &World, open: bool) -> JobSpec {
-    let task_shard_count = world.backend.store.task_shards(u64::from(TASKS), open);
+    let task_shard_count = world.backend.capabilities.sharding.task_shards(u64::from(TASKS), open);
     JobSpec { task_shard_count, max_inflight: 20, ..JobSpec::default() }
 }
 
@@ -116,7 +116,7 @@ pub async fn accept(world: &World, list: String) -> (RunKey, BlobKey) {
     let body = futures::stream::iter([Ok(Bytes::from(list))]).boxed();
     let stored = backend.blobs.put_stream(&object, body).await.unwrap();
     let staged = Staged::new(object.to_string(), stored.size, stored.etag);
-    backend.store.put_staged(upload.id, staged.clone(), now).await.unwrap();
+    backend.store.put_staged(upload.id, staged.clone(), None, now).await.unwrap();
     let (job, id) = ids(world);
     let rows = lifecycle::accept(job, id, world.caller, spec(world, false), false, now);
     let source = Source {
@@ -127,6 +127,6 @@ pub async fn accept(world: &World, list: String) -> (RunKey, BlobKey) {
         param_policy: None,
         unknown_fields: Default::default(),
     };
-    backend.store.accept(Acceptance { job: rows.job, run: rows.run, source, once: None }).await.unwrap();
+    backend.store.submit(Submission::of_list(rows.job, rows.run, source, None)).await.unwrap();
     (RunKey { job, run: id }, object)
 }

@@ -69,7 +69,7 @@ pub async fn client(settings: &Settings, endpoint: &str) -> Client {
 #[async_trait]
 impl Harness for World {
     fn backend(&self) -> Backend {
-        Backend { blobs: self.objects.clone(), ..self.rest.clone() }
+        Backend { blobs: self.objects.clone(), direct: Some(self.objects.clone()), ..self.rest.clone() }
     }
 
     /// A process keeps nothing of objects: another one with another client finds the same bucket.

@@ -3,7 +3,7 @@
 use crate::queue::script::Script;
 use crate::queue::world::{NOW, run_queue};
 use conveyor_domain::QueueName;
-use conveyor_store::port::Receipt;
+use conveyor_store::port::{Reader, Receipt};
 use conveyor_store::{Error, Queue};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -147,6 +147,6 @@ async fn no_message_is_given_back_for_longer_than_it_can_be_hidden() {
 #[tokio::test]
 async fn counts_that_are_not_there_are_not_zero() {
     let script = Script::found().then("GetQueueAttributes", json!({ "Attributes": {} }));
-    let depth = script.queues().await.depth(QueueName::Control, NOW).await;
+    let depth = script.queues().await.depth(QueueName::Control, Reader::Role, NOW).await;
     assert!(matches!(depth, Err(Error::Unavailable(_))), "{depth:?}");
 }

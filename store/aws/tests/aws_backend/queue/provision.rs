@@ -5,6 +5,7 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use conveyor_aws::Settings;
 use conveyor_aws::queue::provision;
 use conveyor_domain::QueueName;
+use conveyor_store::port::Reader;
 use conveyor_store::{Error, Queue};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -41,7 +42,7 @@ async fn queues_are_made_once_and_set_right(world: OnSqs) {
     check(&world).await;
     let kept = world.queues().receive(QueueName::Control, 9, Duration::from_secs(9), NOW).await.unwrap();
     assert_eq!(kept.len(), 1, "messages stay");
-    world.queues().ready().await.unwrap();
+    world.queues().emptiness(QueueName::Control, NOW).await.unwrap();
 }
 
 async fn several_provision_at_once(world: OnSqs) {
@@ -55,10 +56,10 @@ async fn several_provision_at_once(world: OnSqs) {
 async fn what_was_not_provisioned_says_so(world: OnSqs) {
     let (queues, control) = (world.queues(), QueueName::Control);
     let answers = [
-        queues.ready().await,
+        queues.emptiness(control, NOW).await.map(drop),
         queues.send(control, vec!["m".to_owned()], NOW).await,
         queues.receive(control, 1, Duration::from_secs(9), NOW).await.map(|_| ()),
-        queues.depth(control, NOW).await.map(|_| ()),
+        queues.depth(control, Reader::Role, NOW).await.map(|_| ()),
     ];
     for answer in answers {
         let Err(Error::Missing(why)) = answer else { panic!("{answer:?}") };
@@ -66,9 +67,9 @@ async fn what_was_not_provisioned_says_so(world: OnSqs) {
     }
     // And by somebody who knew it when it was there.
     provision(&world.sqs, &world.settings).await.unwrap();
-    queues.ready().await.unwrap();
+    queues.emptiness(control, NOW).await.unwrap();
     world.sqs.delete_queue().queue_url(world.url(control).await).send().await.unwrap();
-    let Err(Error::Missing(why)) = queues.ready().await else { panic!("it is gone") };
+    let Err(Error::Missing(why)) = queues.emptiness(control, NOW).await else { panic!("it is gone") };
     assert!(why.contains("conveyor provision"), "{why}");
 }
 

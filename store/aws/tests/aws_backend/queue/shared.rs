@@ -6,7 +6,7 @@ use conveyor_aws::Settings;
 use conveyor_aws::queue::Queues;
 use conveyor_domain::{QueueName, Timestamp};
 use conveyor_store::Queue;
-use conveyor_store::port::Depth;
+use conveyor_store::port::{Depth, Emptiness, Reader};
 use std::time::Duration;
 
 crate::queue::on_each_server!(
@@ -39,7 +39,10 @@ async fn processes_that_send_first_at_once_share_the_queue(world: OnSqs) {
     for sent in futures::future::join_all(sends).await {
         sent.unwrap();
     }
-    assert_eq!(world.queues().depth(queue, NOW).await.unwrap(), Depth { visible: 150, hidden: 0 });
+    assert_eq!(
+        world.queues().depth(queue, Reader::Role, NOW).await.unwrap(),
+        Depth { visible: 150, hidden: 0, at_least: false }
+    );
 }
 
 async fn a_queue_that_another_process_removed_is_empty(world: OnSqs) {
@@ -58,28 +61,35 @@ async fn a_queue_that_another_process_removed_is_empty(world: OnSqs) {
     knowing().await.ack(queue, vec![held.clone()]).await.unwrap();
     knowing().await.release(queue, vec![(held.clone(), LONG)], NOW).await.unwrap();
     assert_eq!(knowing().await.extend(queue, vec![held], LONG, NOW).await.unwrap(), [None]);
-    assert_eq!(knowing().await.depth(queue, NOW).await.unwrap(), Depth::default());
+    assert_eq!(knowing().await.depth(queue, Reader::Role, NOW).await.unwrap(), Depth::default());
     assert!(knowing().await.remove(queue, 1).await.unwrap());
     // These servers let a name be used again at once.
     knowing().await.send(queue, messages(25), NOW).await.unwrap();
-    assert_eq!(there.depth(queue, NOW).await.unwrap(), Depth { visible: 25, hidden: 0 });
+    assert_eq!(
+        there.depth(queue, Reader::Role, NOW).await.unwrap(),
+        Depth { visible: 25, hidden: 0, at_least: false }
+    );
 }
 
 async fn a_queue_is_called_empty_once_it_was_so_for_a_while(world: OnSqs) {
     let (queue, queues) = (run_queue(), world.queues());
     let after = |s: i64| Timestamp(NOW.0 + s * 1_000);
     for (s, empty) in [(0, false), (30, false), (60, true)] {
-        assert_eq!(queues.is_empty(queue, after(s)).await.unwrap(), empty, "there is no such queue: {s}");
+        assert_eq!(
+            queues.emptiness(queue, after(s)).await.unwrap() == Emptiness::Empty,
+            empty,
+            "there is no such queue: {s}"
+        );
     }
     queues.send(queue, messages(1), NOW).await.unwrap();
-    assert!(!queues.is_empty(queue, after(61)).await.unwrap());
+    assert_ne!(queues.emptiness(queue, after(61)).await.unwrap(), Emptiness::Empty);
     let held = queues.receive(queue, 1, LONG, NOW).await.unwrap().remove(0).receipt;
-    assert!(!queues.is_empty(queue, after(121)).await.unwrap(), "what is hidden counts");
+    assert_ne!(queues.emptiness(queue, after(121)).await.unwrap(), Emptiness::Empty, "what is hidden counts");
     queues.ack(queue, vec![held]).await.unwrap();
     for (s, empty) in [(130, false), (170, false), (190, true)] {
-        assert_eq!(queues.is_empty(queue, after(s)).await.unwrap(), empty, "{s}");
+        assert_eq!(queues.emptiness(queue, after(s)).await.unwrap() == Emptiness::Empty, empty, "{s}");
     }
     let settings = Settings { queue_empty_after: Duration::ZERO, ..world.settings.clone() };
     let exact = Queues::new(world.sqs.clone(), &settings);
-    assert!(exact.is_empty(queue, NOW).await.unwrap());
+    assert_eq!(exact.emptiness(queue, NOW).await.unwrap(), Emptiness::Empty);
 }

@@ -86,7 +86,8 @@ pub fn run_queue() -> QueueName {
 #[async_trait]
 impl Harness for OnSqs {
     fn backend(&self) -> Backend {
-        Backend { queue: Arc::new(self.queues()), ..self.rest.clone() }
+        let queues = Arc::new(self.queues());
+        Backend { changed: queues.changes(), queue: queues, ..self.rest.clone() }
     }
 
     /// Nothing is kept here but where the queues are.

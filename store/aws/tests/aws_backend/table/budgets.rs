@@ -4,7 +4,7 @@ use crate::on_aws::OnAws;
 use crate::table::counted;
 use aws_sdk_dynamodb::types::AttributeValue;
 use conveyor_aws_servers::Combination;
-use conveyor_domain::dispatch::grant::{Ask, Hold, Limits, Scope};
+use conveyor_domain::dispatch::grant::{Ask, Change, Limits, Scope};
 use conveyor_domain::{Budget, JobId, Rate, Timestamp, WorkerId};
 use conveyor_store::conformance::{Harness, World};
 use metrics_util::debugging::DebuggingRecorder;
@@ -75,8 +75,8 @@ async fn a_row_is_kept_for_as_long_as_it_says_something() {
     let full_again = kept_until(&harness, job).await;
     assert!(full_again > after(45), "{full_again}");
     let until = Timestamp(world.now().0).after(day * 90);
-    coordinator.hold(&scope, Hold::Until(until), world.now()).await.unwrap();
+    coordinator.change(&scope, Change::HoldUntil(until), world.now()).await.unwrap();
     assert_eq!(kept_until(&harness, job).await, after(90));
-    coordinator.give_back(&scope, world.worker, world.now()).await.unwrap();
+    coordinator.change(&scope, Change::GiveBack(world.worker), world.now()).await.unwrap();
     assert_eq!(kept_until(&harness, job).await, after(90), "it never goes earlier than was said");
 }

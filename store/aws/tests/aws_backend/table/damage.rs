@@ -55,7 +55,7 @@ async fn a_list_whose_run_cannot_be_read_does_not_hide_those_behind_it() {
     for _ in 0..3 {
         let upload = world.upload().await;
         let staged = world.staged("list", b"https://example.com/\n").await;
-        world.backend.store.put_staged(upload.id, staged.clone(), world.now()).await.unwrap();
+        world.backend.store.put_staged(upload.id, staged.clone(), None, world.now()).await.unwrap();
         keys.push(world.accept(&upload, &staged).await);
     }
     keys.sort_by_key(|key| key.run);

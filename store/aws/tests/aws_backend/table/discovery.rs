@@ -14,7 +14,7 @@ use conveyor_aws_servers::Combination;
 use conveyor_domain::repair::Subject;
 use conveyor_domain::{Command, Entropy, RunId, RunStatus, Timestamp, limits};
 use conveyor_store::conformance::{Harness, World, success};
-use conveyor_store::port::{ActiveRun, ChangedRuns, RunKey};
+use conveyor_store::port::{ActiveRun, ChangeCursor, ChangedRuns, Chore, Mark, RunKey};
 use conveyor_sweeper::{Scope, Sweep, reconcile};
 use conveyor_testkit::{ManualClock, until};
 use metrics_util::debugging::DebuggingRecorder;
@@ -32,7 +32,7 @@ async fn metered(world: &World, since: Timestamp) -> (ChangedRuns, BTreeMap<Stri
     let recorder = DebuggingRecorder::new();
     let meter = recorder.snapshotter();
     let _counting = metrics::set_default_local_recorder(&recorder);
-    let changed = world.backend.store.changed_runs(since).await.unwrap();
+    let changed = world.backend.store.changed_runs(Some(ChangeCursor(since)), world.now()).await.unwrap();
     (changed, counted(&meter))
 }
 
@@ -85,7 +85,7 @@ async fn a_run_that_is_not_running_is_read_once_at_most() {
     for key in [ended, removed] {
         store.apply(key.job, Command::Stop, world.now()).await.unwrap();
     }
-    store.queue_removed(removed).await.unwrap();
+    store.mark(removed, Mark::QueueGone).await.unwrap();
     let since = Timestamp(world.now().0 - HOUR_MS);
     let mut expected = vec![ended, removed, idle];
     expected.sort_by_key(|key| key.run);
@@ -97,7 +97,7 @@ async fn a_run_that_is_not_running_is_read_once_at_most() {
 
     // One that rests may begin to run, and rest again.
     store.add_tasks(idle.job, World::inputs(1), false, 9, None, world.now()).await.unwrap();
-    let changed = store.changed_runs(since).await.unwrap();
+    let changed = store.changed_runs(Some(ChangeCursor(since)), world.now()).await.unwrap();
     assert_eq!(changed.active.iter().map(|active| active.run.id).collect::<Vec<_>>(), [idle.run]);
     assert_eq!(changed.gone.len(), 2);
     world.pass(HOUR_MS);
@@ -118,9 +118,12 @@ async fn a_run_whose_queue_is_removed_is_still_told_to_be_gone() {
     let key = world.submit(false, 1).await;
     world.pass(1_000);
     world.backend.store.apply(key.job, Command::Stop, world.now()).await.unwrap();
-    world.backend.store.queue_removed(key).await.unwrap();
-    assert!(world.backend.store.ended_runs_with_queue(9).await.unwrap().is_empty());
-    assert_eq!(world.backend.store.changed_runs(world.now()).await.unwrap().gone, [key]);
+    world.backend.store.mark(key, Mark::QueueGone).await.unwrap();
+    assert!(world.backend.store.due(Chore::EndedQueues, 9).await.unwrap().is_empty());
+    assert_eq!(
+        world.backend.store.changed_runs(Some(ChangeCursor(world.now())), world.now()).await.unwrap().gone,
+        [key]
+    );
 }
 
 /// Writes runs as a version did that put nothing but their id into the index.
@@ -147,7 +150,7 @@ async fn runs_of_an_earlier_version_are_found_and_get_the_key_of_today() {
     let ended = world.submit(false, 1).await;
     let upload = world.upload().await;
     let staged = world.staged("list", b"https://example.com/\n").await;
-    store.put_staged(upload.id, staged.clone(), world.now()).await.unwrap();
+    store.put_staged(upload.id, staged.clone(), None, world.now()).await.unwrap();
     let ingesting = world.accept(&upload, &staged).await;
     store.apply(ended.job, Command::Stop, world.now()).await.unwrap();
     let updated = world.now();
@@ -156,22 +159,29 @@ async fn runs_of_an_earlier_version_are_found_and_get_the_key_of_today() {
     let runs = [running, ended, ingesting];
 
     age(&harness, &runs).await;
-    assert_eq!(store.ended_runs_with_queue(9).await.unwrap(), [ended]);
+    assert_eq!(store.due(Chore::EndedQueues, 9).await.unwrap(), [ended.into()]);
     let lists: Vec<RunKey> =
         store.ingesting_runs(None, 9).await.unwrap().into_iter().map(|(key, _)| key).collect();
     assert_eq!(lists, [ingesting]);
     assert!(store.ingesting_runs(Some(ingesting.run), 9).await.unwrap().is_empty());
-    let mut active: Vec<_> =
-        store.active_runs().await.unwrap().into_iter().map(|active| active.run.id).collect();
+    let mut active: Vec<_> = store
+        .changed_runs(None, world.now())
+        .await
+        .unwrap()
+        .active
+        .into_iter()
+        .map(|active| active.run.id)
+        .collect();
     active.sort();
     let mut expected = [running.run, ingesting.run];
     expected.sort();
     assert_eq!(active, expected);
 
     age(&harness, &runs).await;
-    let found = store.changed_runs(since).await.unwrap();
+    let found = store.changed_runs(Some(ChangeCursor(since)), world.now()).await.unwrap();
     assert_eq!((found.active.len(), found.gone), (2, vec![ended]), "it is not known when they changed");
-    let again = store.changed_runs(Timestamp(since.0 + HOUR_MS)).await.unwrap();
+    let again =
+        store.changed_runs(Some(ChangeCursor(Timestamp(since.0 + HOUR_MS))), world.now()).await.unwrap();
     assert!(again.active.is_empty() && again.gone.is_empty(), "now it is: {again:?}");
     let view = world.view(running).await.latest_run().run.clone();
     assert_eq!((view.status, view.updated), (RunStatus::Running, updated), "nothing else was changed");
@@ -215,7 +225,7 @@ async fn a_change_that_could_not_be_read_is_told_to_who_looks_for_changes() {
     let ids = |active: Vec<ActiveRun>| active.into_iter().map(|active| active.run.id).collect::<Vec<RunId>>();
 
     *refused.0.lock().unwrap() = Some(hidden.job.to_string());
-    let told = store.changed_runs(world.now()).await.unwrap();
+    let told = store.changed_runs(Some(ChangeCursor(world.now())), world.now()).await.unwrap();
     assert_eq!(ids(told.active), [other.run], "one that cannot be read costs only itself");
     let (clock, stop) = (ManualClock::at(world.now()), CancellationToken::new());
     let sweep = Sweep::new(&world.backend, &clock, &stop);
@@ -223,8 +233,18 @@ async fn a_change_that_could_not_be_read_is_told_to_who_looks_for_changes() {
     let subject = Subject::Run(hidden.job, hidden.run);
     assert!(part.unsure.iter().any(|(unsure, _)| *unsure == subject), "an operator hears of it: {part:?}");
     *refused.0.lock().unwrap() = None;
-    until("its circuit closes", async || ids(store.active_runs().await.unwrap()).contains(&hidden.run)).await;
+    until("its circuit closes", async || {
+        ids(store.changed_runs(None, world.now()).await.unwrap().active).contains(&hidden.run)
+    })
+    .await;
     let later = Timestamp(world.now().0 + HOUR_MS);
-    assert_eq!(ids(store.changed_runs(later).await.unwrap().active), [hidden.run]);
-    assert_eq!(ids(store.changed_runs(later).await.unwrap().active), [], "once");
+    assert_eq!(
+        ids(store.changed_runs(Some(ChangeCursor(later)), world.now()).await.unwrap().active),
+        [hidden.run]
+    );
+    assert_eq!(
+        ids(store.changed_runs(Some(ChangeCursor(later)), world.now()).await.unwrap().active),
+        [],
+        "once"
+    );
 }

@@ -3,7 +3,7 @@
 use super::{counted, open_on};
 use conveyor_domain::{JobStatus, limits};
 use conveyor_store::conformance::{World, success};
-use conveyor_store::port::{JobsQuery, RunKey, StatusFilter, TasksQuery};
+use conveyor_store::port::{JobsQuery, Reader, RunKey, StatusFilter, TasksQuery};
 use metrics_util::debugging::DebuggingRecorder;
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ async fn a_filtered_page_reads_no_more_rows_than_it_may() {
         let mut query = TasksQuery { key, filter, after: None, limit: 100, max_bytes: usize::MAX };
         let mut found = Vec::new();
         loop {
-            let (page, counts) = metered(world.backend.store.scan_tasks(query, LOOK)).await;
+            let (page, counts) = metered(world.backend.store.scan_tasks(query, LOOK, Reader::Caller)).await;
             let (page, read) = (page.unwrap(), count(&counts, "conveyor_aws_rows_read_total "));
             assert!(read <= u64::from(LOOK), "{read} rows read for a page, {shards} partitions");
             found.extend(page.rows.iter().map(|task| task.id.index()));
@@ -69,7 +69,8 @@ async fn a_filtered_page_of_heavy_rows_reads_no_more_units_than_it_may() {
         let mut query = TasksQuery { key, filter, after: None, limit: 100, max_bytes: usize::MAX };
         let mut pages = 0;
         loop {
-            let (page, counts) = metered(world.backend.store.scan_tasks(query, limits::LOOK_ROWS_MAX)).await;
+            let (page, counts) =
+                metered(world.backend.store.scan_tasks(query, limits::LOOK_ROWS_MAX, Reader::Caller)).await;
             let units = count(&counts, "conveyor_aws_capacity_tenths_total Query") / 10;
             // What it has begun it ends: an answer of 1 MiB, which is 256 units, or a window as wide as it could afford.
             let most = u64::from(limits::LOOK_UNITS_MAX) + 300;
