@@ -21,8 +21,8 @@ fn parse_from<'de, T: FromStr, D: Deserializer<'de>>(d: D) -> Result<T, D::Error
 }
 
 macro_rules! ulid_id {
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
+    ($name:ident, $about:literal, $example:literal) => {
+        #[doc = $about]
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(Ulid);
 
@@ -77,47 +77,33 @@ macro_rules! ulid_id {
             }
             fn json_schema(_: &mut SchemaGenerator) -> Schema {
                 // 26 characters hold 130 bits: the first has only three.
-                json_schema!({"type": "string", "pattern": "^[0-7][0-9A-HJKMNP-TV-Z]{25}$"})
+                json_schema!({
+                    "type": "string", "pattern": "^[0-7][0-9A-HJKMNP-TV-Z]{25}$",
+                    "description": $about, "examples": [$example],
+                })
             }
         }
     };
 }
 
+ulid_id!(CallerId, "The id of a caller: a ULID.", "01KCX5Z3E5F7G9H1J3K5M7N9P3");
+ulid_id!(JobId, "The id of a job: a ULID, so ids sort by when they were made.", "01KCX5T0Q8H2V4M6N8P0R2S4T6");
+ulid_id!(RunId, "The id of a run: a ULID.", "01KCX5T0Q8M3Z7C9D1F5G7H9J1");
+ulid_id!(UploadId, "The id of an upload slot, a `file_input_id`: a ULID.", "01KCX5R8W2A4B6C8D0E2F4G6H8");
+ulid_id!(ExportId, "The id of an export: a ULID.", "01KCX5Y1D3E5F7G9H1J3K5M7N9");
+ulid_id!(WorkerId, "The id of one start of one worker process: a ULID.", "01KCX5SYB3C5D7E9F1G3H5J7K9");
+ulid_id!(ApiKeyId, "The id of an API key: a ULID. It is not the key.", "01KCX5Z3E5F7G9H1J3K5M7N9P1");
 ulid_id!(
-    /// The owner of an API key.
-    CallerId
-);
-ulid_id!(JobId);
-ulid_id!(RunId);
-ulid_id!(
-    /// An upload slot: what callers know as `file_input_id`.
-    UploadId
-);
-ulid_id!(
-    /// A file of a run's results.
-    ExportId
+    LetterId,
+    "The id of a dead letter: a ULID, the same for every message that asks for the same thing.",
+    "01KCX5V3N5P7Q9R1S3T5V7W9X1"
 );
 ulid_id!(
-    /// One start of one worker process.
-    WorkerId
+    EventId,
+    "The id of a notification: a ULID, the same for every attempt to deliver it.",
+    "01KCX5W7A9B1C3D5E7F9G1H3J5"
 );
-ulid_id!(
-    /// An API key that an operator made.
-    ApiKeyId
-);
-ulid_id!(
-    /// A dead letter: the same for every message that asks for the same thing.
-    LetterId
-);
-
-ulid_id!(
-    /// A notification: the same for every try to deliver it.
-    EventId
-);
-ulid_id!(
-    /// A key that notifications are signed with.
-    KeyId
-);
+ulid_id!(KeyId, "The id of a key that signs webhooks: a ULID.", "01KCX5X9C1D3E5F7G9H1J3K5M7");
 
 impl EventId {
     /// As old as the run, and otherwise told by it and a name.
@@ -198,7 +184,11 @@ impl JsonSchema for TaskId {
         "TaskId".into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "pattern": "^[0-9a-f]{32}$"})
+        json_schema!({
+            "type": "string", "pattern": "^[0-9a-f]{32}$",
+            "description": "The id of a task: eight hex digits of its place in the list, then a digest.",
+            "examples": ["000000003c9e2d3a1b5f7a9c0e4d6b82"],
+        })
     }
 }
 

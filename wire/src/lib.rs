@@ -1,4 +1,5 @@
-//! Every body of the HTTP API (SPEC 10), once: the server prints and describes these types, clients read them.
+//! Every body of the HTTP API (SPEC 10), once: clients send requests, which the server parses; the server prints answers, which
+//! clients read. The API description is generated from these types, and from the comments on them.
 //!
 //! This crate must not know about HTTP, stores or the way in which an answer is made. It has the ids, states and limits of
 //! the domain; what turns a job into a [`Job`] is in the API.
@@ -8,6 +9,7 @@
 //!   lists them; a client of an older version keeps the words of a newer server as text.
 //! - A field that a client does not know is ignored.
 
+mod cursor;
 mod dead_letter;
 mod dry_run;
 mod event;
@@ -27,6 +29,7 @@ mod upload;
 mod warning;
 mod webhook;
 
+pub use cursor::Cursor;
 pub use dead_letter::{Became, Letter, LetterOutcome, Letters, NextSweep, Redriven};
 pub use dry_run::{Assumes, DomainCount, DomainCounts, DryRun, Estimate};
 pub use event::{Event, Events};

@@ -28,13 +28,14 @@ impl<'de> Deserialize<'de> for Time {
 }
 
 impl JsonSchema for Time {
-    fn inline_schema() -> bool {
-        true
-    }
     fn schema_name() -> Cow<'static, str> {
         "Time".into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "format": "date-time"})
+        json_schema!({
+            "type": "string", "format": "date-time",
+            "description": "A time in UTC, as RFC 3339 has it, to the millisecond.",
+            "examples": ["2026-01-01T00:00:00.000Z"],
+        })
     }
 }

@@ -3,10 +3,13 @@ use conveyor_domain::words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Something of the request that was ignored.
+/// Something of the body of a request that was ignored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Warning {
+    /// `unknown_field`: the request has no such field.
     pub code: Open<WarningCode>,
+    /// Where it is: `rate_limit.per_secnd`, `tasks[3].urll`; of a staged list `rows[].urll`.
+    #[schemars(extend("examples" = ["rate_limit.per_secnd"]))]
     pub field: String,
 }
 

@@ -24,7 +24,6 @@ mod schemas;
 mod tests;
 mod timeline;
 mod webhooks;
-mod words;
 
 use operation::Operation;
 use serde_json::Value;

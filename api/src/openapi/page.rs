@@ -40,7 +40,7 @@ pub(super) fn render(document: &Value, order: &[&str]) -> String {
                         @for operation in of_tag(&operations, tag) { (described(operation, document)) }
                     }
                     h2 #shapes { "Shapes" }
-                    @for (name, schema) in fields(&document["components"]["schemas"]) { (shape(name, schema)) }
+                    @for (name, schema) in fields(&document["components"]["schemas"]) { (shape(name, schema, document)) }
                 }
             }
         }
@@ -176,7 +176,7 @@ fn content(content: &Value) -> Markup {
     } }
 }
 
-fn shape(name: &str, schema: &Value) -> Markup {
+fn shape(name: &str, schema: &Value, document: &Value) -> Markup {
     let choices = ["oneOf", "anyOf"].iter().filter_map(|choices| schema[*choices].as_array()).flatten();
     // A choice of shapes is shown as all of their fields: the description says which go together.
     let choices: Vec<&Value> = choices.filter(|choice| choice["type"] == "object").collect();
@@ -186,22 +186,31 @@ fn shape(name: &str, schema: &Value) -> Markup {
             h3 { code { (name) } }
             (prose(text(&schema["description"])))
             @if schema["properties"].is_object() || !choices.is_empty() {
-                table { (rows(schema, &needed)) @for choice in choices { (rows(choice, &[])) } }
+                table { (rows(schema, &needed, document)) @for choice in choices { (rows(choice, &[], document)) } }
             } @else { p { (kind(schema)) } }
         }
     }
 }
 
-fn rows(schema: &Value, needed: &[&Value]) -> Markup {
+fn rows(schema: &Value, needed: &[&Value], document: &Value) -> Markup {
     html! { @for (field, value) in fields(&schema["properties"]) {
+        @let about = explained(value, document);
         tr {
             td { code { (field) } @if needed.iter().any(|one| *one == field) { " *" } }
             td { (kind(value)) }
-            td { (prose(text(&value["description"]))) @if let Some(one) = value["examples"].get(0) {
+            td { (prose(text(&about["description"]))) @if let Some(one) = about["examples"].get(0) {
                 small { "e.g. " code { (one) } }
             } }
         }
     } }
+}
+
+/// The field, or the shared shape that it has, if it says nothing itself.
+fn explained<'a>(field: &'a Value, document: &'a Value) -> &'a Value {
+    match field["description"].is_null() {
+        true => resolved(if field["anyOf"].is_array() { &field["anyOf"][0] } else { field }, document),
+        false => field,
+    }
 }
 
 /// What an answer refers to, if it does.

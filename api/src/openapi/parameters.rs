@@ -1,6 +1,6 @@
 //! Parameters: those in paths follow from the path, the others are said by each operation.
 
-use super::schemas::plain;
+use super::schemas::shared;
 use crate::warnings::STRICT;
 use conveyor_domain::{
     ApiKeyId, CallerId, EventId, ExportId, JobId, LetterId, RunId, TaskId, UploadId, limits,
@@ -16,16 +16,16 @@ pub(super) fn of_path(path: &str) -> Vec<Value> {
 fn in_path(name: &str) -> Value {
     const ULID: &str = "01KCX5T0Q8H2V4M6N8P0R2S4T6";
     let (schema, description, example): (Value, &str, Value) = match name {
-        "job" => (plain::<JobId>(), "The job.", ULID.into()),
-        "run" => (plain::<RunId>(), "The run, of that job.", ULID.into()),
-        "task" => (plain::<TaskId>(), "The task, of that run.", "000000003c9e2d3a1b5f7a9c0e4d6b82".into()),
-        "upload" => (plain::<UploadId>(), "The slot: its `file_input_id`.", ULID.into()),
-        "caller" => (plain::<CallerId>(), "The caller.", ULID.into()),
-        "event" => (plain::<EventId>(), "The notification, of that job: its `event_id`.", ULID.into()),
-        "export" => (plain::<ExportId>(), "The export, of that run.", ULID.into()),
+        "job" => (shared::<JobId>(), "The job.", ULID.into()),
+        "run" => (shared::<RunId>(), "The run, of that job.", ULID.into()),
+        "task" => (shared::<TaskId>(), "The task, of that run.", "000000003c9e2d3a1b5f7a9c0e4d6b82".into()),
+        "upload" => (shared::<UploadId>(), "The slot: its `file_input_id`.", ULID.into()),
+        "caller" => (shared::<CallerId>(), "The caller.", ULID.into()),
+        "event" => (shared::<EventId>(), "The notification, of that job: its `event_id`.", ULID.into()),
+        "export" => (shared::<ExportId>(), "The export, of that run.", ULID.into()),
         // Not `key`: that is the secret itself, in the answer that makes one.
-        "key_id" => (plain::<ApiKeyId>(), "The key.", ULID.into()),
-        "letter" => (plain::<LetterId>(), "The dead letter.", ULID.into()),
+        "key_id" => (shared::<ApiKeyId>(), "The key.", ULID.into()),
+        "letter" => (shared::<LetterId>(), "The dead letter.", ULID.into()),
         "number" => (
             json!({"type": "integer", "minimum": 1, "maximum": limits::UPLOAD_PARTS_MAX}),
             "The part.",
@@ -58,7 +58,7 @@ pub(super) fn choice(name: &str, words: &[&str], description: &str) -> Value {
 }
 
 pub(super) fn id<T: JsonSchema>(name: &str, description: &str) -> Value {
-    query(name, plain::<T>(), description, "01KCX5T0Q8H2V4M6N8P0R2S4T6".into())
+    query(name, shared::<T>(), description, "01KCX5T0Q8H2V4M6N8P0R2S4T6".into())
 }
 
 /// `limit`, for a list of pages.

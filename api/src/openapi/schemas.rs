@@ -1,6 +1,5 @@
 //! The shapes of requests and answers, from the types themselves.
 
-use super::words;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
@@ -38,7 +37,6 @@ impl Schemas {
         let answers = self.answers.take_definitions(true).into_iter().map(|named| (named, Kind::Answer));
         for ((name, mut schema), kind) in requests.chain(answers) {
             tidy(&mut schema, kind);
-            words::describe(&name, &mut schema);
             let before = components.insert(name.clone(), schema);
             debug_assert!(
                 before.is_none_or(|before| before == components[&name]),
@@ -49,10 +47,9 @@ impl Schemas {
     }
 }
 
-/// The shape of a type that refers to no other.
-pub(super) fn plain<T: JsonSchema>() -> Value {
-    let mut generator = SchemaSettings::draft2020_12().into_generator();
-    T::json_schema(&mut generator).to_value()
+/// A shape that is among the components, because bodies have it.
+pub(super) fn shared<T: JsonSchema>() -> Value {
+    json!({"$ref": format!("#{WHERE}/{}", T::schema_name())})
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,11 +75,36 @@ fn tidy(schema: &mut Value, kind: Kind) {
                 }
                 Kind::Request => {}
             }
+            if let Some(Value::String(text)) = fields.get_mut("description") {
+                *text = unwrapped(text);
+            }
             fields.values_mut().for_each(|value| tidy(value, kind));
+            let choices = fields.get_mut("oneOf").and_then(Value::as_array_mut);
+            choices.into_iter().flatten().for_each(describe_only_field);
         }
         Value::Array(items) => items.iter_mut().for_each(|value| tidy(value, kind)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+}
+
+/// What is said about a choice with one field is said about that field.
+fn describe_only_field(choice: &mut Value) {
+    let about = choice["description"].clone();
+    if let Some(fields) = choice.get_mut("properties").and_then(Value::as_object_mut)
+        && fields.len() == 1
+        && !about.is_null()
+    {
+        fields.values_mut().for_each(|field| field["description"] = about.clone());
+    }
+}
+
+/// Paragraphs without the line breaks that they have in the code.
+fn unwrapped(text: &str) -> String {
+    let unwrap = |paragraph: &str| match paragraph.starts_with("- ") {
+        true => paragraph.to_owned(),
+        false => paragraph.replace('\n', " "),
+    };
+    text.split("\n\n").map(unwrap).collect::<Vec<_>>().join("\n\n")
 }
 
 /// What is unset is left out of answers (SPEC 10): a field that may be missing is never null.

@@ -81,13 +81,16 @@ fn every_shape_and_field_is_explained() {
         let mut all = vec![(name.clone(), schema)];
         fields(name, schema, &mut all);
         for (name, value) in all {
-            if value["description"].as_str().is_none_or(str::is_empty) {
+            // A field of a shared shape needs no words of its own: the shape has some.
+            let is_shared = [&value["$ref"], &value["anyOf"][0]["$ref"], &value["items"]["$ref"]];
+            let is_shared = is_shared.into_iter().any(Value::is_string);
+            if value["description"].as_str().is_none_or(str::is_empty) && !is_shared {
                 silent.push(name.clone());
             }
             silent.extend(unexplained(value).iter().map(|word| format!("{name}: {word}")));
         }
     }
-    assert!(silent.is_empty(), "without a row in words.txt or a comment: {silent:#?}");
+    assert!(silent.is_empty(), "without a doc comment: {silent:#?}");
     for (name, answer) in document()["components"]["responses"].as_object().unwrap() {
         let description = answer["description"].as_str().unwrap();
         assert!(!description.lines().any(|line| line.ends_with("`: ")), "{name}: a code without a word");

@@ -6,8 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a caller may have: its own quotas, or those that the server was started with. One that is not there is no limit.
+/// What a caller may have: its own quotas, or those that the server was started with. One that is not there is no
+/// limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{"active_jobs": 10, "queued_tasks": 100000, "scheduled_jobs": 10}]))]
 pub struct Quotas {
     /// Jobs with a run that has not ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -105,8 +107,11 @@ pub struct Usage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "CallerUsage")]
 pub struct Used {
+    /// Jobs with a run that has not ended.
     pub active_jobs: u64,
+    /// Jobs with a schedule.
     pub scheduled_jobs: u64,
+    /// Tasks of live runs that have not ended.
     pub queued_tasks: u64,
 }
 

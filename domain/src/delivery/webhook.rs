@@ -77,6 +77,9 @@ impl JobSpec {
 }
 
 crate::words! {
+    /// What happened. `run.completed`: every task has ended. `run.failed`: the whole run failed. `run.stopped` and
+    /// `run.deleted`: it was ended by a request, which only a state machine hears of. `webhook.test`: a test of a
+    /// receiver.
     #[derive(JsonSchema)]
     pub enum EventType as json {
         RunCompleted = "run.completed",
@@ -88,45 +91,73 @@ crate::words! {
     }
 }
 
-/// The body of a notification.
+/// The body of a notification. It is fixed when the run ends, and the same for every attempt.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(extend("examples" = [
+    {"event_id": "01KCX5W7A9B1C3D5E7F9G1H3J5", "event_type": "run.completed", "external_id": "sku-1",
+    "job_id": "01KCX5T0Q8H2V4M6N8P0R2S4T6", "metadata": {"team": "search"}, "occurred_at":
+    "2026-01-01T00:00:05.250Z", "run_id": "01KCX5T0Q8M3Z7C9D1F5G7H9J1", "run_sequence": 1, "schema":
+    "conveyor.event.v1", "stats": {"completed": 2, "failed": 1, "failure_reasons": {"blocked": 1},
+    "successful": 1, "total": 2}}
+]))]
 pub struct WebhookEvent<'a> {
+    /// The format of the body: `conveyor.event.v1`. An incompatible change gets another name.
     #[schemars(extend("enum" = [SCHEMA]))]
     schema: &'static str,
     event_id: EventId,
     event_type: EventType,
+    /// When it happened.
     #[serde(serialize_with = "as_text")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     occurred_at: Timestamp,
+    /// The job; `test` in a test.
     job_id: String,
+    /// The caller's own id of the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     external_id: Option<&'a str>,
+    /// The caller's own texts of the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<&'a Metadata>,
+    /// The run; `test` in a test.
     run_id: String,
+    /// Which run of its job it is, from 1.
     run_sequence: u32,
+    /// Its tasks, counted at that moment. Not in a test.
     #[serde(skip_serializing_if = "Option::is_none")]
     stats: Option<EventStats>,
+    /// Why the whole run failed. `insufficient_credits`, `subscription_inactive`, `api_key_cap_reached`: the gateway
+    /// refused the account. `ingest_failed`: its list cannot be taken; `failure_detail` begins with the code that says why.
     #[serde(skip_serializing_if = "Option::is_none")]
     failure_reason: Option<RunFailureReason>,
+    /// The same, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     failure_detail: Option<Cow<'a, str>>,
 }
 
 /// The tasks of a run, counted: in a notification, and in every answer that shows the run.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Stats")]
+#[schemars(rename = "Stats", extend("examples" = [
+    {"total": 2, "completed": 2, "successful": 2, "failed": 0, "spend": {"credits": 20, "cost": 0.0042}},
+]))]
 pub struct EventStats {
+    /// How many tasks there are.
     pub total: u32,
     /// False while it is not known how many tasks there will be; left out otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_is_final: Option<bool>,
+    /// `successful` and `failed` together.
     pub completed: u32,
+    /// Tasks that have a result.
     pub successful: u32,
+    /// Tasks that failed for good.
     pub failed: u32,
     /// The counts contradict each other and are cut to fit (SPEC 6.14).
     #[serde(default, skip_serializing_if = "Not::not")]
     pub inconsistent: bool,
+    /// Failed tasks by class. `auth_failed`: the gateway refused the key. `blocked`: the target refused the request.
+    /// `bad_target`: there is nothing to be had at the URL. `rate_limited`: too many requests for the gateway or the
+    /// target. `timeout`: no answer in time. `gateway_error`: the gateway, or the target, failed or could not be
+    /// reached. `other`: anything else.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("propertyNames" = {"enum": FailureClass::ALL.map(FailureClass::as_str)}))]
     pub failure_reasons: BTreeMap<Cow<'static, str>, u32>,
@@ -137,8 +168,11 @@ pub struct EventStats {
 /// What was charged, as far as the gateway said so.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Spend")]
+#[schemars(extend("examples" = [{"cost": 0.0042, "credits": 20}]))]
 pub struct EventSpend {
+    /// Credits of the gateway.
     pub credits: u64,
+    /// Money, in the currency of the account.
     pub cost: f64,
 }
 

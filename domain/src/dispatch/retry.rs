@@ -18,13 +18,17 @@ impl Default for RetryPolicy {
     }
 }
 
-/// What a job says about its retries.
+/// How often and when a task is tried again. What is left out is up to the workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{"attempts_max": 4, "base_ms": 1000, "cap_ms": 60000}]))]
 pub struct RetryChoice {
+    /// How often a task is tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts_max: Option<u32>,
+    /// How long the first retry waits, in milliseconds; each next one waits twice as long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_ms: Option<u64>,
+    /// The longest wait before a retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap_ms: Option<u64>,
 }

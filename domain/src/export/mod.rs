@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 crate::words! {
+    /// `zip`: the bodies, one entry each. `jsonl`: the tasks, one JSON object a line. `csv`: the tasks, for a
+    /// spreadsheet.
     #[derive(Default, JsonSchema)]
     pub enum ExportFormat as json {
         /// The bodies, one entry each.

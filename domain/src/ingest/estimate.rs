@@ -13,7 +13,8 @@ pub struct Work {
 }
 
 crate::words! {
-    /// Where it is known from how long a task takes.
+    /// `measured`: the newest tasks of the caller took so long. `built_in_gateway`: no site is asked.
+    /// `nothing_measured`: nothing is known, so it is an estimate.
     #[derive(JsonSchema)]
     pub enum Basis as json {
         Measured = "measured",
@@ -23,7 +24,8 @@ crate::words! {
 }
 
 crate::words! {
-    /// What makes a run take as long as it does.
+    /// What makes a run take as long as it does: `max_inflight`, `rate_limit` or `domain_limits` of the job; `none`:
+    /// all of it is done at once.
     #[derive(JsonSchema)]
     pub enum Bound as json {
         MaxInflight = "max_inflight",

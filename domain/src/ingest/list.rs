@@ -80,6 +80,7 @@ pub struct Position {
 }
 
 crate::words! {
+    /// How a list is compressed: `none`, `gzip` or `zstd`.
     #[derive(JsonSchema)]
     pub enum Compression as json {
         None = "none",
@@ -88,7 +89,8 @@ crate::words! {
     }
 }
 
-/// What becomes of a list that has an invalid row.
+/// What becomes of a list that has an invalid row. `skip`: the row is reported, the list goes on. `fail`: the list is
+/// refused before any of its tasks can start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnInvalidRows {
@@ -99,9 +101,13 @@ pub enum OnInvalidRows {
     Fail,
 }
 
-/// A record that is no task, as it is reported: one JSON object a line.
+/// A record of a list that is not a valid task, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [
+    {"index": 16, "line": 17, "offset": 812, "reason": "malformed_url", "value": "htp://example"}
+]))]
 pub struct RejectedRow {
+    /// The place in the list, from 0.
     pub index: u32,
     /// Of its first line, from 1.
     pub line: u64,

@@ -190,6 +190,8 @@ impl Upload {
     }
 }
 
+/// `waiting`: nothing is there yet, or its parts are not joined. `uploaded`: a job can be made of it. `claimed`: a
+/// job was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UploadStatus {

@@ -28,17 +28,28 @@ crate::words! {
     }
 }
 
-/// RFC 7807 problem details: the error of a task, and the body of an error answer.
+/// What went wrong, as RFC 7807 has it: the body of an error answer, and the error of a failed task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
+    /// `urn:conveyor:error:` and the code.
     #[serde(rename = "type")]
+    #[schemars(extend("examples" = ["urn:conveyor:error:not_found"]))]
     pub kind: String,
+    /// The code, for people.
+    #[schemars(extend("examples" = ["Not found"]))]
     pub title: String,
+    /// The status of the answer; of a failed task, that of the target or the gateway.
     pub status: u16,
+    /// A stable word for programs.
+    #[schemars(extend("examples" = ["not_found"]))]
     pub code: String,
+    /// A sentence for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = ["There is no such resource."]))]
     pub detail: Option<String>,
+    /// The request id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = ["01KCX5T0Q8H2V4M6N8P0R2S4T6"]))]
     pub instance: Option<String>,
     /// Members beyond the standard ones, such as `invalid_tasks`.
     #[serde(flatten)]

@@ -28,6 +28,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 crate::words! {
+    /// `open`: tasks can be added. `closed`: these are all. `deleted`: it is being removed.
     #[derive(Hash, JsonSchema)]
     pub enum JobStatus as json {
         Open = "open",

@@ -68,7 +68,7 @@ pub const CONNECTION_HEADERS: [&str; 12] = [
 const NOT_WITH_POST: [&str; 3] = ["js_render", "js_instructions", "json_response"];
 
 crate::words! {
-    /// The body format of a result.
+    /// The format of a result: `html`, `json`, `markdown`, `plaintext` or `pdf`.
     #[derive(JsonSchema)]
     pub enum Format as json {
         Html = "html",

@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 crate::words! {
+    /// `running`: its tasks are worked on, or wait for it. `pending`: nothing is left to do, and its open job may get
+    /// more. The others are ends: `completed`, every task has ended, whether it was successful or failed; `stopped`,
+    /// it was ended by a request; `failed`, it could not go on at all, and `failure_reason` says why; `deleted`, it
+    /// is being removed.
     #[derive(Hash, JsonSchema)]
     pub enum RunStatus as json {
         Running = "running",
@@ -90,7 +94,8 @@ impl RunFailure {
 }
 
 crate::words! {
-    /// Whether the tasks of a staged list are all there. A run whose tasks were written on the request has none.
+    /// Whether the tasks of a list are all there: `pending`, it is still read; `done`, they are. A run whose tasks
+    /// were written on the request has none.
     #[derive(JsonSchema)]
     pub enum IngestStatus as json {
         Pending = "pending",
@@ -142,7 +147,7 @@ impl Trigger {
 }
 
 crate::words! {
-    /// Why the system itself paused a run.
+    /// `failure_ratio`: more of its tasks failed than `max_failure_ratio` allows.
     #[derive(JsonSchema)]
     pub enum PauseCode as json {
         FailureRatio = "failure_ratio",

@@ -9,7 +9,11 @@ use serde_json::{Map, Value};
 use url::Url;
 
 crate::words! {
-    /// Why a task was refused.
+    /// Why a task cannot be taken. `malformed_url`, `unsupported_scheme` (neither http nor https), `missing_host`,
+    /// `url_too_long`: its URL. `metadata_too_large`, `metadata_key_invalid`, `invalid_external_id`: its labels.
+    /// `unknown_param`, `invalid_param_value`, `unsupported_param`: its `zenrows_params`. `unsupported_method`
+    /// (neither GET nor POST), `body_not_allowed` (with GET), `body_too_large`, `method_param_conflict` (POST with a
+    /// parameter that needs GET): its request. `malformed_task`: it is not a task.
     #[derive(JsonSchema)]
     #[schemars(rename = "InvalidReason")]
     pub enum Reason as json {
@@ -55,6 +59,7 @@ impl Invalid {
 }
 
 crate::words! {
+    /// How the target is called: `GET` or `POST`.
     #[derive(Default, JsonSchema)]
     pub enum Method as json {
         #[default]

@@ -138,10 +138,13 @@ pub struct Reconciled {
     pub next: Option<String>,
 }
 
-/// What the list of a run came to, by the log of its ingest.
+/// The records of a staged list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{"accepted": 2, "rejected": 0, "whole": true}]))]
 pub struct ListCounts {
+    /// Records that became tasks.
     pub accepted: u32,
+    /// Records that are not valid tasks.
     pub rejected: u32,
     /// Whether all of the list was read.
     pub whole: bool,
@@ -149,9 +152,11 @@ pub struct ListCounts {
 
 /// Bodies of successful tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{"missing": 0, "present": 2}]))]
 pub struct ResultCounts {
     /// Bodies that are there, or are empty and need no object.
     pub present: u32,
+    /// Bodies that are not.
     pub missing: u32,
 }
 

@@ -21,8 +21,12 @@ const DAYS_AHEAD: u32 = 70;
 /// Changes of a zone that are looked at to find the one that skips a wall-clock time.
 const CHANGES_AHEAD: usize = 8;
 
-/// A rule, as callers write it and as it is stored.
+/// When a job runs: one of `at`, `rate` and `calendar`, and the time zone, unless it is a rate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [
+    {"calendar": {"cadence": {"weekly": {"days": ["mon", "fri"]}}, "times_of_day": ["09:00"]}, "timezone":
+    "Europe/Berlin"}
+]))]
 pub struct Schedule {
     #[serde(flatten)]
     pub rule: Rule,
@@ -39,19 +43,24 @@ pub enum Rule {
     Calendar(Calendar),
 }
 
-/// What the clock on the wall shows, wherever the wall is.
+/// A local time in the time zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
+#[schemars(extend("examples" = ["2026-09-01T09:00:00"]))]
 pub struct WallTime(DateTime);
 
+/// Every so often, counted from when the schedule was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{"every": 15, "unit": "minute"}]))]
 pub struct Interval {
+    /// How many units.
     #[schemars(range(min = 1))]
     every: u32,
     unit: Unit,
 }
 
+/// `minute`, `hour`, or `day`, which is 24 hours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -60,32 +69,42 @@ pub enum Unit {
     Day,
 }
 
+/// At these hours of some days.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Calendar {
+    /// Full hours.
+    #[schemars(extend("examples" = [["09:00"]]))]
     pub times_of_day: BTreeSet<Hour>,
     pub cadence: Cadence,
 }
 
-/// A full hour, 0 to 23.
+/// A full hour, `00:00` to `23:00`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String", extend("pattern" = "^([01][0-9]|2[0-3]):00$"))]
+#[schemars(extend("examples" = ["09:00"]))]
 pub struct Hour(u8);
 
+/// Which days: one of `daily`, `weekly` and `monthly`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Cadence {
+    /// Every day: an empty object.
     Daily {},
+    /// Some days of every week.
     Weekly {
+        /// Days of the week.
         days: BTreeSet<Weekday>,
     },
-    /// Days that a month does not have are left out.
+    /// Some days of every month. A month without such a day leaves it out.
     Monthly {
+        /// Days of the month.
         #[schemars(inner(range(min = 1, max = 31)))]
         days: BTreeSet<u8>,
     },
 }
 
+/// A day of the week: `mon`, `tue`, `wed`, `thu`, `fri`, `sat` or `sun`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Weekday {
@@ -98,10 +117,11 @@ pub enum Weekday {
     Sun,
 }
 
-/// The name of an IANA time zone. One that is stored stays readable, whatever zones a later release knows.
+/// The name of an IANA time zone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(rename = "TimeZone")]
+#[schemars(extend("examples" = ["Europe/Berlin"]))]
 pub struct Zone(String);
 
 /// A text is not what it should be.

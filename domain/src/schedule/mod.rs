@@ -17,6 +17,7 @@ use std::time::Duration;
 /// Fires that are that late and cover others were made by a clock that had leapt, or after nobody had looked.
 const LEAP: Duration = Duration::from_secs(3600);
 
+/// `active`: it fires. `paused`: it does not, and what it misses is skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ScheduleState {
