@@ -2,7 +2,6 @@
 
 mod event;
 mod ingest;
-mod job;
 mod limits;
 mod repair;
 mod run;
@@ -10,12 +9,10 @@ mod upload;
 
 pub(crate) use event::event;
 pub(crate) use ingest::{ingest, list_state};
-#[cfg(test)]
-pub(crate) use job::domain_limits;
-pub(crate) use job::{job, webhook};
 pub(crate) use limits::{Look, lease, limits, rate};
 pub(crate) use repair::{audit, bodies_audit, reconciled};
 pub(crate) use run::{is_there, latest_run, run};
 pub(crate) use upload::{input, part_target, parts, whole_target};
 
+pub(crate) use crate::wire::job::{job, webhook};
 pub(crate) use conveyor_wire::Time;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::problem::Unrendered;
-use crate::show::domain_limits;
+use crate::wire::job::shown_domain_limits;
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ fn limits_are_shown_as_they_are_submitted() {
         "127.0.0.1": {"per_second": 1.0, "burst": 1, "max_inflight": 2},
     });
     let change = change(&json!({"domain_limits": submitted})).unwrap();
-    let shown = serde_json::to_value(domain_limits(&change.domain_limits.unwrap())).unwrap();
+    let shown = serde_json::to_value(shown_domain_limits(&change.domain_limits.unwrap())).unwrap();
     let mut expected = submitted;
     expected["example.com"] = expected.as_object_mut().unwrap().remove("Example.com").unwrap();
     assert_eq!(shown, expected);

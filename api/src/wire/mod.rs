@@ -1,6 +1,7 @@
 //! What callers send, checked.
 
 pub(crate) mod input;
+pub(crate) mod job;
 pub(crate) mod keys;
 pub(crate) mod limits;
 pub(crate) mod parts;

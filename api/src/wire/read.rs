@@ -2,7 +2,8 @@
 //!
 //! A serde deserializer that takes an object apart one level at a time and keeps each value as its bytes until the type of
 //! its field wants it. So a body costs little more memory than it has bytes, whatever is nested in it; every error names the
-//! field by its path; and the fields that a type does not have become warnings.
+//! field by its path; and the fields that a type does not have become warnings. `serde_path_to_error` and `serde_ignored` on
+//! top of serde_json would give paths as well, but serde_json also reads a struct from an array, and its errors are texts.
 
 use crate::problem::{ApiError, Code, Result};
 use crate::split::{Place, Rest};

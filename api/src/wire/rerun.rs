@@ -67,7 +67,7 @@ pub(crate) fn parse_overrides(
     warnings: &Warnings,
 ) -> Result<Params> {
     let body: RerunJob = read(body, warnings)?;
-    let overrides = super::submit::params(body.zenrows_params, policy)?;
+    let overrides = super::job::params(body.zenrows_params, policy)?;
     let merged = params::merge(job, &overrides);
     params::check_merged(&merged, false).map_err(|invalid| ApiError::job_params(&invalid))?;
     Ok(overrides)

@@ -1,18 +1,13 @@
 //! A submit, checked whole before anything is stored (SPEC 6.1, 10).
 
-use super::limits::{domain_limits, max_failure_ratio, rate_limit, retry};
 use super::schedule::schedule;
-use super::{read_field, read_rest};
+use super::{job, read_field, read_rest};
 use crate::problem::{ApiError, Code, Result};
 use crate::split::Rest;
 use crate::warnings::Warnings;
-use conveyor_domain::job::task_input::{Invalid, parse_metadata};
-use conveyor_domain::{
-    Format, JobSpec, Metadata, OnInvalidRows, ParamPolicy, Params, Schedule, UploadId, WebhookConfig, limits,
-};
-use conveyor_wire::{JobType, MetadataBody, SubmitJob, SubmitStatus, TaskToken, ZenRowsParams};
+use conveyor_domain::{JobSpec, OnInvalidRows, ParamPolicy, Schedule, UploadId};
+use conveyor_wire::{JobType, SubmitJob, SubmitStatus, TaskToken};
 use serde::de::IgnoredAny;
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// A submit but for its tasks, which do not pass through here.
@@ -53,7 +48,7 @@ impl SubmitRequest {
             return Err(ApiError::invalid("`tasks` must have at least one task, unless the job is open."));
         }
         let task_token = body.sfn_task_token.take();
-        Ok(SubmitRequest { open, spec: parse_spec(body, policy)?, list, schedule, task_token })
+        Ok(SubmitRequest { open, spec: job::spec(body, policy)?, list, schedule, task_token })
     }
 }
 
@@ -87,39 +82,6 @@ fn parse_schedule(body: &Body<'_>, open: bool, warnings: &Warnings) -> Result<Op
             schedule("schedule.", read_field("schedule", raw, warnings)?).map(Some)
         }
     }
-}
-
-fn parse_spec(body: Body<'_>, policy: ParamPolicy) -> Result<JobSpec> {
-    let params = params(body.zenrows_params, policy)?;
-    // What contradicts itself here would make every task invalid: one complaint instead of thousands.
-    conveyor_domain::params::check_merged(&params, false)
-        .map_err(|invalid| ApiError::job_params(&invalid))?;
-    let webhook = body.webhook.map(|hook| WebhookConfig::new(hook.url, hook.signature.unwrap_or(false)));
-    Ok(JobSpec {
-        format: Format::of(&params),
-        params,
-        external_id: body.external_id.map(|id| id.0),
-        name: body.name.map(|name| name.0),
-        metadata: metadata(body.metadata)?,
-        max_inflight: body.max_inflight.map_or(limits::MAX_INFLIGHT_DEFAULT, |most| most.0),
-        rate: rate_limit(body.rate_limit)?,
-        retry: retry(body.retry)?,
-        domain_limits: domain_limits(body.domain_limits)?,
-        max_failure_ratio: max_failure_ratio(body.max_failure_ratio)?,
-        result_ttl_days: body.result_ttl_days.map(|days| days.0),
-        webhook,
-        ..JobSpec::default()
-    })
-}
-
-pub(super) fn params(body: Option<ZenRowsParams>, policy: ParamPolicy) -> Result<Params> {
-    let params = Value::Object(body.unwrap_or_default().0);
-    conveyor_domain::params::parse(&params, policy).map_err(|invalid| ApiError::job_params(&invalid))
-}
-
-fn metadata(body: Option<MetadataBody>) -> Result<Metadata> {
-    let describe = |e: Invalid| ApiError::invalid(format!("`metadata`: {}: {}", e.reason.as_str(), e.value));
-    parse_metadata(&body.unwrap_or_default().0.into_iter().collect()).map_err(describe)
 }
 
 #[cfg(test)]

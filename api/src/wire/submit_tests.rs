@@ -2,7 +2,8 @@ use super::*;
 use crate::problem::Unrendered;
 use crate::split::{Lines, Splitter};
 use axum::response::IntoResponse;
-use serde_json::json;
+use conveyor_domain::{Format, limits};
+use serde_json::{Value, json};
 
 fn parse_as(body: &Value, policy: ParamPolicy) -> Result<SubmitRequest> {
     let (mut splitter, mut lines) = (Splitter::new(limits::SUBMIT_REST_MAX_BYTES), Lines::default());

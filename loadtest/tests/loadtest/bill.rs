@@ -24,6 +24,8 @@ trap 'exit 0' TERM
 eval "echo listening on \$PRETENDED_$1"
 while :; do sleep 0.05; done
 "#;
+const ID: &str = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
+const AT: &str = "2026-11-16T05:00:15.912Z";
 const ROLES: [&str; 4] = ["api", "ingest", "sweeper", "worker"];
 
 #[derive(Default)]
@@ -74,15 +76,21 @@ async fn submit(State(state): State<Arc<Pretended>>, Json(job): Json<Value>) -> 
     let tasks = job["tasks"].as_array().unwrap();
     let urls = tasks.iter().map(|task| task["url"].as_str().unwrap().to_owned());
     *state.urls.lock().unwrap() = urls.collect();
-    (StatusCode::CREATED, Json(json!({ "job_id": "J", "accepted_tasks": tasks.len() })))
+    (StatusCode::CREATED, Json(json!({ "job_id": ID, "status": "closed", "accepted_tasks": tasks.len() })))
 }
 
 async fn job(State(state): State<Arc<Pretended>>) -> Json<Value> {
     let (total, drained) = (state.tasks(), state.is_drained());
     let completed = if drained { total } else { 0 };
-    let stats = json!({ "total": total, "completed": completed, "failed": 0 });
-    let status = if drained { "completed" } else { "running" };
-    Json(json!({ "task_shard_count": 16, "latest_run": { "status": status, "stats": stats } }))
+    let stats = json!({ "total": total, "completed": completed, "successful": completed, "failed": 0 });
+    let run = json!({
+        "run_id": ID, "job_id": ID, "run_sequence": 1, "status": if drained { "completed" } else { "running" },
+        "trigger": "manual", "stats": stats, "last_batch_received": true, "created_at": AT, "updated_at": AT,
+    });
+    Json(json!({
+        "job_id": ID, "type": "regular", "status": "closed", "format": "html", "max_inflight": 100,
+        "result_ttl_days": 14, "task_shard_count": 16, "latest_run": run, "created_at": AT, "updated_at": AT,
+    }))
 }
 
 #[derive(Deserialize)]
@@ -96,7 +104,13 @@ async fn results(State(state): State<Arc<Pretended>>, Query(page): Query<Page>) 
     let begin = page.cursor.unwrap_or(0);
     let end = urls.len().min(begin + page.limit);
     state.rows_read.fetch_add((end - begin) as u64 + state.extra_rows, SeqCst);
-    let rows = (begin..end).map(|n| json!({ "task_id": format!("{n:06}"), "url": urls[n] }));
+    let rows = (begin..end).map(|n| {
+        let task_id = format!("{n:08x}{:024}", 0);
+        json!({
+            "task_id": task_id, "run_id": ID, "url": urls[n], "status": "successful", "created_at": AT,
+            "updated_at": AT,
+        })
+    });
     let next = (end < urls.len()).then(|| end.to_string());
     Json(json!({ "results": rows.collect::<Vec<_>>(), "next_cursor": next }))
 }
@@ -108,8 +122,8 @@ async fn serve(role: &'static str, state: Arc<Pretended>) -> String {
     let router = Router::new()
         .route("/metrics", get(metrics))
         .route("/v1/jobs", post(submit))
-        .route("/v1/jobs/J", get(job))
-        .route("/v1/jobs/J/results", get(results))
+        .route("/v1/jobs/{job}", get(job))
+        .route("/v1/jobs/{job}/results", get(results))
         .with_state(state);
     tokio::spawn(async move { axum::serve(listener, router).await });
     url
