@@ -20,7 +20,7 @@ mod uploads;
 
 pub use blobs::{BlobKey, Blobs, ByteStream, InvalidBlobKey, Listed, Stored};
 pub use coordinator::Coordinator;
-pub use damage::{Answers, Reads, read_each, readable};
+pub use damage::{Answers, Documents, Reads, read_each, readable};
 pub use dead_letters::DeadLetterStore;
 pub use direct::{DirectAccess, Found, Joined, SignedPut, Validity};
 pub use error::{Error, Result};
