@@ -117,6 +117,18 @@ mod tests {
     }
 
     #[test]
+    fn rebuild_asks_for_the_limit_that_the_servers_have() {
+        let help = |name| {
+            let root = Cli::command();
+            let command = root.find_subcommand(name).unwrap();
+            let limit = command.get_arguments().find(|arg| arg.get_id() == "run_tasks_max");
+            limit.unwrap().get_help().unwrap().to_string()
+        };
+        assert_eq!(help("dev"), "Most tasks of one run");
+        assert_eq!(help("rebuild"), "Most tasks of one run, as the servers were told");
+    }
+
+    #[test]
     fn the_flags_that_set_limits_exist() {
         fn flags(command: &clap::Command, found: &mut BTreeSet<String>) {
             found.extend(command.get_arguments().filter_map(|arg| Some(format!("--{}", arg.get_long()?))));

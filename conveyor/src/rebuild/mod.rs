@@ -32,6 +32,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 #[derive(Clone, Debug, Args)]
+#[command(mut_arg("run_tasks_max", |arg| arg.help("Most tasks of one run, as the servers were told")))]
 pub struct RebuildArgs {
     /// The job
     #[arg(value_name = "JOB")]
