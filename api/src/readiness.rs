@@ -5,6 +5,7 @@ use crate::problem::{ApiError, Code, Result};
 use crate::state::{ApiState, Shared};
 use conveyor_domain::clock::watch::Watch;
 use conveyor_domain::{QueueName, Timestamp, limits};
+use conveyor_store::port::Reader;
 use conveyor_store::{Error, clock_watch};
 use futures::{FutureExt, TryFutureExt};
 use std::sync::Arc;
@@ -75,7 +76,8 @@ pub(crate) async fn check(state: &Shared) -> Result<Option<Watch>> {
 /// Every reason, in the order of this list. More conditions are more entries.
 async fn look(state: &ApiState) -> Look {
     let backend = &state.backend;
-    let queue = backend.queue.emptiness(QueueName::Control, state.now()).map_ok(drop).boxed();
+    // Not whether it is empty: that would be a look that a sweeper of this process counts as one of its own.
+    let queue = backend.queue.depth(QueueName::Control, Reader::Role, state.now()).map_ok(drop).boxed();
     let within = |asked| tokio::time::timeout(limits::READY_WITHIN, asked);
     let (store, queue, objects, watch) = tokio::join!(
         within(backend.store.ready()),

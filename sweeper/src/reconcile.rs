@@ -38,25 +38,25 @@ pub async fn reconcile(
         next: None,
     };
     let (mut looked, mut unread) = (false, BTreeMap::new());
-    while let Some((repair, later)) = rest.split_first() {
+    'part: while let Some((repair, later)) = rest.split_first() {
         let look = Look::of(&sweep, scope, true).paged(PAGE);
         loop {
             let full = part.findings.len() + PAGE as usize > limits::FINDINGS_MAX;
             // A part that did nothing would be followed by another.
             if full || (looked && sweep.is_over()) {
                 part.next = Some(format!("{}:{}", repair.name(), cursor.unwrap_or_default()));
-                return Ok(part);
+                break 'part;
             }
             looked = true;
             cursor = page(repair.as_ref(), &sweep, &look, cursor, &mut part).await;
+            unread.extend(look.unread_runs().iter().map(|key| (key.run, *key)));
             if cursor.is_none() {
                 break;
             }
         }
-        unread.extend(look.unread_runs().iter().map(|key| (key.run, *key)));
         rest = later;
     }
-    // No repair has seen these.
+    // No repair of this part has seen these, and the next part may have none that looks at runs.
     let again = part.at.after(limits::SWEEP_EVERY);
     part.unsure.extend(unread.into_values().map(|key| (key.into(), again)));
     Ok(part)

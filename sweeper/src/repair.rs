@@ -6,7 +6,6 @@ use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{Clock, JobId, RecordKey, RecordKind, RunId, Timestamp, limits};
 use conveyor_store::port::{ActiveRun, ChangedRuns, Chore, DueQuery, RunKey, RunsQuery};
 use conveyor_store::{Backend, Error, Result, clock_watch};
-use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
 use tokio::sync::OnceCell;
 
@@ -340,6 +339,22 @@ pub(crate) async fn page_due(
     Ok(page(look.backend.store.due(chore, window.1).await?, window, finding))
 }
 
+/// A page of runs that there is something to do for, as findings. Of one job, those of its runs that are `due`.
+pub(crate) async fn page_due_runs(
+    look: &Look<'_>,
+    chore: Chore,
+    from: Option<String>,
+    due: impl Fn(&ActiveRun) -> bool,
+    finding: impl Fn(Subject) -> Finding,
+) -> Result<Found> {
+    if look.scope == Scope::All {
+        return page_due(look, chore, from, finding).await;
+    }
+    let (runs, next) = look.runs_from(from).await?;
+    let due = runs.iter().filter(|active| due(active)).map(key_of).map(Subject::from);
+    Ok(Found { findings: due.map(finding).collect(), next, ..Found::default() })
+}
+
 /// The page of such a list, as findings.
 pub(crate) fn page<T>(items: Vec<T>, (behind, end): (u32, u32), finding: impl Fn(T) -> Finding) -> Found {
     let more = items.len() >= end as usize && end <= limits::SWEEP_BEHIND_MAX;
@@ -353,55 +368,37 @@ pub(crate) fn page<T>(items: Vec<T>, (behind, end): (u32, u32), finding: impl Fn
 impl Found {
     /// Looks at things, some at once. One that fails costs only itself. Where too many in a row do not answer, a sweep ends the
     /// page, and this returns the last of them: the next page begins behind it, so that they keep none from being looked at.
-    pub(crate) async fn look_at<'a>(
+    pub(crate) async fn look_at(
         &mut self,
         repair: &dyn Repair,
         look: &Look<'_>,
-        things: Vec<(Subject, BoxFuture<'a, Result<Seen>>)>,
+        things: Vec<(Subject, impl Future<Output = Result<impl Into<Seen>>> + Send)>,
     ) -> Result<Option<Subject>> {
-        self.look_within(repair, look, things, || false).await
-    }
-
-    async fn look_within<'a>(
-        &mut self,
-        repair: &dyn Repair,
-        look: &Look<'_>,
-        things: Vec<(Subject, BoxFuture<'a, Result<Seen>>)>,
-        is_over: impl Fn() -> bool,
-    ) -> Result<Option<Subject>> {
-        match self.look_until(repair, look, things, is_over).await {
-            Ok(last) => Ok(last),
-            Err((last, error)) if look.sweep.is_some() => {
-                tracing::warn!(repair = repair.name(), %error, "too much does not answer; the sweep goes on behind it");
-                Ok(Some(last))
-            }
-            Err((_, error)) => Err(error),
-        }
+        self.look_until(repair, look, things, || false).await
     }
 
     /// The same for a page whose cursor is the id of a run. Within a sweep it ends where its time is up, too.
-    pub(crate) async fn look_at_runs<'a>(
-        &mut self,
+    pub(crate) async fn look_at_runs(
+        mut self,
         repair: &dyn Repair,
         look: &Look<'_>,
-        things: Vec<(Subject, BoxFuture<'a, Result<Seen>>)>,
-    ) -> Result<()> {
-        if let Some(Subject::Run(_, run)) = self.look_within(repair, look, things, || look.is_over()).await? {
+        things: Vec<(Subject, impl Future<Output = Result<impl Into<Seen>>> + Send)>,
+    ) -> Result<Found> {
+        if let Some(Subject::Run(_, run)) = self.look_until(repair, look, things, || look.is_over()).await? {
             self.next = Some(Next::After(run.to_string()));
         }
-        Ok(())
+        Ok(self)
     }
 
-    /// Looks at things until it is over: then the last that was looked at, if there are more. Too many in a row that do not
-    /// answer are an error, with the last of them.
-    async fn look_until<'a>(
+    /// Looks at things until it is over: then the last that was looked at, if there are more.
+    async fn look_until(
         &mut self,
         repair: &dyn Repair,
         look: &Look<'_>,
-        things: Vec<(Subject, BoxFuture<'a, Result<Seen>>)>,
+        things: Vec<(Subject, impl Future<Output = Result<impl Into<Seen>>> + Send)>,
         is_over: impl Fn() -> bool,
-    ) -> std::result::Result<Option<Subject>, (Subject, Error)> {
-        let (subjects, looks): (Vec<Subject>, Vec<BoxFuture<'a, _>>) = things.into_iter().unzip();
+    ) -> Result<Option<Subject>> {
+        let (subjects, looks): (Vec<Subject>, Vec<_>) = things.into_iter().unzip();
         let mut looks = stream::iter(looks).buffered(limits::SWEEP_LOOKS_INFLIGHT);
         // Things in a row that did not answer.
         let mut silent = 0;
@@ -412,14 +409,18 @@ impl Found {
                 Err(error @ (Error::Unavailable(_) | Error::Full(_) | Error::Missing(_))) => {
                     silent += 1;
                     if silent > limits::SWEEP_SILENT_MAX {
-                        return Err((subject, error));
+                        if look.sweep.is_none() {
+                            return Err(error);
+                        }
+                        tracing::warn!(repair = repair.name(), %error, "too much does not answer; the sweep goes on behind it");
+                        return Ok(Some(subject));
                     }
                     note_failure(repair, subject, &error);
                     self.unsure.push((subject, look.now().after(limits::SWEEP_EVERY)));
                 }
                 told => {
                     silent = 0;
-                    self.add(repair, subject, told);
+                    self.add(repair, subject, told.map(Into::into));
                 }
             }
             if is_over() && Some(subject) != last {
@@ -465,7 +466,8 @@ mod tests {
     use super::*;
     use crate::Fixed;
     use conveyor_store::embedded::Embedded;
-    use futures::FutureExt;
+    use conveyor_testkit::ManualClock;
+    use std::future::ready;
     use std::time::Duration;
     use tokio_util::sync::CancellationToken;
 
@@ -484,22 +486,13 @@ mod tests {
         }
     }
 
-    #[derive(Debug)]
-    struct At(Timestamp);
-
-    impl Clock for At {
-        fn now(&self) -> Timestamp {
-            self.0
-        }
-    }
-
     async fn looked_at(told: Vec<Result<Seen>>) -> Result<Found> {
         let dir = tempfile::TempDir::new().unwrap();
-        let clock = At(Timestamp(1_800_000_000_000));
-        let backend = Embedded::open(dir.path(), clock.0).unwrap().backend();
+        let clock = ManualClock::new();
+        let backend = Embedded::open(dir.path(), clock.now()).unwrap().backend();
         let look = Look::new(&backend, &clock, Scope::All, false);
         let subject = Subject::Job(JobId::from_bytes([1; 16]));
-        let things = told.into_iter().map(|told| (subject, async move { told }.boxed())).collect();
+        let things = told.into_iter().map(|told| (subject, ready(told))).collect();
         let mut found = Found::default();
         found.look_at(&Any, &look, things).await.map(|_| found)
     }
@@ -507,19 +500,17 @@ mod tests {
     /// Twenty runs, in order, looked at by a sweep for so long.
     async fn swept(time: Duration, told: impl Fn(u8) -> Result<Seen>) -> Found {
         let dir = tempfile::TempDir::new().unwrap();
-        let clock = At(Timestamp(1_800_000_000_000));
-        let backend = Embedded::open(dir.path(), clock.0).unwrap().backend();
+        let clock = ManualClock::new();
+        let backend = Embedded::open(dir.path(), clock.now()).unwrap().backend();
         let stop = CancellationToken::new();
         let sweep = Sweep::new(&backend, &clock, &stop).within(time);
         let look = Look::of(&sweep, Scope::All, false);
         let things = (1..=20).map(|n| {
             let told = told(n);
             let subject = Subject::Run(JobId::from_bytes([1; 16]), RunId::from_bytes([n; 16]));
-            (subject, async move { told }.boxed())
+            (subject, ready(told))
         });
-        let mut found = Found::default();
-        found.look_at_runs(&Any, &look, things.collect()).await.unwrap();
-        found
+        Found::default().look_at_runs(&Any, &look, things.collect()).await.unwrap()
     }
 
     #[tokio::test]

@@ -2,29 +2,24 @@
 //! received faster than the domain takes it, once so many were received that it is unlikely to go on elsewhere.
 
 use conveyor_domain::dispatch::grant::{Limits, Scope};
-use conveyor_domain::limits;
-use std::time::Duration;
+use conveyor_domain::{Exponential, limits};
 use tokio::time::Instant;
 
 pub type Sites = Vec<(Scope, Limits)>;
 
-#[derive(Debug)]
+/// How long it is believed.
+const PATIENCE: Exponential = Exponential::new(limits::BOUNCE_MIN, limits::BOUNCE_MAX);
+
+#[derive(Debug, Default)]
 pub struct Prediction {
     sites: Sites,
     /// Messages in a row that drew on just these.
     in_a_row: u32,
-    /// Since when nothing was received because of it, and how long that is believed.
+    /// Since when nothing was received because of it.
     blocked: Option<Instant>,
-    patience: Duration,
+    doubts: u32,
     /// The next message is received all the same.
     trying: bool,
-}
-
-impl Default for Prediction {
-    fn default() -> Prediction {
-        let patience = limits::BOUNCE_MIN;
-        Prediction { sites: Sites::new(), in_a_row: 0, blocked: None, patience, trying: false }
-    }
 }
 
 impl Prediction {
@@ -50,11 +45,11 @@ impl Prediction {
             return false;
         }
         let since = *self.blocked.get_or_insert_with(Instant::now);
-        if since.elapsed() < self.patience {
+        if since.elapsed() < PATIENCE.delay(self.doubts + 1) {
             return false;
         }
         self.blocked = None;
-        self.patience = (self.patience * 2).min(limits::BOUNCE_MAX);
+        self.doubts = self.doubts.saturating_add(1);
         self.trying = true;
         true
     }
@@ -69,6 +64,7 @@ impl Prediction {
 mod tests {
     use super::*;
     use conveyor_domain::CallerId;
+    use std::time::Duration;
 
     fn site(name: &str) -> Sites {
         vec![(Scope::Domain(CallerId::from_bytes([1; 16]), name.to_owned()), Limits::default())]

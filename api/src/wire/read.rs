@@ -174,7 +174,9 @@ impl<'a, 'p> Json<'a, 'p> {
     fn fields(&self, known: &'static [&'static str]) -> std::result::Result<Fields<'a>, Fault> {
         let mut found = Found { known, values: vec![None; known.len()], ..Found::default() };
         let mut deserializer = serde_json::Deserializer::from_str(self.text);
-        deserializer.deserialize_map(&mut found).map_err(|error| match error.is_data() {
+        // A number that is too large is no data error.
+        let is_object = self.text.starts_with('{');
+        deserializer.deserialize_map(&mut found).map_err(|error| match error.is_data() || !is_object {
             true => self.must_be_object(),
             false => Fault::at(self.path, NOT_TEXT),
         })?;
@@ -208,8 +210,9 @@ impl<'de> Deserializer<'de> for Json<'de, '_> {
     /// A value without fields of ours.
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> std::result::Result<V::Value, Fault> {
         let expected = Fault::expected(&visitor as &dyn Expected);
+        let takes_any = expected.what.starts_with("must be any ");
         let read = serde_json::Deserializer::from_str(self.text).deserialize_any(visitor);
-        read.map_err(|error| match error.is_data() || !self.text.starts_with(['{', '[']) {
+        read.map_err(|error| match error.is_data() || !takes_any && !self.text.starts_with(['{', '[']) {
             true => expected.or_at(self.path),
             // Nested too deeply, or half a character, or a number that is too large.
             false => Fault::at(self.path, format!("cannot be read: {error}")),

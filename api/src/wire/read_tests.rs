@@ -59,8 +59,13 @@ fn errors_name_the_field_and_what_it_must_be() {
         (r#"{"named":{"a.b":{"x":1},"c":{"y":1}}}"#, "`named.c.y` is not a field of this request."),
         (r#"{"named":{"a":{"x":1},"b":{"x":1},"c":1,"d":1}}"#, "`named` must have 0 to 2 names."),
         (r#"{"any":7}"#, "`any` must be an object."),
+        (r#"{"any":1e999}"#, "`any` must be an object."),
+        (r#"{"any":{"a":1e999}}"#, "`any.a` cannot be read: number out of range at line 1 column 5."),
+        (r#"{"part":1e999}"#, "`part` must be an object."),
+        (r#"{"part":{"\ud800":1}}"#, "`part` has a name that is not text."),
         ("[]", "The body must be a JSON object."),
         ("7", "The body must be a JSON object."),
+        ("1e999", "The body must be a JSON object."),
         ("null", "The body must be a JSON object."),
         (r#"{"\ud800":1}"#, "The body has a name that is not text."),
     ] {

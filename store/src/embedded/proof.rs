@@ -3,10 +3,10 @@
 use super::codec::{corrupt, failure_class, index_of, task_key, task_status};
 use super::reader::Lane;
 use super::runs::StoredRun;
-use super::tasks::Documents;
 use super::{Embedded, jobs, runs, tasks};
 use crate::port::{
-    DamagePage, Damaged, DamagedRow, DamagedRows, Error, NamedObjects, ProofStore, Result, RunKey, Tally,
+    DamagePage, Damaged, DamagedRow, DamagedRows, Documents, Error, NamedObjects, ProofStore, Result, RunKey,
+    Tally,
 };
 use async_trait::async_trait;
 use conveyor_domain::{Damage, JobId, RowCounts, RunStatus, Sums, TaskId, TaskStatus, Timestamp, WorkerId};
@@ -46,7 +46,7 @@ fn read_documents(connection: &Connection, stored: &StoredRun) -> Result<(NamedO
     let mut found = statement.query(params![task_key(stored.key, 0), task_key(stored.key + 1, 0)])?;
     let (mut objects, mut damaged) = (NamedObjects::default(), DamagedRows::default());
     while let Some(row) = found.next()? {
-        let Documents { result, mut damage, .. } = Documents::decode(row);
+        let Documents { result, mut damage, .. } = tasks::documents(row);
         let status = row.get(1).map_err(Error::from).and_then(task_status).ok();
         match (status, result) {
             (Some(TaskStatus::Successful), Some(result)) => objects.add(result.object.as_deref()),

@@ -7,16 +7,15 @@ use super::reader::Lane;
 use super::runs::{self, StoredRun};
 use super::{Embedded, restore, scan, spans};
 use crate::port::{
-    self, Claim, ClaimedTask, Error, Page, Reader, Result, RunKey, Settle, SettleGroup, Settled, TaskStore,
-    TasksQuery,
+    self, Claim, ClaimedTask, Documents, Error, Page, Reader, Result, RunKey, Settle, SettleGroup, Settled,
+    TaskStore, TasksQuery,
 };
 use async_trait::async_trait;
 use conveyor_domain::job::rerun::Inherited;
 use conveyor_domain::job::task::decide_claim;
 use conveyor_domain::{
-    Attempt, ClaimDecision, ClaimToken, Counts, Damage, InheritedFrom, Outcome, Problem, ReplayedTask,
-    ResultRef, RunId, RunStatus, Spend, Task, TaskId, TaskInput, TaskRef, TaskStatus, Timestamp, WorkerId,
-    limits,
+    Attempt, ClaimDecision, ClaimToken, Counts, Damage, Outcome, Problem, ReplayedTask, RunId, RunStatus,
+    Spend, Task, TaskId, TaskInput, TaskRef, TaskStatus, Timestamp, WorkerId, limits,
 };
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -301,40 +300,15 @@ fn settle(connection: &Connection, group: &SettleGroup, now: Timestamp) -> Resul
 pub const COLUMNS: &str = "task_key, status, created_ms, updated_ms, input, result, error, class, inherited";
 
 pub fn decode(seed: RunId, row: &Row<'_>) -> Result<Task> {
-    let documents = Documents::decode(row);
-    Ok(Task {
-        id: TaskId::of(seed, index_of(row.get(0)?)),
-        status: task_status(row.get(1)?)?,
-        created: Timestamp(row.get(2)?),
-        updated: Timestamp(row.get(3)?),
-        error: documents.error.or_else(|| documents.damage.problem()),
-        input: documents.input,
-        result: documents.result,
-        class: row.get::<_, Option<i64>>(7).unwrap_or_default().and_then(failure_class),
-        inherited: documents.inherited,
-    })
+    let (id, status) = (TaskId::of(seed, index_of(row.get(0)?)), task_status(row.get(1)?)?);
+    let times = (Timestamp(row.get(2)?), Timestamp(row.get(3)?));
+    let class = row.get::<_, Option<i64>>(7).unwrap_or_default().and_then(failure_class);
+    Ok(documents(row).task(id, status, class, times))
 }
 
-/// The documents of a row ([`COLUMNS`]). One that cannot be read costs only itself.
-pub struct Documents {
-    pub input: TaskInput,
-    pub result: Option<ResultRef>,
-    pub error: Option<Problem>,
-    pub inherited: Option<InheritedFrom>,
-    pub damage: Damage,
-}
-
-impl Documents {
-    pub fn decode(row: &Row<'_>) -> Documents {
-        let mut damage = Damage::default();
-        Documents {
-            input: damage.read("input", json_at(row, 4)).unwrap_or_else(TaskInput::damaged),
-            result: damage.read("result", find_json_at(row, 5)).flatten(),
-            error: damage.read("error", find_json_at(row, 6)).flatten(),
-            inherited: damage.read("source run", find_json_at(row, 8)).flatten(),
-            damage,
-        }
-    }
+/// The documents of a row ([`COLUMNS`]).
+pub fn documents(row: &Row<'_>) -> Documents {
+    Documents::of(json_at(row, 4), find_json_at(row, 5), find_json_at(row, 6), find_json_at(row, 8))
 }
 
 fn attempts(connection: &Connection, key: RunKey, task: TaskId) -> Result<Option<Vec<Attempt>>> {

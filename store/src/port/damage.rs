@@ -1,4 +1,7 @@
 use super::{Error, Result};
+use conveyor_domain::{
+    Damage, FailureClass, InheritedFrom, Problem, ResultRef, Task, TaskId, TaskInput, TaskStatus, Timestamp,
+};
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
 use std::collections::HashSet;
@@ -16,6 +19,48 @@ pub fn readable<T>(what: &'static str, id: impl FnOnce() -> String, read: Result
             Ok(None)
         }
         Err(error) => Err(error),
+    }
+}
+
+/// The documents of a task row. One that cannot be read costs only itself.
+#[derive(Debug)]
+pub struct Documents {
+    pub result: Option<ResultRef>,
+    pub damage: Damage,
+    input: TaskInput,
+    error: Option<Problem>,
+    inherited: Option<InheritedFrom>,
+}
+
+impl Documents {
+    /// As they were read, each.
+    pub fn of(
+        input: Result<TaskInput>,
+        result: Result<Option<ResultRef>>,
+        error: Result<Option<Problem>>,
+        inherited: Result<Option<InheritedFrom>>,
+    ) -> Documents {
+        let mut damage = Damage::default();
+        Documents {
+            input: damage.read("input", input).unwrap_or_else(TaskInput::damaged),
+            result: damage.read("result", result).flatten(),
+            error: damage.read("error", error).flatten(),
+            inherited: damage.read("source run", inherited).flatten(),
+            damage,
+        }
+    }
+
+    /// The task, when it was created and when it was last updated.
+    pub fn task(
+        self,
+        id: TaskId,
+        status: TaskStatus,
+        class: Option<FailureClass>,
+        (created, updated): (Timestamp, Timestamp),
+    ) -> Task {
+        let Documents { result, damage, input, error, inherited } = self;
+        let error = error.or_else(|| damage.problem());
+        Task { id, status, created, updated, error, input, result, class, inherited }
     }
 }
 

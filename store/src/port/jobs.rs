@@ -204,7 +204,8 @@ port! {
 
         /// What became visible of runs since an earlier look: those that changed, and those of a job that changed its limits.
         /// Some may be returned that did not change. Without a cursor, all runs whose status is `running`, paused ones among
-        /// them. May lag behind on a distributed backend; nothing may depend on it being fresh.
+        /// them. May lag behind on a distributed backend; nothing may depend on it being fresh. Also of a look that fails, the
+        /// store has learned the time: what this process writes from then on counts as changed no earlier.
         async fn changed_runs(&self, since: Option<ChangeCursor>, now: Timestamp) -> Result<ChangedRuns>;
 
         /// Whether a write would be answered now.

@@ -1,6 +1,6 @@
 //! Submits that were given up before anything of them became visible: rows that nobody can see (SPEC 5.4).
 
-use super::in_steps;
+use super::remove_rows;
 use crate::facts;
 use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Scope, job_of, page_due};
 use crate::sweep::Sweep;
@@ -37,9 +37,7 @@ impl Repair for AbandonedSubmits {
     }
 
     async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
-        let (job, store) = (job_of(finding)?, &sweep.backend.store);
-        let done =
-            in_steps(sweep, || store.remove_rows(Removal::Submit(job), limits::SWEEP_STEP_ROWS)).await?;
+        let done = remove_rows(sweep, Removal::Submit(job_of(finding)?)).await?;
         Ok(if done { Fixed::ONE } else { Fixed::Unfinished })
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::facts;
 use crate::letters::{self, ingest_of, verdict_of};
-use crate::repair::{About, Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, after, key_of, misplaced};
+use crate::repair::{About, Fixed, Found, Look, Next, Pace, Repair, Scope, after, key_of, misplaced};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::dead_letter::Verdict;
@@ -10,7 +10,6 @@ use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{DeadLetter, LetterId, QueueName, Timestamp, limits};
 use conveyor_store::port::{Delivery, Reader};
 use conveyor_store::{Error, Result};
-use futures::FutureExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Default)]
@@ -49,8 +48,7 @@ impl Repair for DeadLetters {
         };
         let looks = kept.into_iter().map(|letter| {
             let subject = Subject::Letter(letter.id);
-            let told = async move { self.explain(look, &letter).await.map(Seen::from) };
-            (subject, told.boxed())
+            (subject, async move { self.explain(look, &letter).await })
         });
         let ended = found.look_at(self, look, looks.collect()).await?;
         if let (Scope::All, Some(Subject::Letter(last))) = (look.scope, ended) {

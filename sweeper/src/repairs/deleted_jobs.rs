@@ -1,11 +1,11 @@
 //! Deleted jobs: rows first, then objects, the job itself last, so that a crash anywhere resumes (SPEC 6.6).
 
-use super::{in_steps, remove_objects, remove_queue};
+use super::{remove_objects, remove_queue, remove_rows};
 use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Scope, job_of, key_of, page_due, runs_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
-use conveyor_domain::{JobId, JobStatus, limits};
+use conveyor_domain::{JobId, JobStatus};
 use conveyor_store::Result;
 use conveyor_store::port::{Chore, Mark, Removal};
 
@@ -40,7 +40,7 @@ impl Repair for DeletedJobs {
 
     async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
         let (job, backend) = (job_of(finding)?, sweep.backend);
-        if !in_steps(sweep, || backend.store.remove_rows(Removal::Job(job), limits::SWEEP_STEP_ROWS)).await? {
+        if !remove_rows(sweep, Removal::Job(job)).await? {
             return Ok(Fixed::Unfinished);
         }
         remove_objects(sweep, job).await?;

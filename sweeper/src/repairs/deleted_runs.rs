@@ -1,12 +1,12 @@
 //! Runs that were deleted while their job was not: queue, rows, objects, and last the mark that nothing of it is left
 //! (SPEC 6.6).
 
-use super::{in_steps, remove_queue};
-use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Scope, key_of, page_due, run_of};
+use super::{remove_queue, remove_rows};
+use crate::repair::{About, Fixed, Found, Look, Pace, Repair, page_due_runs, run_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
-use conveyor_domain::repair::{Finding, Kind, Subject};
-use conveyor_domain::{JobStatus, RunStatus, Storage, limits};
+use conveyor_domain::repair::{Finding, Kind};
+use conveyor_domain::{JobStatus, RunStatus, Storage};
 use conveyor_store::Result;
 use conveyor_store::port::{ActiveRun, BlobKey, Chore, Mark, Removal};
 
@@ -29,12 +29,7 @@ impl Repair for DeletedRuns {
                 "removes its queue, rows and objects",
             )
         };
-        if look.scope == Scope::All {
-            return page_due(look, Chore::DeletedRuns, from, finding).await;
-        }
-        let (runs, next) = look.runs_from(from).await?;
-        let deleted = runs.iter().filter(|active| is_left(active)).map(key_of).map(Subject::from);
-        Ok(Found { findings: deleted.map(finding).collect(), next, ..Found::default() })
+        page_due_runs(look, Chore::DeletedRuns, from, is_left, finding).await
     }
 
     async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
@@ -48,7 +43,7 @@ impl Repair for DeletedRuns {
             return Ok(Fixed::Unfinished);
         }
         backend.store.mark(key, Mark::QueueGone).await?;
-        if !in_steps(sweep, || backend.store.remove_rows(Removal::Run(key), limits::SWEEP_STEP_ROWS)).await? {
+        if !remove_rows(sweep, Removal::Run(key)).await? {
             return Ok(Fixed::Unfinished);
         }
         if sequence == FIRST {

@@ -1,7 +1,7 @@
 //! Schedules whose time has come (SPEC 6.20): each fire makes one run, or is skipped because the run before has not ended.
 //! Both are one transaction that moves the schedule on, so whoever is second finds nothing to do.
 
-use crate::repair::{About, DueKey, Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, behind, job_of};
+use crate::repair::{About, DueKey, Fixed, Found, Look, Next, Pace, Repair, Scope, behind, job_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
@@ -9,7 +9,6 @@ use conveyor_domain::{Command, JobId, JobStatus, RecordKey, RecordKind, Schedule
 use conveyor_store::port::{DueQuery, JobView, StartRun};
 use conveyor_store::template::expected_tasks;
 use conveyor_store::{Error, Result};
-use futures::FutureExt;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -34,10 +33,7 @@ impl Repair for DueSchedules {
         let (due, next) =
             if by_turns { self.by_turns(look).await? } else { scheduled_jobs(look, from).await? };
         let mut found = Found { next, ..Found::default() };
-        let looks = due.iter().filter_map(job_named).map(|job| {
-            let told = async move { self.explain(look, job).await.map(Seen::from) };
-            (Subject::Job(job), told.boxed())
-        });
+        let looks = due.iter().filter_map(job_named).map(|job| (Subject::Job(job), self.explain(look, job)));
         let last = found.look_at(self, look, looks.collect()).await?;
         if let Some(last) = last {
             found.next = Some(behind_job(&due, last));
@@ -178,21 +174,13 @@ mod tests {
     use conveyor_domain::job::record::Expected;
     use conveyor_domain::{Clock, Record, RecordVersion, RecordWrite};
     use conveyor_store::embedded::Embedded;
-
-    #[derive(Debug)]
-    struct At(Timestamp);
-
-    impl Clock for At {
-        fn now(&self) -> Timestamp {
-            self.0
-        }
-    }
+    use conveyor_testkit::ManualClock;
 
     #[tokio::test]
     async fn callers_take_turns_and_a_page_that_had_its_turn_makes_room() {
         let dir = tempfile::TempDir::new().unwrap();
-        let clock = At(Timestamp(1_800_000_000_000));
-        let backend = Embedded::open(dir.path(), clock.0).unwrap().backend();
+        let clock = ManualClock::new();
+        let backend = Embedded::open(dir.path(), clock.now()).unwrap().backend();
         let put = async |caller: &str, n: u8, due| {
             let key = RecordKey::new(RecordKind::ScheduledJob, caller, JobId::from_bytes([n; 16]));
             let record = Record::new(key, RecordVersion::from_stored(1), &()).due(Some(Timestamp(due)));

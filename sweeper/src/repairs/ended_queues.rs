@@ -10,7 +10,6 @@ use conveyor_domain::QueueName;
 use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_store::port::{Chore, Depth, Mark, Reader};
 use conveyor_store::{Error, Result};
-use futures::FutureExt;
 use std::sync::Arc;
 
 pub(super) struct EndedQueues(pub Arc<Proofs>);
@@ -33,18 +32,16 @@ impl Repair for EndedQueues {
             return page_due(look, Chore::EndedQueues, from, finding).await;
         }
         let (runs, next) = look.runs_from(from).await?;
-        let mut found = Found { next, ..Found::default() };
         let ended = runs.iter().filter(|active| active.run.status.is_terminal()).map(key_of);
         let looks = ended.map(|key| {
             let told = async move {
                 let depth =
                     look.backend.queue.depth(QueueName::Run(key.run), Reader::Role, look.now()).await?;
-                Ok((depth != Depth::default()).then(|| finding(Subject::from(key))).into())
+                Ok((depth != Depth::default()).then(|| finding(Subject::from(key))))
             };
-            (Subject::from(key), told.boxed())
+            (Subject::from(key), told)
         });
-        found.look_at_runs(self, look, looks.collect()).await?;
-        Ok(found)
+        Found { next, ..Found::default() }.look_at_runs(self, look, looks.collect()).await
     }
 
     async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {

@@ -1,12 +1,12 @@
 //! Runs that ended so long ago that their tasks and results are past their time (SPEC 6.16). What was counted stays.
 
 use super::abandoned_submits::earlier;
-use super::{in_steps, remove_queue};
+use super::{remove_queue, remove_rows};
 use crate::facts;
-use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Scope, key_of, page_due, run_of};
+use crate::repair::{About, Fixed, Found, Look, Pace, Repair, page_due_runs, run_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
-use conveyor_domain::repair::{Finding, Kind, Subject};
+use conveyor_domain::repair::{Finding, Kind};
 use conveyor_domain::{Run, RunStatus, Storage, Timestamp, limits};
 use conveyor_store::port::{BlobKey, Chore, Mark, Removal};
 use conveyor_store::{Backend, Result};
@@ -29,13 +29,8 @@ impl Repair for ExpiredRuns {
             )
         };
         let before = cutoff(look.backend, look.removal_time().await?);
-        if look.scope == Scope::All {
-            return page_due(look, Chore::ExpiredRuns { ended_before: before }, from, finding).await;
-        }
-        let (runs, next) = look.runs_from(from).await?;
-        let expired =
-            runs.iter().filter(|active| is_expired(&active.run, before)).map(key_of).map(Subject::from);
-        Ok(Found { findings: expired.map(finding).collect(), next, ..Found::default() })
+        let chore = Chore::ExpiredRuns { ended_before: before };
+        page_due_runs(look, chore, from, |active| is_expired(&active.run, before), finding).await
     }
 
     async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
@@ -49,7 +44,7 @@ impl Repair for ExpiredRuns {
         if !remove_queue(sweep, key.run).await? {
             return Ok(Fixed::Unfinished);
         }
-        if !in_steps(sweep, || backend.store.remove_rows(Removal::Run(key), limits::SWEEP_STEP_ROWS)).await? {
+        if !remove_rows(sweep, Removal::Run(key)).await? {
             return Ok(Fixed::Unfinished);
         }
         backend.blobs.delete_under(&BlobKey::run_prefix(key.job, key.run)).await?;

@@ -1,7 +1,7 @@
 //! What came late of jobs that are gone: an object of a worker that died, a chunk of an ingester that stalled, a ref that
 //! made its queue anew (SPEC 6.6). Each is looked for a few times, then the job is forgotten for good.
 
-use super::{in_steps, remove_objects, remove_queue};
+use super::{remove_objects, remove_queue, remove_rows};
 use crate::facts;
 use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Scope, job_of, page, window};
 use crate::sweep::Sweep;
@@ -49,7 +49,7 @@ impl Repair for Leftovers {
         let (job, backend) = (job_of(finding)?, sweep.backend);
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner).get(&job).cloned();
         let Some(tombstone) = found else { return Ok(Fixed::NOTHING) };
-        if !in_steps(sweep, || backend.store.remove_rows(Removal::Job(job), limits::SWEEP_STEP_ROWS)).await? {
+        if !remove_rows(sweep, Removal::Job(job)).await? {
             return Ok(Fixed::Unfinished);
         }
         for run in &tombstone.runs {

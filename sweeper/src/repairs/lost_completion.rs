@@ -4,14 +4,13 @@
 use super::missing_refs::any_unfinished;
 use crate::facts;
 use crate::proofs::Proofs;
-use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Seen, key_of, run_of};
+use crate::repair::{About, Fixed, Found, Look, Pace, Repair, key_of, run_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{Command, RunStatus};
 use conveyor_store::port::{ActiveRun, JobView};
 use conveyor_store::{Error, Result};
-use futures::FutureExt;
 use std::sync::Arc;
 
 pub(super) struct LostCompletion(pub Arc<Proofs>);
@@ -24,14 +23,9 @@ impl Repair for LostCompletion {
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
         let (runs, next) = look.runs_from(from).await?;
-        let mut found = Found { next, ..Found::default() };
         let lost = runs.iter().filter(|active| is_lost(active) && !self.0.is_suspect(active.run.id));
-        let looks = lost.map(|active| {
-            let told = async move { self.explain(look, active).await.map(Seen::from) };
-            (Subject::from(key_of(active)), told.boxed())
-        });
-        found.look_at_runs(self, look, looks.collect()).await?;
-        Ok(found)
+        let looks = lost.map(|active| (Subject::from(key_of(active)), self.explain(look, active)));
+        Found { next, ..Found::default() }.look_at_runs(self, look, looks.collect()).await
     }
 
     async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {

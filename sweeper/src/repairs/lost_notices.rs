@@ -1,7 +1,7 @@
 //! Notifications that were never written though a run ended (SPEC 6.21): of a store that was damaged or restored, because the
 //! write that ends a run writes them too. They are made anew under the ids that they had.
 
-use crate::repair::{About, Fixed, Found, Look, Next, Pace, Repair, Scope, page, run_of, window};
+use crate::repair::{About, Fixed, Found, Look, Next, Pace, Repair, Scope, key_of, page, run_of, window};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::delivery::missed;
@@ -10,7 +10,6 @@ use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{Delivery, RecordVersion, RecordWrite, Timestamp};
 use conveyor_store::port::{Chore, RunKey};
 use conveyor_store::{Backend, Result};
-use futures::FutureExt;
 
 pub(super) struct LostNotices;
 
@@ -36,7 +35,7 @@ impl Repair for LostNotices {
             }
             Scope::Job(_) => {
                 let (runs, next) = look.runs_from(from).await?;
-                let keys = runs.iter().map(|active| RunKey { job: active.job.id, run: active.run.id });
+                let keys = runs.iter().map(key_of);
                 (keys.collect(), next)
             }
         };
@@ -45,9 +44,9 @@ impl Repair for LostNotices {
         let looks = ours.map(|key| {
             let told = async move {
                 let lost = lost(look.backend, key, look.now()).await?;
-                Ok((!lost.is_empty()).then(|| self.finding(key)).into())
+                Ok((!lost.is_empty()).then(|| self.finding(key)))
             };
-            (Subject::from(key), told.boxed())
+            (Subject::from(key), told)
         });
         if let Some(last) = found.look_at(self, look, looks.collect()).await? {
             let place = keys.iter().position(|key| Subject::from(*key) == last).unwrap_or(keys.len());

@@ -3,16 +3,16 @@
 //! A task that is being worked on keeps its message in the queue, hidden. So an empty queue beside unfinished rows means that
 //! messages were lost. Sending one too many is harmless: the claim decides.
 
+use super::send_refs;
 use crate::facts;
 use crate::proofs::Proofs;
 use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Seen, key_of, run_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
-use conveyor_domain::{QueueName, RunStatus, Task, TaskId, TaskRef, TaskStatus, Timestamp, limits};
+use conveyor_domain::{QueueName, RunStatus, Task, TaskId, TaskStatus, Timestamp, limits};
 use conveyor_store::port::{ActiveRun, Depth, Emptiness, Reader, RunKey, StatusFilter, TasksQuery};
 use conveyor_store::{Backend, Result};
-use futures::FutureExt;
 use std::sync::Arc;
 
 pub(super) struct MissingRefs(pub Arc<Proofs>);
@@ -25,15 +25,11 @@ impl Repair for MissingRefs {
 
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
         let (runs, next) = look.runs_from(from).await?;
-        let mut found = Found { next, ..Found::default() };
         let ours = |active: &&ActiveRun| look.is_ours(Subject::from(key_of(active)));
         let live = runs.iter().filter(|active| has_work(active) && !self.0.is_suspect(active.run.id));
-        let looks = live.filter(ours).map(|active| {
-            let told = async move { self.look_at_queue(look, active).await };
-            (Subject::from(key_of(active)), told.boxed())
-        });
-        found.look_at_runs(self, look, looks.collect()).await?;
-        Ok(found)
+        let looks =
+            live.filter(ours).map(|active| (Subject::from(key_of(active)), self.look_at_queue(look, active)));
+        Found { next, ..Found::default() }.look_at_runs(self, look, looks.collect()).await
     }
 
     async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {
@@ -153,13 +149,7 @@ async fn send(sweep: &Sweep<'_>, active: &ActiveRun, wanted: impl Fn(&Task) -> b
         let Some(last) = tasks.last() else { return Ok(sent) };
         after = Some(last.id);
         let tasks = tasks.iter().filter(|task| wanted(task));
-        let refs: Vec<String> =
-            tasks.map(|task| TaskRef { task: task.id, task_shard_count }.to_string()).collect();
-        let count = refs.len() as u64;
-        if count > 0 {
-            sweep.backend.queue.send(QueueName::Run(key.run), refs, sweep.clock.now()).await?;
-        }
-        sent += count;
+        sent += send_refs(sweep, key.run, task_shard_count, tasks).await?;
         // There may be a million: of a run that ended meanwhile the queue may be gone, and must not come back.
         let of = sweep.backend.store.run(key.job, key.run).await?;
         if of.is_none_or(|of| of.run.status != RunStatus::Running) {

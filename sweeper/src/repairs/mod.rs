@@ -21,9 +21,9 @@ mod wrong_counters;
 use crate::Sweep;
 use crate::proofs::Proofs;
 use crate::repair::Repair;
-use conveyor_domain::{JobId, QueueName, RunId, limits};
+use conveyor_domain::{JobId, QueueName, RunId, Task, TaskRef, limits};
 use conveyor_store::Result;
-use conveyor_store::port::BlobKey;
+use conveyor_store::port::{BlobKey, Removal};
 use std::sync::Arc;
 
 /// All of them, with nothing proved yet.
@@ -55,9 +55,9 @@ pub(crate) fn with(proofs: &Arc<Proofs>) -> Vec<Box<dyn Repair>> {
     ]
 }
 
-/// Repeats a step that removes something until there is nothing left. False if the time was up first.
-async fn in_steps<F: Future<Output = Result<u32>>>(sweep: &Sweep<'_>, step: impl Fn() -> F) -> Result<bool> {
-    while step().await? > 0 {
+/// Removes rows, in steps. False if the time was up first.
+async fn remove_rows(sweep: &Sweep<'_>, rows: Removal) -> Result<bool> {
+    while sweep.backend.store.remove_rows(rows, limits::SWEEP_STEP_ROWS).await? > 0 {
         if sweep.is_over() {
             return Ok(false);
         }
@@ -82,6 +82,21 @@ async fn remove_queue(sweep: &Sweep<'_>, run: RunId) -> Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// Sends the messages of tasks, and returns how many.
+async fn send_refs(
+    sweep: &Sweep<'_>,
+    run: RunId,
+    task_shard_count: u32,
+    tasks: impl Iterator<Item = &Task>,
+) -> Result<u64> {
+    let refs: Vec<_> = tasks.map(|task| TaskRef { task: task.id, task_shard_count }.to_string()).collect();
+    let count = refs.len() as u64;
+    if count > 0 {
+        sweep.backend.queue.send(QueueName::Run(run), refs, sweep.clock.now()).await?;
+    }
+    Ok(count)
 }
 
 #[cfg(test)]

@@ -3,14 +3,13 @@
 //! against another goes with it as well.
 
 use super::due_schedules::{behind_job, job_named, scheduled_jobs};
-use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Seen, job_of};
+use crate::repair::{About, Fixed, Found, Look, Pace, Repair, job_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{Command, JobId, JobStatus, ScheduleChange, Staged};
 use conveyor_store::port::{BlobKey, JobView, Stored};
 use conveyor_store::{Error, Result};
-use futures::FutureExt;
 
 pub(super) struct ScheduledLists;
 
@@ -23,10 +22,7 @@ impl Repair for ScheduledLists {
     async fn find(&self, look: &Look<'_>, from: Option<String>) -> Result<Found> {
         let (due, next) = scheduled_jobs(look, from).await?;
         let mut found = Found { next, ..Found::default() };
-        let looks = due.iter().filter_map(job_named).map(|job| {
-            let told = async move { self.explain(look, job).await.map(Seen::from) };
-            (Subject::Job(job), told.boxed())
-        });
+        let looks = due.iter().filter_map(job_named).map(|job| (Subject::Job(job), self.explain(look, job)));
         if let Some(last) = found.look_at(self, look, looks.collect()).await? {
             found.next = Some(behind_job(&due, last));
         }

@@ -5,14 +5,13 @@
 
 use crate::facts;
 use crate::letters::{letter_of, state_of};
-use crate::repair::{About, Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, after, key_of, run_of};
+use crate::repair::{About, Fixed, Found, Look, Next, Pace, Repair, Scope, after, key_of, run_of};
 use crate::sweep::Sweep;
 use async_trait::async_trait;
 use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{IngestEvent, IngestRef, IngestState, QueueName, Run, Timestamp, limits};
 use conveyor_store::port::{Appended, Emptiness, Ingest, Reader, RunKey};
 use conveyor_store::{Backend, Error, Result};
-use futures::FutureExt;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
@@ -82,13 +81,9 @@ impl Repair for StalledIngest {
             let last = if enough == limits::INGEST_STALLED { (*last).max(waiting_seen) } else { *last };
             last.until(now) >= enough
         });
-        let looks = quiet.map(|(key, _)| {
-            let told = async move { self.explain(look, key, state_of_queue).await.map(Seen::from) };
-            (Subject::from(key), told.boxed())
-        });
+        let looks = quiet.map(|(key, _)| (Subject::from(key), self.explain(look, key, state_of_queue)));
         found.next = next;
-        found.look_at_runs(self, look, looks.collect()).await?;
-        Ok(found)
+        found.look_at_runs(self, look, looks.collect()).await
     }
 
     async fn fix(&self, sweep: &Sweep<'_>, finding: &Finding) -> Result<Fixed> {

@@ -1,6 +1,7 @@
 //! Rows that count and whose refs were not all sent (SPEC 5.4): the outbox record that was written with the count is still
 //! there. It needs no empty queue, and finding it costs what is unsent.
 
+use super::send_refs;
 use crate::facts;
 use crate::repair::{About, Fixed, Found, Look, Pace, Repair, Scope, key_of, run_of};
 use crate::sweep::Sweep;
@@ -8,7 +9,7 @@ use async_trait::async_trait;
 use conveyor_domain::job::record::Expected;
 use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{
-    QueueName, Record, RecordKey, RecordKind, RecordVersion, RecordWrite, RunId, TaskId, TaskRef, TaskStatus,
+    QueueName, Record, RecordKey, RecordKind, RecordVersion, RecordWrite, RunId, Task, TaskId, TaskStatus,
     Timestamp, UnsentRefs, limits,
 };
 use conveyor_store::port::{RecordsQuery, RunKey, StatusFilter, TasksQuery, read_each};
@@ -147,7 +148,7 @@ async fn resend(sweep: &Sweep<'_>, key: RunKey, record: Record) -> Result<u64> {
 
 /// A task that is being worked on, or is done, has or had its message: only pending rows get one.
 async fn send_pending(sweep: &Sweep<'_>, key: RunKey, unsent: UnsentRefs) -> Result<u64> {
-    let (store, queue) = (&sweep.backend.store, QueueName::Run(key.run));
+    let store = &sweep.backend.store;
     let Some(job) = store.job(None, key.job).await? else { return Ok(0) };
     let (task_shard_count, mut next, mut sent) = (job.job.spec.task_shard_count, unsent.first, 0);
     while next < unsent.end {
@@ -159,15 +160,8 @@ async fn send_pending(sweep: &Sweep<'_>, key: RunKey, unsent: UnsentRefs) -> Res
         let tasks = store.tasks(page_of(key, of.run.id_seed, next, unsent.end)).await?;
         let Some(last) = tasks.last() else { break };
         next = last.id.index() + 1;
-        let pending =
-            tasks.iter().filter(|task| task.status == TaskStatus::Pending && unsent.covers(task.id.index()));
-        let refs: Vec<String> =
-            pending.map(|task| TaskRef { task: task.id, task_shard_count }.to_string()).collect();
-        let count = refs.len() as u64;
-        if count > 0 {
-            sweep.backend.queue.send(queue, refs, sweep.clock.now()).await?;
-        }
-        sent += count;
+        let pending = |task: &&Task| task.status == TaskStatus::Pending && unsent.covers(task.id.index());
+        sent += send_refs(sweep, key.run, task_shard_count, tasks.iter().filter(pending)).await?;
     }
     Ok(sent)
 }
@@ -184,22 +178,14 @@ mod tests {
     use super::*;
     use conveyor_domain::{Clock, JobId};
     use conveyor_store::embedded::Embedded;
-
-    #[derive(Debug)]
-    struct At(Timestamp);
-
-    impl Clock for At {
-        fn now(&self) -> Timestamp {
-            self.0
-        }
-    }
+    use conveyor_testkit::ManualClock;
 
     /// Whatever becomes of the first run's findings: they may be another sweeper's, or fail.
     #[tokio::test]
     async fn the_backlog_of_one_run_is_a_page_and_not_all_pages() {
         let dir = tempfile::TempDir::new().unwrap();
-        let clock = At(Timestamp(1_800_000_000_000));
-        let backend = Embedded::open(dir.path(), clock.0).unwrap().backend();
+        let clock = ManualClock::new();
+        let backend = Embedded::open(dir.path(), clock.now()).unwrap().backend();
         let job = JobId::from_bytes([1; 16]);
         for (run, due, id) in (0..7).map(|n| (2, n, n)).chain([(3, 9, 0)]) {
             let key =

@@ -3,7 +3,7 @@
 use crate::facts;
 use crate::proofs::{Proof, Proofs};
 use crate::repair::{
-    About, Fixed, Found, Look, Next, Pace, Repair, Scope, Seen, after, key_of, run_of, unreadable,
+    About, Fixed, Found, Look, Next, Pace, Repair, Scope, after, key_of, run_of, unreadable,
 };
 use crate::sweep::Sweep;
 use async_trait::async_trait;
@@ -11,7 +11,7 @@ use conveyor_domain::repair::{Finding, Kind, Subject};
 use conveyor_domain::{RunId, Sums, Timestamp, limits};
 use conveyor_store::Result;
 use conveyor_store::port::{ActiveRun, Chore, RunKey, Tally};
-use futures::FutureExt;
+use std::future::ready;
 use std::sync::Arc;
 
 pub(super) struct WrongCounters(pub Arc<Proofs>);
@@ -35,8 +35,7 @@ impl Repair for WrongCounters {
                 // One that cannot be told must not have every first turn.
                 self.0.put_off(key.run, look.now());
             }
-            let told = async move { explained.map(Seen::from) };
-            found.look_at(self, look, vec![(Subject::from(key), told.boxed())]).await?;
+            found.look_at(self, look, vec![(Subject::from(key), ready(explained))]).await?;
             if n >= look.page() || look.is_over() {
                 found.next = Some(Next::After(key.run.to_string()));
                 break;

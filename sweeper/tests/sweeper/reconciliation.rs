@@ -1,9 +1,17 @@
 //! A reconciliation in parts, and what it says of what it did.
 
 use crate::harness::{Damaged, success};
+use async_trait::async_trait;
 use conveyor_domain::repair::{Outcome, Subject};
-use conveyor_domain::{Command, QueueName, Reconciled, RunStatus, limits};
+use conveyor_domain::{Command, QueueName, Reconciled, RunStatus, Timestamp, limits};
+use conveyor_store::port::{
+    Around, ChangeCursor, ChangedRuns, Over, OverDeadLetterStore, OverEventStore, OverIngestStore,
+    OverJobStore, OverKeyStore, OverProofStore, OverRecordStore, OverRetention, OverTaskStore,
+    OverUploadStore, RunKey,
+};
+use conveyor_store::{Backend, Result};
 use conveyor_sweeper::{InvalidCursor, Scope, Sweep, reconcile};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -62,6 +70,59 @@ async fn parts_that_have_no_time_come_to_the_same_in_the_end() {
         damaged.backend().store.changed_runs(None, damaged.world.now()).await.unwrap().active.len(),
         0
     );
+}
+
+/// A store that does not answer about one run.
+struct Silent {
+    inner: Backend,
+    run: RunKey,
+}
+
+impl Around for Silent {
+    fn behind(&self) -> &Backend {
+        &self.inner
+    }
+}
+
+#[async_trait]
+impl OverJobStore for Silent {
+    async fn changed_runs(&self, since: Option<ChangeCursor>, now: Timestamp) -> Result<ChangedRuns> {
+        let mut runs = self.inner.store.changed_runs(since, now).await?;
+        runs.active.retain(|active| active.run.id != self.run.run);
+        runs.unread.push(self.run);
+        Ok(runs)
+    }
+}
+
+impl OverTaskStore for Silent {}
+impl OverIngestStore for Silent {}
+impl OverEventStore for Silent {}
+impl OverUploadStore for Silent {}
+impl OverRecordStore for Silent {}
+impl OverKeyStore for Silent {}
+impl OverDeadLetterStore for Silent {}
+impl OverProofStore for Silent {}
+impl OverRetention for Silent {}
+
+/// The last part may have no repair that looks at runs.
+#[tokio::test]
+async fn a_run_that_cannot_be_read_is_unsure_however_many_parts_there_are() {
+    let mut damaged = Damaged::new();
+    let run = damaged.world.submit(false, 1).await;
+    let inner = damaged.backend().clone();
+    damaged.world.backend.store = Arc::new(Over(Arc::new(Silent { inner, run })));
+    for within in [limits::RECONCILE_WITHIN, Duration::ZERO] {
+        let (mut unsure, mut from) = (Vec::new(), None);
+        loop {
+            let part = part(&damaged, true, from.as_deref(), within).await;
+            unsure.extend(part.unsure.into_iter().map(|(subject, _)| subject));
+            from = part.next;
+            if from.is_none() {
+                break;
+            }
+        }
+        assert!(unsure.contains(&Subject::from(run)), "{within:?}");
+    }
 }
 
 #[tokio::test]

@@ -2,15 +2,18 @@
 //! row, then half-open: one call probes, and its answer closes or opens it again. The pause doubles once an opening, however
 //! many calls fail at the same time. A probe that takes long is followed by others, so one slow page does not stop a job.
 
-use conveyor_domain::limits;
+use conveyor_domain::{Exponential, limits};
 use std::time::Duration;
 use tokio::time::Instant;
+
+const PAUSE: Exponential = Exponential::new(limits::GATEWAY_PAUSE, limits::GATEWAY_PAUSE_MAX);
 
 #[derive(Debug, Default)]
 pub(super) struct Circuit {
     /// In a row, of calls that began since it was last opened.
     failures: u32,
-    pause: Duration,
+    /// In a row: how often a call of this worker opened it.
+    outages: u32,
     /// How often it was opened. A call that began earlier tells nothing about now.
     openings: u32,
     probe: Probe,
@@ -103,10 +106,10 @@ impl Circuit {
         if !self.is_probed_by(ticket) && self.failures < limits::GATEWAY_FAILURES_MAX {
             return Verdict::Nothing;
         }
-        self.pause = (self.pause * 2).clamp(limits::GATEWAY_PAUSE, limits::GATEWAY_PAUSE_MAX);
+        self.outages += 1;
         self.open();
         let asked_for = asked_for.unwrap_or_default().min(limits::GATEWAY_PAUSE_MAX);
-        Verdict::BackOff(self.pause.max(asked_for))
+        Verdict::BackOff(PAUSE.delay(self.outages).max(asked_for))
     }
 
     /// Another worker opened it, or this one did: the first call after the pause probes.
@@ -173,7 +176,7 @@ mod tests {
         assert_eq!(circuit.answered(&probe, None), Verdict::Recovered);
         assert_eq!(circuit.room(50, 7), 50);
         let later = opened();
-        assert_eq!(later.pause, limits::GATEWAY_PAUSE, "the next outage begins with the shortest pause");
+        assert_eq!(later.outages, 1, "the next outage begins with the shortest pause");
     }
 
     #[test]

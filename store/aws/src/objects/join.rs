@@ -2,8 +2,7 @@
 
 use super::Objects;
 use super::download::Download;
-use super::unfinished::{Sent, Unfinished};
-use super::upload::put_stream;
+use super::unfinished::{Sent, Unfinished, put_stream};
 use conveyor_domain::limits::MIB;
 use conveyor_store::port::{BlobKey, Stored};
 use conveyor_store::{Error, Result};

@@ -5,11 +5,9 @@ mod cut;
 mod direct;
 mod download;
 mod join;
-mod list;
 mod provision;
 mod remove;
 mod unfinished;
-mod upload;
 
 pub use provision::{EXPORTS_PREFIX, check, check_name, provision};
 
@@ -26,6 +24,9 @@ use conveyor_store::{Blobs, Error, Result};
 use download::{Download, short};
 use futures::TryStreamExt;
 pub use join::PART_MIN_BYTES;
+
+/// Objects that one call lists at most.
+const LIST_PAGE_MAX: usize = 1_000;
 
 #[derive(Clone, Debug)]
 pub struct Objects {
@@ -101,7 +102,7 @@ impl Blobs for Objects {
     }
 
     async fn put_stream(&self, key: &BlobKey, body: ByteStream) -> Result<Stored> {
-        upload::put_stream(self, key, body).await
+        unfinished::put_stream(self, key, body).await
     }
 
     async fn concat(&self, key: &BlobKey, parts: &[BlobKey]) -> Result<Stored> {
@@ -123,7 +124,33 @@ impl Blobs for Objects {
     }
 
     async fn list(&self, prefix: &BlobKey, after: Option<&BlobKey>, limit: usize) -> Result<Vec<Listed>> {
-        list::under(self, prefix, after, limit).await
+        // S3 lists keys in the order of their bytes, and goes on behind any text, whether or not it is a key.
+        let prefix = format!("{prefix}/");
+        let mut after = after.map(|key| key.as_str().to_owned());
+        let mut listed: Vec<Listed> = Vec::new();
+        while listed.len() < limit {
+            let wanted = (limit - listed.len()).min(LIST_PAGE_MAX);
+            let list = self
+                .quick
+                .list_objects_v2()
+                .bucket(&self.bucket)
+                .prefix(&prefix)
+                .set_start_after(after.take())
+                .max_keys(i32::try_from(wanted).unwrap_or(i32::MAX));
+            let page = list.send().await.map_err(|e| self.unavailable("ListObjectsV2", &e))?;
+            for object in page.contents() {
+                let Some(name) = object.key() else { continue };
+                after = Some(name.to_owned());
+                // Somebody else's: no reader could name it.
+                if let Ok(key) = name.parse::<BlobKey>() {
+                    listed.push(Listed { key, size: length(object.size())? });
+                }
+            }
+            if page.is_truncated() != Some(true) || after.is_none() {
+                break;
+            }
+        }
+        Ok(listed)
     }
 
     async fn delete_under(&self, prefix: &BlobKey) -> Result<()> {

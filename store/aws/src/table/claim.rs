@@ -1,6 +1,5 @@
 //! Claims (SPEC 6.3): one conditional update a task, decided by the row itself.
 
-use super::circuits::is_unavailable;
 use super::item::{Item, Row, number};
 use super::jobs::READS_INFLIGHT;
 use super::tasks::{TaskRow, is_void, status, status_number};
@@ -15,7 +14,6 @@ use conveyor_domain::{
 use conveyor_store::Result;
 use conveyor_store::port::{Claim, ClaimedTask, RunKey};
 use futures::{StreamExt, stream};
-use std::time::Duration;
 
 const CLAIM: &str = "SET st = :processing, tok = :token, sa = :now, ua = :now, cl = cl + :one";
 /// Not early, and not under this very token: an answer that was lost is told from another's claim.
@@ -27,9 +25,6 @@ const CLAIM_DAMAGED: &str =
     "SET st = :processing, tok = :token, sa = :now, ua = :now, cl = :one, att = :zero, nb = :zero";
 const CLAIMABLE_DAMAGED: &str =
     "attribute_exists(pk) AND attribute_not_exists(gup) AND NOT st IN (:successful, :failed)";
-
-/// When a message comes back whose task could not be claimed.
-const CLAIM_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// How many claims that came to nothing the row must have.
 #[derive(Clone, Copy, Debug)]
@@ -56,35 +51,7 @@ enum Tried {
 }
 
 impl Table {
-    pub async fn claim_tasks(
-        &self,
-        key: RunKey,
-        claims: Vec<(TaskRef, ClaimToken)>,
-        claims_max: u32,
-        now: Timestamp,
-    ) -> Result<Vec<Claim>> {
-        let call = self.circuits.pass(key.job)?;
-        let answers = self.claim_each(key, claims, claims_max, now).await;
-        let is_failed = match &answers {
-            Err(error) => is_unavailable(error),
-            Ok(answers) => answers.iter().filter_map(|answer| answer.as_ref().err()).any(is_unavailable),
-        };
-        self.circuits.note(call, is_failed, &self.entropy);
-        let answers = answers?;
-        if answers.iter().all(Result::is_err) {
-            return answers.into_iter().collect();
-        }
-        // One that could not be claimed must not cost the others theirs: it comes back by itself.
-        let or_later = |answer: Result<Claim>| {
-            answer.unwrap_or_else(|error| {
-                tracing::warn!(run = %key.run, %error, "a task could not be claimed");
-                Claim::Early(now.after(CLAIM_AGAIN_AFTER))
-            })
-        };
-        Ok(answers.into_iter().map(or_later).collect())
-    }
-
-    async fn claim_each(
+    pub async fn claim_each(
         &self,
         key: RunKey,
         claims: Vec<(TaskRef, ClaimToken)>,

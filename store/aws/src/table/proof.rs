@@ -8,13 +8,13 @@ use super::item::{Item, Row, number, text};
 use super::jobs::READS_INFLIGHT;
 use super::read::Range;
 use super::rows::{JobRow, RunRow};
-use super::tasks::{Documents, failure_class, is_void, status, task_id};
+use super::tasks::{documents, failure_class, is_void, status, task_id};
 use super::transact::Condition;
 use super::{Table, keys};
 use async_trait::async_trait;
 use conveyor_domain::{Counts, Damage, JobId, RowCounts, RunStatus, Spend, Sums, TaskStatus, Timestamp};
 use conveyor_store::port::{
-    DamagePage, Damaged, DamagedRow, DamagedRows, NamedObjects, ProofStore, RunKey, Tally,
+    DamagePage, Damaged, DamagedRow, DamagedRows, Documents, NamedObjects, ProofStore, RunKey, Tally,
 };
 use conveyor_store::{Error, Result};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -81,7 +81,7 @@ struct Seen {
 impl Seen {
     fn add(&mut self, item: &Item, moment: &Counters, with_objects: bool) -> Result<()> {
         let row = Row(item);
-        let mut documents = if with_objects { Some(Documents::decode(row)) } else { None };
+        let mut documents = if with_objects { Some(documents(row)) } else { None };
         let mut unread = Damage::default();
         let damage = documents.as_mut().map_or(&mut unread, |documents| &mut documents.damage);
         match damage.read("status", status(row)) {

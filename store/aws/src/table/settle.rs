@@ -1,6 +1,5 @@
 //! Settles (SPEC 6.4): up to 99 rows and the count of them in one transaction.
 
-use super::circuits::is_unavailable;
 use super::counters::{self, Lane};
 use super::item::Item;
 use super::outcome::{By, Change};
@@ -41,13 +40,6 @@ struct Batch<'a> {
 
 impl Table {
     pub async fn settle_group(&self, group: SettleGroup, now: Timestamp) -> Result<Vec<Settled>> {
-        let call = self.circuits.pass(group.key.job)?;
-        let answers = self.settle_each(group, now).await;
-        self.circuits.note(call, answers.as_ref().err().is_some_and(is_unavailable), &self.entropy);
-        answers
-    }
-
-    async fn settle_each(&self, group: SettleGroup, now: Timestamp) -> Result<Vec<Settled>> {
         let SettleGroup { key, worker, settles } = group;
         let Some(place) = self.place(key).await? else { return Ok(vec![Settled::Lost; settles.len()]) };
         let changes = settles.iter().map(|settle| Change {

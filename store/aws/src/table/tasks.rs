@@ -1,5 +1,6 @@
 //! Task rows as they are stored, and the port that speaks of them.
 
+use super::circuits::is_unavailable;
 use super::insert::RowPlace;
 use super::item::{Item, Row, corrupt, readable_items};
 use super::jobs::refs;
@@ -8,11 +9,17 @@ use super::transact::Condition;
 use super::{Table, keys};
 use async_trait::async_trait;
 use conveyor_domain::{
-    Attempt, CallerId, ClaimToken, Damage, FailureClass, InheritedFrom, Outcome, Problem, ResultRef,
-    RunStatus, Task, TaskId, TaskInput, TaskRef, TaskStatus, Timestamp, WorkerId,
+    Attempt, CallerId, ClaimToken, Damage, FailureClass, Outcome, RunStatus, Task, TaskId, TaskInput,
+    TaskRef, TaskStatus, Timestamp, WorkerId,
 };
-use conveyor_store::port::{Claim, Page, Reader, RunKey, SettleGroup, Settled, TaskStore, TasksQuery};
+use conveyor_store::port::{
+    Claim, Documents, Page, Reader, RunKey, SettleGroup, Settled, TaskStore, TasksQuery,
+};
 use conveyor_store::{Error, Result};
+use std::time::Duration;
+
+/// When a message comes back whose task could not be claimed.
+const CLAIM_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// The number that a status is stored as; terminal ones are the larger.
 pub fn status_number(status: TaskStatus) -> u8 {
@@ -67,41 +74,15 @@ pub fn task_id(item: &Item) -> Result<TaskId> {
 
 pub fn decode_task(item: &Item) -> Result<Task> {
     let row = Row(item);
-    let created: i64 = row.number("ca")?;
-    let documents = Documents::decode(row);
-    Ok(Task {
-        id: task_id(item)?,
-        status: status(row)?,
-        created: Timestamp(created),
-        updated: Timestamp(row.find_number("ua")?.unwrap_or(created)),
-        error: documents.error.or_else(|| documents.damage.problem()),
-        input: documents.input,
-        result: documents.result,
-        class: failure_class(row).unwrap_or_default(),
-        inherited: documents.inherited,
-    })
+    let created = Timestamp(row.number("ca")?);
+    let (id, status) = (task_id(item)?, status(row)?);
+    let updated = row.find_number("ua")?.map_or(created, Timestamp);
+    Ok(documents(row).task(id, status, failure_class(row).unwrap_or_default(), (created, updated)))
 }
 
-/// The documents of a row. One that cannot be read costs only itself.
-pub struct Documents {
-    pub input: TaskInput,
-    pub result: Option<ResultRef>,
-    pub error: Option<Problem>,
-    pub inherited: Option<InheritedFrom>,
-    pub damage: Damage,
-}
-
-impl Documents {
-    pub fn decode(row: Row<'_>) -> Documents {
-        let mut damage = Damage::default();
-        Documents {
-            input: damage.read("input", row.json("inp")).unwrap_or_else(TaskInput::damaged),
-            result: damage.read("result", row.find_json("res")).flatten(),
-            error: damage.read("error", row.find_json("err")).flatten(),
-            inherited: damage.read("source run", row.find_json("inh")).flatten(),
-            damage,
-        }
-    }
+/// The documents of a row.
+pub fn documents(row: Row<'_>) -> Documents {
+    Documents::of(row.json("inp"), row.find_json("res"), row.find_json("err"), row.find_json("inh"))
 }
 
 /// In the place of a task of an addition that was given up (SPEC 5.4): no row can be put there any more.
@@ -167,11 +148,32 @@ impl TaskStore for Table {
         claims_max: u32,
         now: Timestamp,
     ) -> Result<Vec<Claim>> {
-        self.claim_tasks(key, claims, claims_max, now).await
+        let call = self.circuits.pass(key.job)?;
+        let answers = self.claim_each(key, claims, claims_max, now).await;
+        let is_failed = match &answers {
+            Err(error) => is_unavailable(error),
+            Ok(answers) => answers.iter().filter_map(|answer| answer.as_ref().err()).any(is_unavailable),
+        };
+        self.circuits.note(call, is_failed, &self.entropy);
+        let answers = answers?;
+        if answers.iter().all(Result::is_err) {
+            return answers.into_iter().collect();
+        }
+        // One that could not be claimed must not cost the others theirs: it comes back by itself.
+        let or_later = |answer: Result<Claim>| {
+            answer.unwrap_or_else(|error| {
+                tracing::warn!(run = %key.run, %error, "a task could not be claimed");
+                Claim::Early(now.after(CLAIM_AGAIN_AFTER))
+            })
+        };
+        Ok(answers.into_iter().map(or_later).collect())
     }
 
     async fn settle(&self, group: SettleGroup, now: Timestamp) -> Result<Vec<Settled>> {
-        self.settle_group(group, now).await
+        let call = self.circuits.pass(group.key.job)?;
+        let answers = self.settle_group(group, now).await;
+        self.circuits.note(call, answers.as_ref().err().is_some_and(is_unavailable), &self.entropy);
+        answers
     }
 
     async fn restore(

@@ -214,19 +214,6 @@ impl Table {
         writes.iter_mut().filter_map(|write| write.put.as_mut()).for_each(|put| self.stamp(&mut put.item));
     }
 
-    /// Writes a row, whatever is there.
-    pub async fn put_always(&self, item: Item) -> Result<()> {
-        let put = self
-            .dynamodb
-            .put_item()
-            .table_name(&self.name)
-            .set_item(Some(item))
-            .return_consumed_capacity(ReturnConsumedCapacity::Total);
-        let answer = put.send().await.map_err(|e| self.unavailable("PutItem", &e))?;
-        count_capacity("PutItem", "write", answer.consumed_capacity());
-        Ok(())
-    }
-
     /// Changes a row, whatever is there; makes it if there is none.
     pub async fn update_always(&self, key: &RowKey, expression: Expression) -> Result<()> {
         let update = self
