@@ -50,3 +50,19 @@ impl<T: DeserializeOwned> Raw<T> {
         serde_json::from_str(self.text()).map_err(Error::not_understood)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conveyor_wire::Stats;
+
+    #[test]
+    fn an_answer_keeps_the_bytes_of_the_server() {
+        let text = r#"{"failed":1, "new":[1.50],"total":2,"completed":2,"successful":1}"#;
+        let answer: Answer<Stats> = Answer::read(text.to_owned()).unwrap();
+        assert_eq!((answer.text.as_str(), answer.total), (text, 2));
+        let item: Raw<Stats> = Raw::new(serde_json::from_str(text).unwrap());
+        assert_eq!((item.text(), item.read().unwrap().failed), (text, 1));
+        assert!(Answer::<Stats>::read("{}".to_owned()).is_err());
+    }
+}

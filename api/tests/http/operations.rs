@@ -1,10 +1,14 @@
 use crate::world::{KEY, OPERATOR_KEY, World, config};
-use conveyor_domain::{Format, limits};
+use async_trait::async_trait;
+use conveyor_domain::{Format, QueueName, Timestamp, limits};
+use conveyor_store::port::{Around, Emptiness, Over, OverQueue};
+use conveyor_store::{Backend, Error};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::json;
 use std::cell::RefCell;
 use std::io::{self, Write};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 
 #[tokio::test]
 async fn probes_need_no_key() {
@@ -41,6 +45,40 @@ async fn a_clock_that_jumped_is_a_warning_until_it_is_confirmed() {
     assert_eq!((&confirmed["removal"], &confirmed["seen_at"]), (&json!("running"), &confirmed["now"]));
     world.pass(limits::READY_KEPT);
     assert_eq!(world.call("GET", "/readyz", None, None).await.json(), json!({"status": "ready"}));
+}
+
+/// A queue that counts every check of its emptiness, as SQS has to: such a check restarts the minute after which the queue
+/// is believed to be empty.
+struct Believing(Backend, AtomicU32);
+
+impl Around for Believing {
+    fn behind(&self) -> &Backend {
+        &self.0
+    }
+}
+
+#[async_trait]
+impl OverQueue for Believing {
+    async fn emptiness(&self, queue: QueueName, now: Timestamp) -> Result<Emptiness, Error> {
+        self.1.fetch_add(1, SeqCst);
+        self.0.queue.emptiness(queue, now).await
+    }
+}
+
+#[tokio::test]
+async fn readiness_asks_the_queue_without_a_check_of_its_emptiness() {
+    let checked = OnceLock::new();
+    let believing = |backend: Backend| {
+        let queue = Arc::new(Believing(backend.clone(), AtomicU32::new(0)));
+        let _ = checked.set(queue.clone());
+        Backend { queue: Arc::new(Over(queue)), ..backend }
+    };
+    let world = World::over(believing, Timestamp(1_767_225_600_000), config(), Arc::new(String::new)).await;
+    assert_eq!(world.call("GET", "/readyz", None, None).await.status, 200);
+    let checked = checked.get().unwrap();
+    assert_eq!(checked.1.load(SeqCst), 0);
+    world.backend.queue.emptiness(QueueName::Control, world.now()).await.unwrap();
+    assert_eq!(checked.1.load(SeqCst), 1, "the decorator is in use");
 }
 
 #[tokio::test]
