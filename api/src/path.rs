@@ -150,12 +150,12 @@ impl OwnedRun {
         RunKey { job: self.job.id, run: self.view.run.id }
     }
 
-    /// Where its tasks are, unless nobody is to see them any more.
+    /// The key of its task rows. 410 if the run was deleted or its rows are past their retention.
     pub async fn rows(&self) -> Result<RunKey> {
         rows_of(&self.state, &self.view.run).await
     }
 
-    /// One of its tasks, unless nobody is to see it any more.
+    /// One of its tasks. 410 if it is past its retention.
     pub async fn task(&self, task: TaskId) -> Result<Task> {
         task_of(&self.state, &self.view.run, task).await
     }

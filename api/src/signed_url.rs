@@ -34,7 +34,7 @@ pub(crate) fn link_expires(now: Timestamp, ttl: Duration, seen_until: Timestamp)
     (until > now).then_some(Timestamp(until.as_ms() - until.as_ms().rem_euclid(1000)))
 }
 
-/// The address of something that can be read by whoever has its URL.
+/// The address of something that anyone with its signed URL can read.
 pub(crate) trait ReadPath: fmt::Display + Sized {
     fn signed(&self, caller: CallerId, secret: &Secret, base: &BaseUrl, expires: Timestamp) -> String {
         Allowed::read(self, Some(&caller.to_string())).url(secret, base, expires)

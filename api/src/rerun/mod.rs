@@ -36,12 +36,12 @@ pub(crate) struct Planned {
     /// The first event of its ingest, if they are not.
     log: Option<IngestEvent>,
     outlook: Outlook,
-    /// Whether these are all that there will be: perhaps nobody has counted a list that is read anew.
+    /// Whether these counts are final. They are not if the list is read again and was never counted.
     is_counted: bool,
 }
 
 impl Planned {
-    /// Every task is read anew. Where nobody has counted them, there are at least those of the latest run.
+    /// A rerun that reads every task again. An uncounted list has at least the tasks of the latest run.
     fn of_all(
         run: NewRun,
         log: IngestEvent,
@@ -64,7 +64,7 @@ pub(crate) async fn start(
     Planned { run, few, log, outlook: Outlook { retried, inherited }, is_counted }: Planned,
 ) -> Result<Response> {
     let is_ingested = log.is_some();
-    // Of a list that nobody has read yet there is room for one at least, as for any other.
+    // An uncounted list reserves room for one task, as a submit does.
     let (tasks, done) =
         if is_ingested { (retried.max(1), Became::Reading) } else { (retried, Became::Known) };
     let wanted = Wanted { job, active: true, scheduled: false, tasks };
@@ -184,7 +184,7 @@ pub(crate) async fn plan(
         }
         None => {
             let tasks = NewTasks::Ingested { expected: Some(Expected { tasks: total, exact: true }) };
-            // Nobody has read which rows are handed down: they may point to whatever this one points to.
+            // The inherited rows are not known yet: they may point to any source of the earlier run.
             let others = earlier.sources.iter().copied().filter(|source| *source != earlier.id);
             let sources = std::iter::once(earlier.id).chain(others).filter(|_| !selection.is_everything());
             (tasks, sources.collect())

@@ -98,7 +98,7 @@ pub(super) async fn remove(found: OwnedRun, Id(id): Id<ExportId>, _: NoQuery) ->
     Err(Error::Unavailable("the export is written to all the time".to_owned()).into())
 }
 
-/// The file of an export, for whoever holds its URL. On S3 the URL leads there, and nobody comes here.
+/// The file of an export, by its signed URL. On S3 the URL is a presigned one and this route is not used.
 pub(super) async fn by_signature(
     extract::State(state): extract::State<Shared>,
     Path((Id(job), Id(run), Id(export))): Path<(Id<JobId>, Id<RunId>, Id<ExportId>)>,

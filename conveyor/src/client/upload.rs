@@ -39,7 +39,7 @@ pub async fn stage<'a>(
     send(upload?.named(list.name), args, size, is_file, output).await
 }
 
-/// Goes on with an upload that broke off. One that is complete needs nothing more.
+/// Resumes an interrupted upload. A complete one needs nothing more.
 pub async fn resume<'a>(
     api: &Client,
     upload: &str,

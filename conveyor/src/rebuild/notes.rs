@@ -11,7 +11,7 @@ conveyor_domain::words! {
     pub enum Note {
         /// The run was paused by a rebuild, not by its owner: it is to be resumed.
         Paused = "paused",
-        /// The job was made anew, paused: whether its owner wants it to go on is lost.
+        /// The job was restored as paused: whether its owner had paused it is lost.
         Anew = "anew",
         /// Refs may be missing although the queue is not empty.
         Refs = "refs",
